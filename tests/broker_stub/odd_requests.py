@@ -1,5 +1,6 @@
-"""Requests that are well formed and odd, at random: names that come twice, numbers at their ends, ids of somebody else; and what earlier
-answers told, so that they lead somewhere.
+"""Random requests that are well formed and odd: names that occur twice, numbers at their limits, foreign ids.
+
+They use values of earlier responses, so that they reach more of the code.
 """
 
 from __future__ import annotations

@@ -156,6 +156,6 @@ class Inside:
 
 
 def refused(address: tuple[str, int]) -> bool:
-    """Whether nobody listens there."""
+    """Whether no process listens there."""
     with closing(socket.socket()) as probe:
         return probe.connect_ex(address) != 0

@@ -1,4 +1,4 @@
-"""Administrators that nobody here wrote: their clients manage topics, configs, records and groups of the stub."""
+"""Stock administrators: these clients manage topics, configs, records and groups of the stub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote: their producers and consumers take the stub for Kafka."""
+"""Stock clients: their producers and consumers work with the stub as with Kafka."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def in_log(stub: BrokerStub, topic: str) -> list[tuple[bytes | None, bytes | Non
 
 
 def wrong(got: list[Any], expected: list[Any]) -> dict[str, list[Any]]:
-    """What is not as it was sent: records lost, records there twice, and keys whose records are in another order. Empty if all is well."""
+    """The differences from what was sent: lost records, doubled records, and keys whose records are in another order. Empty without a
+    difference."""
     counted, order = Counter(got), {key: [value for k, value in expected if k == key] for key, _ in expected}
     found = {
         "lost": [record for record in expected if not counted[record]],

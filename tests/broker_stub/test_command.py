@@ -122,7 +122,7 @@ def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], reason: str)
 
 
 def test_a_taken_port_is_said() -> None:
-    """The command names the trouble when its port belongs to somebody else."""
+    """If another process has the port, the command says so."""
     with BrokerStub() as stub:
         process = command("--port", str(stub.addresses[1][1]))
         _, err = process.communicate(timeout=10)

@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 
 
 def closed(stub: BrokerStub) -> bool:
-    """Whether nobody listens any more."""
+    """Whether the stub's ports are closed."""
     with socket.socket() as probe:
         return probe.connect_ex(next(iter(stub.addresses.values()))) != 0
 
@@ -150,7 +150,7 @@ def test_configs_may_be_numbers() -> None:
     ],
 )
 def test_defaults_that_no_topic_could_have_are_refused(settings: dict[str, int], reason: str) -> None:
-    """Otherwise topics would never appear, and nobody would say why."""
+    """Otherwise no topic could be created, and no error would say why."""
     with pytest.raises(ValueError, match=f"^{reason}$"):
         BrokerStub(**settings)  # type: ignore[arg-type]
 
@@ -163,7 +163,7 @@ def test_one_that_was_never_made_leaves_nothing_but_its_error(kind: type[Any]) -
 
 
 def test_a_stub_that_is_dropped_says_so_and_ends() -> None:
-    """Nobody closed it: a ResourceWarning, and its thread and its ports go."""
+    """A stub without references that was not closed warns with a ResourceWarning, and its thread and its ports end."""
     stub = BrokerStub().start()
     thread, (address,) = stub._thread, stub.addresses.values()
     assert thread is not None
@@ -188,7 +188,7 @@ def test_a_proxy_that_is_dropped_says_so_and_ends() -> None:
 
 
 def test_a_proxy_that_does_not_run_has_no_address() -> None:
-    """Before `start` nobody listens."""
+    """Before `start` the proxy listens on no port."""
     with pytest.raises(RuntimeError, match="the proxy does not run"):
         FaultProxy("localhost:9092").bootstrap  # noqa: B018
 
@@ -228,7 +228,7 @@ def test_who_calls_while_a_proxy_closes_does_not_wait() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_does_not_ask_a_stub_that_it_has_not() -> None:
-    """The loop is the parent's: the child is told at once, instead of waiting for an answer that nobody gives."""
+    """The loop is the parent's. A call in the child raises at once, instead of waiting for ever."""
     with BrokerStub() as stub:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,5 @@
-"""A transactional id that expired, on Apache Kafka: its producer goes on under another one, unless somebody has registered since."""
+"""A transactional id that expired, on Apache Kafka: its producer goes on under another producer id, unless another producer has registered
+since."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def forget(site: Site) -> None:
 
 
 def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
-    """The next transaction has to be aborted, and says why; the one after it is committed. Nobody is called fenced."""
+    """The next transaction has to be aborted, and the error says why. The one after it commits. No error says that the producer was
+    fenced."""
     site = new_site(forgetful)
     with site.producer() as producer:
         with producer.transaction(WAIT_S) as tx:
@@ -59,7 +61,7 @@ def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
 
 
 def test_an_id_that_expired_and_that_somebody_has_registered_since(forgetful: KafkaCluster) -> None:
-    """Then the one who comes back is fenced, and whoever came later goes on."""
+    """The first producer is fenced when it comes back. The later one goes on."""
     site = new_site(forgetful)
     with site.producer() as old, site.producer() as new:
         with old.transaction(WAIT_S) as tx:

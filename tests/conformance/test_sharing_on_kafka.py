@@ -58,7 +58,7 @@ PARTICIPANT = """
 
 
 class Site:
-    """A cluster, and a topic and a transactional id that nobody else uses."""
+    """A cluster, and a topic and a transactional id for one test."""
 
     def __init__(self, bootstrap: str, version: int) -> None:
         self.bootstrap = bootstrap

@@ -28,7 +28,8 @@ def say(line: str) -> None:
 
 
 def test_kills_and_restarts_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
-    """A single broker is killed and restarted, each time with five batches that it has and nobody was told of: it holds every row once."""
+    """A single broker is killed and restarted, each time with five batches in its log whose acknowledgements it did not send. The log holds
+    every row once."""
     cluster = kafka_cluster()
     blows = [Blow.KILL, Blow.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
@@ -63,7 +64,8 @@ def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> No
 
 @pytest.mark.skipif(not FULL, reason="part of FENCEPOST_SURVIVAL=full")
 def test_leaders_killed_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
-    """Of three brokers the leader is killed or restarted, with five batches that it has and nobody was told of: every row is there once."""
+    """The leader among three brokers is killed or restarted, with five batches in its log whose acknowledgements it did not send. Every row
+    is there once."""
     cluster = kafka_cluster(brokers=3, config={"min.insync.replicas": 2})
     blows = [Blow.KILL, Blow.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)

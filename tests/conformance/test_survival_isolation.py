@@ -228,7 +228,7 @@ class Site:
         return all(isr == 3 and leader >= 0 for leader, isr in Admin(self._cluster.bootstrap).in_sync(self._topic).values())
 
     def _leader(self, node: int, partition: int) -> int:
-        """Who leads as far as that broker knows; asked of it alone."""
+        """The leader, as that broker alone knows it."""
         host, port = self._cluster.addresses[node]
         client = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
         try:

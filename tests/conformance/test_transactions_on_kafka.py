@@ -69,7 +69,7 @@ def test_the_transaction_version_is_the_clusters(site: Site, request: pytest.Fix
 
 
 def test_a_second_producer_fences_the_first(site: Site) -> None:
-    """Whoever registers later owns the id: the older one's open transaction is aborted, and its commit says that it was fenced."""
+    """The later producer owns the id. The coordinator aborts the open transaction of the first one, whose commit raises Fenced."""
     with site.producer() as old, site.producer() as new:
         tx = old.begin(WAIT_S)
         tx.send(site.topic, b"zombie", partition=0).result(WAIT_S)
@@ -363,7 +363,7 @@ def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
 
 
 def test_asyncio(site: Site) -> None:
-    """The same on an event loop: commit and abort, a cancelled commit whose outcome is told later, and connections that break meanwhile."""
+    """The same on an event loop: commit, abort, a cancelled commit whose outcome is told later, and connections that are lost."""
 
     async def story(bootstrap: str, proxy: FaultProxy) -> None:
         settings = {"bootstrap_servers": bootstrap, "transactional_id": site.name, "linger_ms": 0}

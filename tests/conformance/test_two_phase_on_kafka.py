@@ -87,7 +87,7 @@ ZOMBIE = """
 
 
 class Site(NamedTuple):
-    """A cluster, and a topic and a transactional id that nobody else uses."""
+    """A cluster, and a topic and a transactional id for one test."""
 
     bootstrap: str
     topic: str

@@ -24,7 +24,7 @@ IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 
 
 class Site(NamedTuple):
-    """A cluster, and a topic and a transactional id that nobody else uses."""
+    """A cluster, and a topic and a transactional id for one test."""
 
     bootstrap: str
     topic: str

@@ -300,7 +300,7 @@ def test_a_record_that_the_topic_does_not_allow(broker: BrokerStub) -> None:
 
 
 def test_a_failed_batch_among_others(broker: BrokerStub) -> None:
-    """A batch in the middle of five is refused for good: the four others are in the log, once and in order, and so is what follows."""
+    """The broker refuses one of five batches permanently. The four others and the next one are in the log, once and in order."""
     with made(broker, batch_size=0) as producer:
         producer.send(TOPIC, b"first").result(DEADLINE_S)
         held = broker.faults.on(Api.PRODUCE).before().times(1).hold()
@@ -410,7 +410,7 @@ def test_a_callback_sends_flushes_or_closes(broker: BrokerStub) -> None:
 
 
 def test_nobody_looked(broker: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
-    """Failures that nobody looked at are logged once and raised by `flush`, then by `close` only if there are new ones."""
+    """The producer logs each unobserved failure once. `flush` raises them; `close` raises only later ones."""
     broker.faults.on(Api.PRODUCE).times(2).error(ErrorCode.INVALID_RECORD)
     producer = made(broker)
     producer.send(TOPIC, b"1")

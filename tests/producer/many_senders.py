@@ -30,7 +30,7 @@ back so often and so briefly that, on a machine with nothing else to do, other t
 
 
 class Plan(NamedTuple):
-    """Who sends how much, and the seed of it."""
+    """The number of senders, the rows of each, and the seed."""
 
     topic: str
     senders: int
@@ -131,7 +131,7 @@ def tasks(plan: Plan, settings: dict[str, Any], account: Account) -> None:
 
 
 def tasks_on_a_thread(plan: Plan, settings: dict[str, Any], account: Account) -> None:
-    """Every sender a task, on one Producer, whose futures they await; what there is no room for is offered again."""
+    """Every sender is a task, on one Producer, and awaits its futures. A row for which there is no room is offered again."""
 
     async def sender(producer: Producer, number: int) -> None:
         futures: list[Any] = []

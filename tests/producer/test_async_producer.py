@@ -1,4 +1,5 @@
-"""The asyncio producer: the same promises on the caller's loop, first come first served, and cancellation that takes nothing back."""
+"""The asyncio producer: it keeps the same promises on the caller's loop, serves callers in the order of their arrival, and cancellation
+withdraws no accepted record."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def test_two_hundred_tasks_and_a_small_buffer() -> None:
 
 
 def test_a_full_buffer_is_first_come_first_served() -> None:
-    """Who waits for room gets it in turn; `try_send` does not push in; the time that passes is BufferFull."""
+    """Tasks that wait for room get it in turn. `try_send` does not overtake them. A wait that is too long ends with BufferFull."""
 
     async def story() -> None:
         async with made(stub, buffer_memory=1_024, batch_size=100, max_request_size=1_024, max_block_ms=20_000) as producer:
@@ -141,7 +142,7 @@ def test_cancelling_takes_nothing_back() -> None:
 
 
 def test_a_failure_whose_waiter_was_cancelled_is_not_silent() -> None:
-    """Nobody has seen it, so `flush` raises it."""
+    """No caller has seen the failure, so `flush` raises it."""
 
     async def story() -> None:
         async with made(stub) as producer:
@@ -336,8 +337,8 @@ asyncio.run(story())
     ],
 )
 def test_a_producer_that_goes_with_its_loop_says_what_was_not_delivered(ending: str, *, local: bool) -> None:
-    """A coroutine that made the producer and never closed it is the program's last: the loop ends before a timer could say anything, and
-    so does one that nobody runs any more. What was accepted and not delivered is in the log all the same."""
+    """The program's last coroutine made the producer and did not close it. The loop ends before a timer can run, or is never run again. The
+    log still names the records that were accepted and not delivered."""
     with BrokerStub(default_partitions=1) as stub:
         program = f"""
 import asyncio

@@ -1,4 +1,4 @@
-"""Delivery callbacks: which thread runs them, in which order, and what they may and may not do."""
+"""Delivery callbacks: the thread that runs them, their order, and what they may do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def test_callbacks_run_on_the_sender_thread() -> None:
 
 
 def test_a_partitions_callbacks_come_in_the_order_of_its_records() -> None:
-    """Whatever is lost, retried or answered late: the callbacks of a partition come in the order of sending, and offsets rise with them."""
+    """The callbacks of a partition come in the order of sending, with rising offsets, also when requests are lost, retried or answered
+    late."""
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
         stub.create_topic("t", partitions=3)
         stub.faults.on(Api.PRODUCE).after_append().probability(0.1, 7).disconnect()
@@ -101,7 +102,7 @@ def test_flush_returns_after_the_callbacks() -> None:
 
 @pytest.mark.parametrize("raised", [ValueError("mine"), SystemExit(3), KeyboardInterrupt(), Misuse("mine")], ids=repr)
 def test_an_exception_is_contained_and_logged(raised: BaseException, caplog: pytest.LogCaptureFixture) -> None:
-    """A callback that raises harms nobody: it is logged with its traceback and topic, the next callback runs, the producer goes on."""
+    """A callback that raises is logged with its traceback and topic. The next callback runs, and the producer goes on."""
     with BrokerStub() as stub, quick(stub) as producer, caplog.at_level(logging.ERROR, "fencepost.producer"):
 
         def bad(future: RecordFuture) -> None:

@@ -1,6 +1,6 @@
-"""Callers that are interrupted and forked at any point, that are slow, and whose bulks have poison inside, on threads of their own.
+"""Callers on threads of their own that are slow, are interrupted and forked at any point, and send bulks with failing rows.
 
-FENCEPOST_SEED replays one seed: the calls and the points at which they are struck, not the turns that threads take. FENCEPOST_RUNS says
+FENCEPOST_SEED replays one seed: the calls and the points at which they are interrupted, not the order of the threads. FENCEPOST_RUNS says
 how many to run; `make simulate` runs many.
 """
 
@@ -55,7 +55,7 @@ def tell(story: Story, values: list[bytes], call: Callable[[], Any]) -> None:
 
 
 def send_some(producer: Producer, story: Story) -> None:
-    """One by one. Of one that is struck nobody knows whether it was accepted."""
+    """Send one record after the other. After an interrupted call it is not known whether its record was accepted."""
     for _ in range(story.rng.randrange(60)):
         value = story.value()
         story.untold.add(value)
@@ -78,7 +78,7 @@ def wait(producer: Producer, story: Story) -> None:
 
 
 def ask(producer: Producer, story: Story) -> None:
-    """For a topic that nobody knows yet."""
+    """Ask for a topic that the producer does not know yet."""
     producer.partitions_for(f"t-{story.name}-{story.count}")
     producer.stats()
 

@@ -1,4 +1,4 @@
-"""The end of a producer in a process that goes on: close, its bounds, what it leaves behind, and collection without close."""
+"""The end of a producer in a process that goes on: close, its time limits, what is left afterwards, and collection without close."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_second_close_waits_for_the_thread_too() -> None:
 
 
 def test_collection_without_close_warns_and_ends_the_thread() -> None:
-    """A producer that nobody holds any more ends: a ResourceWarning, no thread, no links; a future that was kept says what happened."""
+    """A producer without references ends: a ResourceWarning, no thread, no connections. A future that was kept has its outcome."""
     with BrokerStub() as stub:
         before = senders()
         held = [quick(stub, linger_ms=60_000)]

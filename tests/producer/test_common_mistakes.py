@@ -1,4 +1,4 @@
-"""Mistakes of a first day: what is said names what is wrong, and what to do instead."""
+"""Common mistakes of new users: the error names what is wrong, and what to do instead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRANSACTIONAL: dict[str, Any] = {"transactional_id": "first-day"}
     ],
 )
 def test_a_producer_cannot_be_pickled_and_says_so(kind: Callable[..., Any]) -> None:
-    """Who has a Spark task's closure, or a worker of multiprocessing, take a producer along is told to make one there."""
+    """A Spark task or a worker of multiprocessing cannot take a producer along. The error says to make one there."""
     producer = kind(bootstrap_servers="127.0.0.1:9")
     with pytest.raises(TypeError, match=r"(Producer|Participant) cannot be pickled") as caught:
         pickle.dumps(producer)

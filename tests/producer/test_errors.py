@@ -116,7 +116,7 @@ def test_raised_again_it_is_a_new_one(kind: type[FencepostError]) -> None:
 
 
 def test_persisted_has_three_answers() -> None:
-    """In the log, not in the log, nobody knows: nothing else."""
+    """In the log, not in the log, or unknown. There is no fourth value."""
     assert [answer.name for answer in Persisted] == ["NO", "MAYBE", "YES"]
 
 

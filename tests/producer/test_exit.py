@@ -60,7 +60,7 @@ def test_a_dead_broker_bounds_the_exit_and_the_loss_is_said() -> None:
 
 
 def test_failures_that_nobody_saw_are_said_at_exit() -> None:
-    """Deliveries that failed for good and that nobody looked at are counted at exit."""
+    """Permanently failed, unobserved deliveries are counted at exit."""
     with BrokerStub() as stub:
         stub.faults.on(Api.PRODUCE).before().forever().error(ErrorCode.INVALID_RECORD)
         ended = run(

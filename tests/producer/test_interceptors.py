@@ -1,4 +1,4 @@
-"""Interceptors: what they may change, what they are told, and that nothing they do breaks a send."""
+"""Interceptors: what they may change, which outcomes they get, and that their errors break no send."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_acknowledgements_come_before_the_records_own_callback() -> None:
 
 
 def test_a_failed_delivery_is_told_and_not_swallowed() -> None:
-    """The interceptor hears of the failure with topic and partition; nobody has looked at it all the same, so flush raises it."""
+    """The interceptor gets the failure with topic and partition. The caller has not looked at it, so flush raises it."""
     told = Told()
     with BrokerStub() as stub:
         producer = quick(stub, interceptors=[told])
@@ -210,8 +210,7 @@ def test_on_asyncio() -> None:
 
 
 def test_rows_of_send_many_pass_the_chain() -> None:
-    """Every row is a record for on_send, whatever it looks like; on_acknowledgement is not called, as the result says what became of the
-    rows."""
+    """Every row, in any form, is a record for on_send. on_acknowledgement is not called, because the result has the rows' outcomes."""
 
     def shout(record: ProducerRecord) -> None:
         record.value = record.value.upper()

@@ -98,7 +98,7 @@ stub.close()
 
 
 def test_a_program_that_is_interrupted_ends() -> None:
-    """A program that nobody wrote a handler for: Ctrl-C in a wait ends it within exit_flush_ms and says what was lost."""
+    """A program without a signal handler: Ctrl-C during a wait ends it within exit_flush_ms, and the log says what was lost."""
     ended = run(
         STAGE
         + """

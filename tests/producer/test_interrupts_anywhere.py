@@ -84,7 +84,7 @@ def test_a_topic_that_is_not_known(stub: BrokerStub) -> None:
 
 
 def test_a_bulk_is_told(stub: BrokerStub) -> None:
-    """Whatever a bulk had accepted when it was struck is in the error's `sent`, which comes to its end."""
+    """The error's `sent` has the rows that an interrupted bulk had accepted, and gets their outcomes."""
     with quick(stub) as producer:
         producer.partitions_for("t")
         known = 0

@@ -77,7 +77,7 @@ def topic_recreated(stub: BrokerStub, rng: random.Random) -> Logs:
 
 
 def addresses_changed(stub: BrokerStub, rng: random.Random) -> Logs:
-    """One broker after the other moves to another port, until nobody is where bootstrap_servers says."""
+    """The brokers move to other ports one by one, until no broker is at an address of bootstrap_servers."""
     before = set(stub.addresses.values())
     for node in rng.sample(sorted(stub.addresses), len(stub.addresses)):
         stub.restart_broker(node, clean=rng.random() < 0.5, port=another_port(before))
@@ -154,7 +154,7 @@ def read(stub: BrokerStub) -> Logs:
 
 
 def logs_of(topic: Topic) -> Logs:
-    """What a topic holds that nobody can ask for any more."""
+    """The records of a topic that no client can reach any more."""
     return [list(_records(bytes(each.storage.read(0, each.storage.size)))) for each in topic.partitions]
 
 

@@ -1,4 +1,4 @@
-"""What brokers say reaches errors and log lines in printable characters: a terminal obeys nothing of it, and it begins no line of a log."""
+"""Errors and log lines show brokers' texts in printable characters: they cannot control a terminal or begin a line of a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SASL: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism":
 
 
 def refused(**fields: Any) -> Lie:
-    """A Produce answer with MESSAGE_TOO_LARGE's like: a refusal for good, in these words."""
+    """A Produce response that refuses the record permanently, with these texts."""
 
     def change(answer: Any) -> Any:
         (topic,) = answer.responses
@@ -112,7 +112,7 @@ def test_where_a_coordinator_is(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_error_is_printable() -> None:
-    """Whatever goes into one; its arguments stay as they are, so that it travels between processes unchanged."""
+    """Every error shows printable text. Its arguments stay as they are, so that pickling does not change them."""
     assert str(FencepostError(FORGED)).isprintable()
     assert FencepostError(FORGED).args == (FORGED,)
     assert str(ConnectError(FORGED).verdict()).count("\\") == str(ConnectError(FORGED)).count("\\") == 9

@@ -54,7 +54,8 @@ def test_what_is_accepted_while_the_producer_dies_has_an_outcome(stub: BrokerStu
 
 
 def test_a_failure_inside_the_sender_leaves_nobody_waiting(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that was taken from its queue and reached no window fails with the producer: MAYBE, because nobody knows."""
+    """The sender thread fails after it took a batch from its queue and before the window has it. The batch fails with the producer, with
+    MAYBE, because its outcome is unknown."""
 
     def broken(*_: object, **__: object) -> bytes:
         raise MemoryError("while sealing")
@@ -85,7 +86,7 @@ def test_a_topic_that_was_refused_once_is_still_watched(stub: BrokerStub, code: 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.KAFKA_STORAGE_ERROR, 4711], ids=str)
 def test_a_producer_id_that_is_refused_for_now(stub: BrokerStub, code: int) -> None:
-    """Nothing has been written yet, so InitProducerId is asked again, whatever the code; the deadline's error names it."""
+    """Nothing is written yet, so the producer retries InitProducerId after every code. The error at the deadline names the code."""
     fault = stub.faults.on(Api.INIT_PRODUCER_ID).before().times(2).error(code)
     with quick(stub) as producer:
         producer.send("t", b"x").result(20)
@@ -119,7 +120,7 @@ def test_partitions_that_cannot_be(stub: BrokerStub, index: int) -> None:
 
 
 def test_losses_of_a_collected_producer_are_said(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
-    """A producer that nobody holds any more takes its undelivered records with it, and says how many."""
+    """When a producer without references is collected, the log says how many records were not delivered."""
     held = [quick(stub, linger_ms=60_000)]
     held[0].partitions_for("t")
     for _ in range(7):
@@ -208,7 +209,7 @@ def test_ctrl_c_in_the_middle_of_send(stub: BrokerStub) -> None:
 
 
 def test_a_new_thread_is_not_taken_for_the_sender_that_was(stub: BrokerStub) -> None:
-    """After the end of the sender thread the system gives its number to others; closing again from one of them does nothing, as ever."""
+    """After the end of the sender thread the system gives its number to other threads. A second `close` from such a thread does nothing."""
     raised: list[FencepostError] = []
 
     def close_again(producer: Producer) -> None:

@@ -155,8 +155,9 @@ def on_a_thread(work: Callable[[], None]) -> None:
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("outer", OUTER)
 def test_a_signals_handler_at_any_point(stub: BrokerStub, outer: str, inner: str) -> None:
-    """Wherever a signal's handler strikes, a record that it sends is accepted and delivered, unless the buffer is full; whatever would have
-    to wait for the call that it interrupted says so at once. Nobody waits for himself, and no batch, count or offset is wrong."""
+    """A signal's handler sends a record at any point of another call. The record is accepted and delivered, unless the buffer is full. A
+    call that would have to wait for the interrupted call raises at once. No thread waits for itself, and every batch, count and offset is
+    right."""
     producer = quick(stub, **(SMALL if "room" in outer else {}))
     producer.partitions_for("t")
     ledger = Ledger(producer)

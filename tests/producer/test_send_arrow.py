@@ -63,7 +63,7 @@ def test_fixed_size_and_null_columns() -> None:
     st.integers(0, 60),
 )
 def test_slices_and_chunks(rows: list[tuple[bytes | None, bytes | None]], start: int, length: int) -> None:
-    """Any slice of any chunks gives its rows, in order, whatever their offsets in the buffers."""
+    """Any slice of any chunks gives its rows, in order, for all offsets in the buffers."""
     half = len(rows) // 2
     chunks = (rows[:half], rows[half:])
     table = pa.table(
@@ -80,7 +80,7 @@ def test_slices_and_chunks(rows: list[tuple[bytes | None, bytes | None]], start:
 
 @pytest.mark.parametrize("form", ["table", "batch", "reader", "stream"])
 def test_what_data_may_be(form: str) -> None:
-    """A Table, a RecordBatch, a RecordBatchReader, and whatever exports an Arrow stream."""
+    """A Table, a RecordBatch, a RecordBatchReader, and every object that exports an Arrow stream."""
     table = pa.table({"value": [b"0", b"1", b"2"]})
 
     class Exporter:

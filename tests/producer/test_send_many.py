@@ -126,8 +126,8 @@ def test_a_bad_row_of_an_iterator() -> None:
 
 @pytest.mark.parametrize("call", ["send", "try_send", "send_many", "send_arrow", "asyncio"])
 def test_a_header_name_that_cannot_be_encoded(call: str) -> None:
-    """Nothing of the call is accepted, whoever else's records lie in the batch: those keep their offsets, nobody claims them, and the
-    producer goes on."""
+    """The call accepts nothing, also if other callers' records are in the same batch. Those keep their offsets, no bulk claims them, and
+    the producer goes on."""
     poison = [("\ud800", b"x")]
     rows = [(b"k", b"0"), (b"k", b"1", poison), (b"k", b"2")]
 
@@ -294,7 +294,7 @@ def test_it_is_told_of_the_end() -> None:
 
 
 def test_what_its_callback_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged and goes no further, on whichever thread the callback runs; others are called."""
+    """The error is logged and not raised, on every thread that runs callbacks. Other callbacks run."""
     told: list[str] = []
 
     def fail(_: BulkFuture) -> None:

@@ -43,7 +43,7 @@ def test_by_name() -> None:
 
 
 def test_in_bulk_and_on_asyncio() -> None:
-    """With serializers a row is a value, whatever it is, or a tuple that begins with key and value."""
+    """With serializers a row is a value of any type, or a tuple that begins with key and value."""
     rows: list[Any] = [{"key": 1}, ("k", {"a": 2}), ("k", None), None, ("k", [3], [("h", b"x")], None, 0)]
 
     async def story() -> None:

@@ -24,7 +24,7 @@ LARGE = b"x" * 900_000
 
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever makes a loop gets uvloop's, as where `uvloop.install()` was called."""
+    """Every new event loop is uvloop's, as after `uvloop.install()`."""
     made: list[uvloop.Loop] = []
 
     def make() -> uvloop.Loop:

@@ -100,8 +100,8 @@ def test_a_transaction_that_is_ended_or_prepared_in_its_block(
 
 
 def test_an_end_where_no_transaction_is_open(stub: BrokerStub) -> None:
-    """The producer's own calls are about the transaction that is open, and about no other: a caller who commits what was aborted is not
-    told that it is committed, whatever became of earlier ones."""
+    """The producer's own calls end only the open transaction. A caller that commits an aborted one is not told that it is committed, for
+    all outcomes of earlier transactions."""
 
     async def story() -> None:
         async with made(stub) as producer:
@@ -305,7 +305,7 @@ def test_a_block_whose_body_is_cancelled(stub: BrokerStub) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_begin_cancelled_at_any_time(stub: BrokerStub, first: bool) -> None:
-    """However far it had come, nobody is in a transaction afterwards, and the next begin begins one."""
+    """After a cancelled `begin` no transaction is open, at every point of the cancellation, and the next `begin` begins one."""
 
     async def story() -> None:
         for turns in range(12):

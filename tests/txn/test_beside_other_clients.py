@@ -1,7 +1,8 @@
-"""The rules of a transactional producer beside what other clients do, all of them on the stub.
+"""The rules of a transactional producer, compared with other clients on the stub.
 
-A lost record is not committed over, an end that is asked for twice ends one transaction, no identity is asked for before an end is
-answered, and epochs run out without anybody noticing."""
+A commit fails if a record was lost. A repeated commit or abort ends one transaction only. The producer asks for no identity before EndTxn
+is answered. Epochs run out without an error.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def a_stub(version: int = 2) -> Iterator[BrokerStub]:
 
 
 def test_a_record_that_is_refused_and_that_nobody_looks_at() -> None:
-    """aiokafka: the broker refuses a record, nobody awaits it, and the commit returns as if all were well. Ours says MustAbort."""
+    """aiokafka: the broker refuses a record that no task awaits, and the commit returns without an error. Our producer raises MustAbort."""
 
     async def theirs(bootstrap: str) -> None:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="theirs")
@@ -68,7 +69,8 @@ def test_a_record_that_is_refused_and_that_nobody_looks_at() -> None:
 
 
 def test_a_record_that_comes_too_late_and_that_nobody_looks_at() -> None:
-    """kafka-python: a record's delivery timeout passes, nobody asks its future, and the commit returns. Ours says MustAbort."""
+    """kafka-python: the delivery timeout of a record passes without a look at its future, and the commit returns without an error. Our
+    producer raises MustAbort."""
     with a_stub() as stub:
         theirs = kafka.KafkaProducer(bootstrap_servers=stub.bootstrap, transactional_id="theirs", linger_ms=0, **IMPATIENT)
         theirs.init_transactions()

@@ -1,4 +1,4 @@
-"""Whose offsets they are: what the consumers of Python hand out, read as they are, and everything else refused."""
+"""Group metadata: the objects of Python's consumers are read as they are, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def stub() -> Iterator[BrokerStub]:
 
 @pytest.mark.parametrize("instance", [None, "machine-7"])
 def test_confluents_bytes(stub: BrokerStub, instance: str | None) -> None:
-    """Before it has joined, a consumer's metadata names no member, in a generation of nobody's; then the member, its generation and its
-    instance id, as the group's coordinator knows them."""
+    """Before a consumer joins, its metadata has no member and no generation. Afterwards it has the member, its generation and its instance
+    id, as the group's coordinator knows them."""
     settings: dict[str, str | int] = {"bootstrap.servers": stub.bootstrap, "group.id": f"grüppe-{instance}"}
     consumer = confluent_kafka.Consumer(settings if instance is None else {**settings, "group.instance.id": instance})
     try:
@@ -62,7 +62,7 @@ def test_kafka_pythons_metadata(stub: BrokerStub) -> None:
     "metadata", [GroupMetadata("g", 3, "m", "i"), GroupMetadata("g", 0, "", "i"), GroupMetadata("g", -1, "m"), GroupMetadata("g", 0)]
 )
 def test_bytes_there_and_back(metadata: GroupMetadata) -> None:
-    """Every field comes back, and every shorter or longer text is refused, whatever is missing."""
+    """Every field survives. Every text that is shorter or longer is refused."""
     raw = written(metadata.generation_id, metadata.group_id, metadata.member_id, metadata.group_instance_id)
     assert read_group(raw) == read_group(bytearray(raw)) == metadata
     for wrong in [raw[:length] for length in range(len(TAG), len(raw))] + [raw + b"\0", raw + b"x"]:
@@ -73,8 +73,8 @@ def test_bytes_there_and_back(metadata: GroupMetadata) -> None:
 @pytest.mark.parametrize("generation", [-1, 0, 7])
 @pytest.mark.parametrize("instance", [None, "i"])
 def test_a_consumer_that_is_no_member(generation: int, instance: str | None) -> None:
-    """Whatever generation it still names: it is somebody whom the coordinator has to check, and cannot know. Only a GroupMetadata says that
-    nothing is to be checked."""
+    """A consumer that is no member may still name a generation, which the coordinator has to check and cannot know. Only a GroupMetadata
+    says that the coordinator has to check nothing."""
     assert read_group(written(generation, "g", "", instance)) == GroupMetadata("g", 0, "", instance)
     assert read_group(ConsumerGroupMetadata("g", generation, "", instance)) == GroupMetadata("g", 0, "", instance)
     assert GroupMetadata("g", 0).named

@@ -1,6 +1,7 @@
-"""Signals whose handler raises, at random times, while other threads write to the same transactions: what is said of each one is so.
+"""Signals whose handler raises, at random times, while other threads write to the same transactions: the reported outcomes are true.
 
-FENCEPOST_SEED replays one seed: the calls and when they are struck, not the turns that threads take. FENCEPOST_RUNS says how many to run.
+FENCEPOST_SEED replays one seed: the calls and the points at which they are interrupted, not the order of the threads. FENCEPOST_RUNS says
+how many to run.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Play:
         self.over = threading.Event()
 
     def write(self, who: int) -> None:
-        """Another thread's part: into whichever transaction there is."""
+        """The part of another thread: it writes to the open transaction."""
         for index in count():
             if self.over.is_set():
                 return

@@ -108,7 +108,8 @@ def site() -> Iterator[Site]:
 
 
 def threads() -> set[threading.Thread]:
-    """The library's that run. A `Thread.start` that is struck early leaves its thread listed for good, and never begun (CPython's)."""
+    """The running threads of the library. CPython keeps a thread in its list for ever if `Thread.start` is interrupted early, and never
+    starts it."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("fencepost-") and thread.is_alive()}
 
 
@@ -133,7 +134,7 @@ def elsewhere(call: Callable[[], T]) -> T:
 
 
 def test_begin(site: Site) -> None:
-    """A begin that was struck has begun nothing: the next one is not refused, whoever makes it."""
+    """An interrupted `begin` has begun nothing. The next one is accepted, from any thread."""
     for _ in at_every_point(lambda: site.producer.begin().abort()):
         if site.producer._manager.is_open():
             site.producer.abort()  # The abort was struck before it was asked for.
@@ -204,7 +205,7 @@ def test_a_commit_that_was_not_asked_for(site: Site) -> None:
 
 @pytest.mark.parametrize("name", ["send", "send_many"])
 def test_a_send(site: Site, name: str) -> None:
-    """Whoever was struck is not taken for one who is still sending: another thread ends the transaction, and begins the next."""
+    """An interrupted `send` is over: another thread can end the transaction, and begin the next."""
     for point in count():
         tx = site.producer.begin(PATIENCE_S)
         try:
@@ -331,7 +332,7 @@ def test_resolve(site: Site) -> None:
 
 @pytest.mark.parametrize("second", ["commit", "abort"])
 def test_resume(site: Site, second: str) -> None:
-    """A token whose commit was struck, at points all over it, is as good as before, in a thread and in a task alike."""
+    """A commit by token is interrupted at many points. The token stays valid, in a thread and in a task."""
 
     async def inside() -> None:
         resumed.commit(PATIENCE_S)

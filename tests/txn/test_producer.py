@@ -58,7 +58,7 @@ def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
 
 
 def test_the_longest_transactional_id() -> None:
-    """Whatever Kafka's protocol takes is taken: bytes count, and not characters."""
+    """The producer takes every id that Kafka's protocol takes: bytes count, not characters."""
     name = "\u00e9" * 16_383 + "a"
     with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id=name) as producer:
         assert producer.transactional_id == name
@@ -142,8 +142,8 @@ def test_a_transaction_object_is_of_one_transaction() -> None:
 
 
 def test_an_end_where_no_transaction_is_open() -> None:
-    """The producer's own calls are about the transaction that is open, and about no other: where none is, a caller who commits what was
-    aborted is not told that it is committed, whatever became of earlier ones."""
+    """The producer's own calls end only the open transaction. If none is open, a caller that commits an aborted one is not told that it is
+    committed, for all outcomes of earlier transactions."""
     with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
         for end in (producer.commit, producer.abort):
             producer.begin(30).send("t", b"row")

@@ -108,7 +108,8 @@ def test_calls_that_do_not_fit(stub: BrokerStub) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_coordinators_move_and_brokers_restart(version: int) -> None:
-    """Whoever coordinates the transaction or the group, each commit moves the group to where it says, and nothing is doubled."""
+    """The coordinators of the transaction and of the group move. Each commit still moves the group to its offsets, and nothing is
+    doubled."""
     with BrokerStub(brokers=3, transaction_version=version) as stub:
         stub.create_topic("t", partitions=PARTITIONS)
         with TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap) as producer:

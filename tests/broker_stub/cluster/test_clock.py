@@ -31,7 +31,7 @@ def test_only_advance_brings_a_virtual_deadline() -> None:
 
 @pytest.mark.alone
 def test_a_real_clock_is_wall_time_that_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins at wall time and then follows the monotonic clock, whatever happens to wall time."""
+    """It begins at wall time and then follows the monotonic clock, also when wall time jumps."""
     import time
 
     clock = RealClock()

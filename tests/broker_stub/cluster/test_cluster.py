@@ -56,8 +56,8 @@ class CountedStorage(MemoryStorage):
 
 
 def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a stop, a kill, a return, a move, a severed link or an unclean election takes does not grow with the logs: nobody reads their
-    bytes, and every broker goes on answering."""
+    """The time of a stop, a kill, a return, a move, a severed link or an unclean election does not grow with the logs: their bytes are not
+    read, and every broker goes on answering."""
     monkeypatch.setattr("fencepost.broker_stub.cluster.partition.MemoryStorage", CountedStorage)
     world = Inside(brokers=3, config={"unclean.leader.election.enable": "true"})
     world.topic(partitions=2, replicas=3)
@@ -332,7 +332,7 @@ def test_idle_producers_are_forgotten_by_the_clock() -> None:
 
 
 def test_producer_ids_are_unique_and_survive_restarts() -> None:
-    """No id is handed out twice, whichever broker is asked and whatever was restarted meanwhile."""
+    """Every broker gives out each producer id only once, also after restarts."""
     world = Inside(brokers=3)
     seen = []
     for round_ in range(3):

@@ -12,7 +12,8 @@ def asked(partition: int = 0, offset: int = 0) -> Asked:
 
 
 def test_a_session_tells_only_news() -> None:
-    """First everything is news; then records, a moved watermark or start, and errors; after an error the next answer again."""
+    """At first every partition is news. Later only records, a moved watermark or start, and errors are. After an error the next response is
+    news, too."""
     session = SessionCache().create(uses_ids=False)
     assert session is not None
     session.update([asked()])
@@ -26,7 +27,7 @@ def test_a_session_tells_only_news() -> None:
 
 
 def test_a_session_serves_the_hungry_first() -> None:
-    """Who got records goes to the end of the line; updates keep the place, forgotten ones leave it."""
+    """A partition with records goes to the end of the line. An update keeps its place, and a forgotten partition leaves."""
     session = SessionCache().create(uses_ids=False)
     assert session is not None
     session.update([asked(0), asked(1), asked(2)])

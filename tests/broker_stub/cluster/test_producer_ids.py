@@ -6,6 +6,6 @@ from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 
 
 def test_no_producer_id_is_given_twice() -> None:
-    """Whoever asks gets one of his own."""
+    """Every request gets another id."""
     ids = ProducerIds()
     assert len({ids.fresh() for _ in range(100)}) == 100

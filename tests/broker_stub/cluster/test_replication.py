@@ -1,4 +1,4 @@
-"""Followers that do not reach their leader, under a virtual clock: what waits, who may lead, and what that costs."""
+"""Followers that do not reach their leader, under a virtual clock: which requests wait, which replica may lead, and what is lost."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_a_leader_that_is_alone_soon_has_too_few() -> None:
 
 
 def test_who_comes_to_lead_has_only_what_it_got() -> None:
-    """A follower that was cut off while it was in sync leads after the leader's end: what only that one had is gone, and what waited for
-    the follower was never acknowledged. The old leader gives up what nobody else has."""
+    """A follower is cut off while it is in sync, and leads after the leader's end. Records of the old leader alone are lost. Requests that
+    waited for the follower were never acknowledged. The old leader truncates what no other replica has."""
     world, partition = three()
     old, ours = partition.leader, followers(partition)
     assert world.produce(batch(b"kept")).error_code == 0
@@ -120,7 +120,8 @@ def test_who_comes_to_lead_has_only_what_it_got() -> None:
 
 
 def test_a_leader_that_is_moved_away_from_its_lead() -> None:
-    """The same with everybody alive: acks=1 was acknowledged and is lost, which is what acks=1 means; acks=all hears who leads now."""
+    """The same while all brokers run. An acknowledgement with acks=1 does not prevent the loss. A Produce with acks=all is told the new
+    leader."""
     world, partition = three()
     follower, other = followers(partition)
     cut_off(world, partition, follower)
@@ -177,7 +178,8 @@ def elect(world: Inside, kind: int, *, node: int, topic: str = "t") -> str:
 
 
 def test_an_administrator_has_an_unclean_election() -> None:
-    """Whatever the config says the replica that is up leads, and what it lacks is lost; nobody is elected where nobody is up."""
+    """For every config the replica that is up becomes leader, and the records that it lacks are lost. If no replica is up, there is no
+    leader."""
     world, partition, back = leaderless()
     assert elect(world, 0, node=back) == "PREFERRED_LEADER_NOT_AVAILABLE"
     assert elect(world, 1, node=back) == "NONE"
@@ -197,8 +199,8 @@ def test_an_administrator_has_an_unclean_election() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_who_left_while_the_in_sync_replicas_were_too_few_may_lead(clean: bool) -> None:
-    """It has all that was acknowledged by all; but one that was killed may have lost something, and leads only when nobody else may and it
-    was the last one to lead (KIP-966)."""
+    """It has every record that all replicas acknowledged. A killed replica may have lost records: it leads only if no other replica may,
+    and if it was the last leader (KIP-966)."""
     world, partition = three(min_insync_replicas="2")
     old, (first, second) = partition.leader, followers(partition)
     world.cluster.stop_broker(first, clean=clean)
@@ -236,7 +238,7 @@ def test_nobody_is_eligible_in_older_releases() -> None:
 
 
 def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_than_before() -> None:
-    """What its log lacked it still lacks, however often it was up while nobody led."""
+    """A replica gains no records while the partition has no leader, however often it restarts."""
     world, partition, back = leaderless()
     world.cluster.stop_broker(back)
     world.cluster.start_broker(back)
@@ -302,7 +304,7 @@ def test_a_follower_gives_what_it_has() -> None:
 
 
 def test_a_client_that_leaves_is_not_waited_for() -> None:
-    """A parked Produce whose connection is gone waits for nothing any more; its batch stays."""
+    """A waiting Produce ends when its connection ends. Its batch stays."""
     world, partition = three()
     cut_off(world, partition, followers(partition)[0])
     request = produce_request("t", batch(b"x"))

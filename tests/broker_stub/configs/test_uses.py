@@ -13,8 +13,8 @@ from tests.broker_stub.stub_calls import Inside
 
 
 def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
-    """Each that the stub takes is in the table; one that is called obeyed is read by somebody, and names a test that is there, or its
-    reader, which has its name."""
+    """The table has every config that the stub accepts. The code of an obeyed config reads it, and its row names a test that exists, or the
+    file that reads it."""
     root = Path(__file__).parents[3]
     assert TOPIC_USES.keys() == TOPIC_CONFIGS.keys()
     assert BROKER_USES.keys() == BROKER_CONFIGS.keys()

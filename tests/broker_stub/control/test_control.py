@@ -288,7 +288,7 @@ def elsewhere() -> Iterator[Asked]:
 
 
 def test_elsewhere_it_wants_its_token(elsewhere: Asked) -> None:
-    """Where other machines reach it, whoever shows no token or another one reads nothing and changes nothing; the URL has it."""
+    """If other machines can reach the control, a request without the right token reads and changes nothing. The URL has the token."""
     token = elsewhere.token
     assert token is not None
     assert len(token) >= 32
@@ -368,7 +368,7 @@ def test_garbage_does_not_end_it(ask: Asked) -> None:
 
 
 def test_the_silent_do_not_keep_others_waiting(ask: Asked) -> None:
-    """Connections that say nothing are bounded in number, and the oldest of too many ends for the newest: whoever asks is answered."""
+    """The number of connections without a request is limited. The newest one replaces the oldest, so every request is answered."""
     with ExitStack() as open_links:
         silent = [open_links.enter_context(socket.create_connection(ask.place, timeout=DEADLINE_S)) for _ in range(2 * CONNECTIONS_MAX)]
         for each in silent:
@@ -383,7 +383,7 @@ def test_the_silent_do_not_keep_others_waiting(ask: Asked) -> None:
 
 
 def test_too_many_that_are_being_answered_are_told_so(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has asked is not put out for somebody else; the next one is refused until one of them has its answer."""
+    """A connection with a request is never replaced. The next connection is refused until one of them has its response."""
     answered = threading.Event()
     honest = BrokerStub.stats
     monkeypatch.setattr(BrokerStub, "stats", lambda stub: answered.wait(DEADLINE_S) and honest(stub))
@@ -411,7 +411,7 @@ def test_too_many_that_are_being_answered_are_told_so(ask: Asked, monkeypatch: p
 
 
 def test_it_leaves_nothing_behind() -> None:
-    """Closed, its port is free and its thread has ended, also while somebody is connected; a taken port is said at the start."""
+    """After close the port is free and the thread has ended, also with an open connection. A taken port is reported at the start."""
     with BrokerStub() as stub:
         control = Control(stub).start()
         asked = Asked(control, stub)

@@ -218,7 +218,7 @@ def state(world: Groups) -> Any:
 
 
 def test_every_api_is_here() -> None:
-    """Whatever the stub serves is tested here or there."""
+    """Every API of the stub is tested here or in test_faults.py."""
     assert {each.api for each in served()} == set(REQUESTS) | AT_START | ELSEWHERE
 
 
@@ -372,7 +372,7 @@ def test_one_topic_of_many_in_a_transaction_fails(world: Groups, point: str, ver
 
 @POINTS
 def test_a_topic_that_is_deleted_by_its_id_is_found(world: Groups, point: str) -> None:
-    """Also where the rule acts when it is gone, and its id is nobody's."""
+    """A rule finds the topic also if it acts after the deletion, when the id has no topic any more."""
     world.topic("other")
     ids = {topic.name: topic.id for topic in world.cluster.topics}
     fault = getattr(world.cluster.faults.on(Api.DELETE_TOPICS).where(topic="t"), point)().error(CODE)

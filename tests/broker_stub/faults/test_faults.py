@@ -246,7 +246,7 @@ def test_where_narrows(stub: BrokerStub, talker: Talker) -> None:
 
 
 def test_rules_choose_by_group_and_by_transactional_id(stub: BrokerStub, talker: Talker) -> None:
-    """A rule for a group or for a transactional id hits who asks for its coordinator or its producer id, and nobody else."""
+    """A rule for a group or a transactional id hits only requests for its coordinator or its producer id."""
     group = stub.faults.on().where(group="g").error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS).forever()
     txn = stub.faults.on(Api.INIT_PRODUCER_ID).where(txn="x").error(ErrorCode.CONCURRENT_TRANSACTIONS)
 
@@ -345,7 +345,7 @@ def test_an_unanswered_produce_can_be_cut_off_and_not_dropped(stub: BrokerStub, 
 
 
 def test_a_held_request_goes_on_after_its_client_left(stub: BrokerStub) -> None:
-    """A broker that has read a request processes it, whether anybody waits for the answer or not."""
+    """A broker that has read a request processes it, also after its client has left."""
     fault = stub.faults.on(Api.PRODUCE).hold()
     with Talker(stub) as leaver:
         leaver.send(produce_request("t", numbered(7, 0)), 12)

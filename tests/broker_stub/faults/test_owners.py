@@ -1,4 +1,4 @@
-"""Whose a request is: groups and transactional ids are found in every message that names one."""
+"""The groups and transactional ids of a request are found in every message that has any."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_every_request_that_names_an_owner_is_understood(api: Api) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else None,
 )
 def test_owners(request_: Message, groups: set[str], ids: set[str]) -> None:
-    """All that are named, and nobody where nobody is."""
+    """All names of a message are found, and a message without names has none."""
     assert groups_of(request_) == groups
     assert transactional_ids_of(request_) == ids

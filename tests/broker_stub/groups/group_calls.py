@@ -33,7 +33,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class Groups(Inside):
-    """A cluster whose group coordinators are there."""
+    """A cluster that has its group coordinators."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -109,7 +109,7 @@ class Groups(Inside):
 
 
 class Member:
-    """Somebody in a group, who remembers id and generation when he is told what he heard."""
+    """A member of a group. `heard` takes its id and generation from a response."""
 
     def __init__(self, world: Groups, name: str, *, instance: str | None, group: str, version: int) -> None:
         self.world = world

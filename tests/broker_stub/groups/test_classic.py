@@ -1,6 +1,6 @@
-"""Classic groups under a virtual clock: who is waited for, for how long, and what a new coordinator knows.
+"""Classic groups under a virtual clock: which members the coordinator waits for, how long, and what a new coordinator knows.
 
-What is answered to whom in which version is compared with Apache Kafka's answers in tests/conformance.
+tests/conformance compares the responses, in every version, with those of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_what_cannot_happen_does_not() -> None:
 
 
 def test_what_is_logged_of_a_group(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever clients call it begins no line of the log, and no terminal obeys it."""
+    """A client's name of a group cannot begin a line of the log or control a terminal."""
     caplog.set_level(logging.DEBUG)
     world = Groups()
     world.member("a", group="g\x1b[2J\nERROR forged\u202e").join()
@@ -49,7 +49,7 @@ def test_what_is_logged_of_a_group(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_first_members_wait_for_more() -> None:
-    """With an initial delay nobody is answered before it is over; each window with a newcomer is followed by another one."""
+    """With an initial delay no member is answered before it is over. A window with a new member is followed by another window."""
     world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
     first = world.member("a").join()
     world.pass_time(2_999)
@@ -92,7 +92,7 @@ def test_the_first_members_wait_as_long_as_the_rebalance_may_take(delay_ms: int,
 
 
 def test_the_delay_of_a_group_that_begins_again_is_the_first_ones() -> None:
-    """Who came in earlier rounds prolongs nothing: whoever comes alone waits one window."""
+    """Members of earlier rounds do not prolong the delay: a single new member waits for one window."""
     world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
     for generation in (1, 3):
         member = world.member("a")
@@ -107,8 +107,7 @@ def test_the_delay_of_a_group_that_begins_again_is_the_first_ones() -> None:
 
 
 def test_an_id_that_was_joined_with_ends_no_delay() -> None:
-    """How long an id is kept for somebody is nothing to whoever has joined with it: the first members wait for more, as long as they
-    should."""
+    """The time for which the coordinator keeps an unused member id ends no delay of a member that has joined with it."""
     world = Groups(config={"group.initial.rebalance.delay.ms": str(2 * SESSION_MS)})
     waiting = [world.member("a").join(), world.member("b").join()]
     world.pass_time(2 * SESSION_MS - 1)
@@ -117,7 +116,8 @@ def test_an_id_that_was_joined_with_ends_no_delay() -> None:
 
 @pytest.mark.parametrize(("protocol_type", "code"), [("consumer", ErrorCode.NONE), ("connect", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])
 def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: ErrorCode) -> None:
-    """Nobody is left whose assignors one has to know; while the delay lasts the group still is what the first made it."""
+    """The assignors of members that have left do not count. While the delay lasts, the group keeps the protocol type of its first
+    member."""
     world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
     first, second = world.member("a"), world.member("b")
     first.join()
@@ -129,7 +129,7 @@ def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: Er
 
 
 def test_nobody_joins_a_group_that_is_not_there_under_an_id() -> None:
-    """The id was given out by nobody, which is said whatever else is wrong; no group begins."""
+    """The coordinator did not give out this id. It says so, also if the request has other errors, and no group begins."""
     world = Groups()
     for protocol_type in ("consumer", ""):
         stranger = world.member("a")
@@ -179,7 +179,7 @@ def test_a_silent_member_is_out_after_its_session() -> None:
 
 
 def test_a_static_member_is_out_after_its_session_too() -> None:
-    """Until then its place is kept: whoever comes back under its instance id has what it had, and the old id is fenced."""
+    """Until its session ends its place is kept: a member that joins with its instance id gets its assignment, and the old id is fenced."""
     world = Groups()
     first, second = world.stable("a", "b", static=True)
     old_id = second.id
@@ -198,7 +198,7 @@ def test_a_static_member_is_out_after_its_session_too() -> None:
 
 
 def test_members_that_wait_need_no_heartbeat() -> None:
-    """Whoever waits for the answer to its join outlives its session; the rebalance timeout is what ends the waiting."""
+    """A member that waits for its JoinGroup response outlives its session. Only the rebalance timeout ends the wait."""
     world = Groups()
     first, second = world.stable("a", "b")
     waiting = second.join(protocols={"range": b"new"})
@@ -272,7 +272,7 @@ def test_a_rebalance_that_nobody_joins_goes_on_waiting() -> None:
 
 
 def test_who_comes_late_to_a_rebalance_that_nobody_joined_is_answered() -> None:
-    """Static members that all stayed away are waited for as long again, and whoever comes meanwhile does not wait longer than that."""
+    """The coordinator waits a second time for static members that all stayed away. A new member does not wait longer than that."""
     world = Groups()
     first, _, third = world.stable("a", "b", "c", static=True, rebalance_ms=1_000)
     assert third.leave() == ErrorCode.NONE
@@ -333,7 +333,7 @@ def test_members_that_never_sync_are_out() -> None:
 
 
 def test_a_change_sends_back_who_waits_for_its_assignment() -> None:
-    """Somebody new while others wait for the leader's assignment: they are told to join again, and their sessions go on."""
+    """A new member joins while others wait for the leader's assignment. They are told to join again, and their sessions go on."""
     world = Groups()
     first, second = world.stable("a", "b")
     joined = [first.join(), second.join()]
@@ -348,7 +348,7 @@ def test_a_change_sends_back_who_waits_for_its_assignment() -> None:
 
 
 def test_a_session_goes_on_after_a_long_wait_for_the_assignment() -> None:
-    """Whoever waits for its assignment longer than its session has a new one when it gets it."""
+    """A member that waits for its assignment longer than its session has a new session when it gets the assignment."""
     world = Groups()
     first, second = world.stable("a", "b")
     joined = [first.join(), second.join()]
@@ -399,7 +399,7 @@ def test_who_leaves_is_not_waited_for() -> None:
 
 
 def test_a_full_group_takes_nobody() -> None:
-    """group.max.size: one more is refused, who is a member may join again, and who leaves makes room."""
+    """group.max.size: a further member is refused, a member may join again, and a member that leaves makes room."""
     world = Groups(config={"group.max.size": "2"})
     _, second = world.stable("a", "b")
     third = world.member("c")
@@ -411,7 +411,7 @@ def test_a_full_group_takes_nobody() -> None:
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_protocol_that_is_named_twice_counts_once(others: int) -> None:
-    """A member that does so is a member like others, alone or beside one, and whoever comes after it is let in."""
+    """A member that names a protocol twice is an ordinary member, alone or with another one, and later members are accepted."""
     world = Groups()
     members = world.stable("a") if others else []
     odd, late = world.member("odd"), world.member("late")

@@ -1,4 +1,4 @@
-"""Consumers that nobody here wrote, with a group id: they share the partitions, commit, and go on where the group was."""
+"""Stock consumers with a group id: they share the partitions, commit, and continue at the group's offsets."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_two_confluent_consumers_share_a_topic(stub: BrokerStub, topic: str, gro
 
 
 def test_a_confluent_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
-    """A consumer that closes commits what it was given; its successor begins after that, whatever it is told to begin with."""
+    """A consumer commits its records when it closes. The next one begins after them, for every setting of where to begin."""
     first = Confluent(stub, group, topic, **{"enable.auto.commit": True})
     try:
         pump(lambda: len(first.seen) >= COUNT // 2, first)

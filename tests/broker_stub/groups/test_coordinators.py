@@ -25,7 +25,8 @@ from tests.broker_stub.stub_calls import Inside
 
 
 def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
-    """Who waits is told NOT_COORDINATOR; the next one knows the last assignment, the sessions begin anew, and the offsets are there."""
+    """Waiting members are told NOT_COORDINATOR. The next coordinator knows the last assignment and the offsets, and begins the sessions
+    anew."""
     world = Groups(brokers=3)
     world.topic()
     first, second = world.stable("a", "b")
@@ -60,7 +61,8 @@ def test_who_waits_for_an_assignment_hears_of_a_move() -> None:
 
 
 def test_a_coordinator_that_stops_keeps_what_was_assigned() -> None:
-    """Alone it comes back with its groups; nobody coordinates them meanwhile, and what waited there is gone."""
+    """A single coordinator has its groups again after its restart. Until then the groups have no coordinator, and waiting requests are
+    lost."""
     world = Groups()
     (first,) = world.stable("a")
     second = world.member("b").join()
@@ -112,7 +114,7 @@ def test_a_group_that_was_never_assigned_anything_is_gone_when_it_was_deleted(em
     ],
 )
 def test_a_commit_of_a_generation_makes_no_group(generation: int, version: int, code: ErrorCode) -> None:
-    """Whoever says that it is a member, in whatever generation, is told that there is no such group; whoever names none has one then."""
+    """A commit with a member or a generation is told that there is no such group. A commit without them creates the group."""
     world = Groups()
     world.topic()
     member = world.member("a")
@@ -170,7 +172,7 @@ def test_who_asks_for_every_offset_hears_of_no_topic_without_one() -> None:
     ids=["groups", "transactions"],
 )
 def test_nothing_is_listed_before_there_is_a_coordinator(request_: Message, version: int, listed: str) -> None:
-    """On a cluster where nobody has had a group or a transaction yet lists are empty and no error; to ask makes no topic."""
+    """On a cluster without any group or transaction so far, lists are empty and no error, and listing creates no topic."""
     world = Inside(brokers=2)
     for node in world.cluster.brokers:
         answer = world.ask(request_, version, node=node)
@@ -221,7 +223,7 @@ def test_a_subscription_that_is_none(data: bytes) -> None:
 
 
 def test_what_a_group_reads_is_known_of_its_newest_generation_only() -> None:
-    """When nobody can tell any more what a member reads, every topic of the group may be one of them, and keeps its offset."""
+    """If the coordinator no longer knows what a member reads, every topic of the group may be read, and keeps its offset."""
     world = Groups()
     for name in ("t", "other"):
         world.topic(name)

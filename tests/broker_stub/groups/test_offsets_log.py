@@ -33,7 +33,8 @@ COMMIT_TIMEOUT_MS = 5_000
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_log_is_what_the_coordinator_knows(seed: int) -> None:
-    """After any run of commits, deletions, transactions, topics that go and coordinators that move, who reads the log knows the same."""
+    """After any run of commits, deletions, transactions, deleted topics and moved coordinators, a reader of the log knows the same as the
+    coordinator."""
     rng = random.Random(seed)
     world = Transactions(brokers=3, config={"offsets.topic.num.partitions": 1})
     world.topic("other")
@@ -235,7 +236,7 @@ def test_a_commit_that_only_its_coordinator_has_is_lost_with_it() -> None:
 
 
 def test_an_assignment_waits_for_every_replica() -> None:
-    """Nobody is told its assignment before; what came in time is given out, and the group is stable."""
+    """No member gets its assignment before every replica has it. Then the assignments are sent, and the group is stable."""
     world = Groups(brokers=3)
     (member,) = world.stable("a")
     joining = member.join()

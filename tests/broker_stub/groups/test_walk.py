@@ -1,4 +1,4 @@
-"""Random walks through classic groups: whatever members do, the group stays whole, and nobody waits forever."""
+"""Random walks through classic groups: after every action of its members the group is consistent, and no member waits forever."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Walk:
                 self.sent.append(pending)
 
     def hear(self) -> None:
-        """Whoever was answered knows its id and generation."""
+        """A member takes its id and generation from its response."""
         for name, pending in tuple(self.joining.items()):
             if not pending.waits:
                 del self.joining[name]

@@ -150,7 +150,7 @@ def test_deleted_records_stay_deleted(clean: bool) -> None:
 
 
 def test_a_reader_of_a_deleted_topic_is_told() -> None:
-    """Whoever waits for more of a topic hears at once that it is gone, and by its old id it stays unknown."""
+    """A Fetch that waits for records of a topic is answered as soon as the topic is deleted. The old topic id stays unknown."""
     world = Inside()
     topic_id = world.topic()
     world.send(fetch_request("t", wait_ms=10_000), 12)

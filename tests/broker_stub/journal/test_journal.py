@@ -22,7 +22,7 @@ from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, m
 
 
 def test_an_exchange_is_kept_with_its_answer() -> None:
-    """Who asked what in which version over which connection, and what was answered."""
+    """The journal has the client, request, version and connection of an exchange, and its response."""
     with BrokerStub(brokers=2) as stub:
         stub.create_topic("t", replication_factor=1)
         leader = stub.leader("t", 0)

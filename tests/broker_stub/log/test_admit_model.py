@@ -170,7 +170,7 @@ def _after(sequence: int) -> int:
 @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(steps)
 def test_admit_does_what_the_whole_history_says(plan: list[Step]) -> None:
-    """Whatever a producer and its coordinator do, answer and memory are those of a model that forgets nothing and bounds nothing."""
+    """For all actions of a producer and its coordinator, answer and state are those of a model that forgets nothing and has no limits."""
     world = World(note)
     for step in plan:
         world.step(step)

@@ -37,7 +37,7 @@ EPOCH_TOP = ProducerEntry(epoch=32767, coordinator_epoch=6, txn_first_offset=20)
 
 
 def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False, vouched: bool | None = None) -> Candidate:
-    """`vouched`: whether the transaction coordinator did, None where nobody asked it."""
+    """`vouched`: the transaction coordinator's answer, None without a question to it."""
     return Candidate(
         producer_id=7,
         epoch=epoch,
@@ -263,7 +263,7 @@ def test_example_g_without_verification_a_gap_before_the_first_batch_is_not_seen
 
 
 def test_example_h_an_expired_producer_may_start_anywhere() -> None:
-    """Expiry goes by the time of the newest batch, spares open transactions, and leaves a producer that nobody knows."""
+    """Expiry goes by the time of the newest batch and spares open transactions. An expired producer is unknown."""
     clock = SetClock()
     log = open_log(LogConfig(producer_id_expiration_ms=1000), clock=clock)
     assert produce(log, data(7, 0, 0)) == 0

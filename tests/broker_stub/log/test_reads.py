@@ -121,7 +121,7 @@ def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
 
 
 def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
-    """Whoever deletes what is before an offset brings nothing back that was deleted before; he may delete up to the high watermark."""
+    """DeleteRecords with an earlier offset than before restores nothing. It may delete up to the high watermark."""
     log, _ = three_batches()
     log.advance_log_start(4)
     for offset in (3, 0, 4):
@@ -135,7 +135,7 @@ def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
 
 @pytest.mark.parametrize("read_committed", [False, True])
 def test_who_is_beyond_what_may_be_read(read_committed: bool) -> None:
-    """Whoever asks for a batch behind the one at which he would have to stop, and nobody else."""
+    """`beyond` is set only for an offset in a batch behind the one at which the read has to stop."""
     log = open_log()
     log.replicated_at_once = False
     produce(log, plain(NOW, NOW, NOW))

@@ -1,4 +1,4 @@
-"""The walk over a batch's records: what passes, what does not, and what it tells of those that pass."""
+"""The scan of a batch's records: which records it accepts, which it refuses, and what it reports of those that it accepts."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_numbers_of_any_length_pass(size: int) -> None:
     ],
 )
 def test_what_kafka_cannot_read_is_refused(payload: bytes) -> None:
-    """Bytes that are no record end the walk, whatever is wrong with them, and it says at which record."""
+    """Bytes that are no record end the scan, for every kind of damage, and the error names the record."""
     with pytest.raises(InvalidRecords) as refused:
         walked(payload, 2)
     assert refused.value.index == (1 if payload[: len(record())] == record() else 0)

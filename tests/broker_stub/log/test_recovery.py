@@ -33,7 +33,7 @@ def recovered(
 
 
 def facts(log: PartitionLog) -> dict[str, object]:
-    """All that anybody can learn of a log, with what it remembers of its producers."""
+    """Everything that clients can learn of a log, and what it remembers of its producers."""
     committed = log.read(log.log_start_offset, max_bytes=ALL, read_committed=True)
     return {
         "offsets": (log.log_start_offset, log.log_end_offset, log.high_watermark, log.last_stable_offset),
@@ -154,7 +154,7 @@ def test_a_log_that_changes_hands_is_what_its_bytes_tell(seed: int) -> None:
 
 
 def test_producers_that_are_forgotten_do_not_come_back() -> None:
-    """Whoever was idle for too long stays unknown when the log changes hands, to a replica that was up all the time as well."""
+    """An expired producer stays unknown when another replica leads, also one that was up all the time."""
     clock = SetClock()
     log = open_log(LogConfig(producer_id_expiration_ms=1000), clock=clock)
     for sequence in range(3):
@@ -230,7 +230,7 @@ def test_an_open_transaction_survives_either_restart() -> None:
 
 
 def test_expired_producers_are_not_loaded_from_a_snapshot() -> None:
-    """Whoever was idle for too long while the broker was down is unknown; an open transaction is never idle."""
+    """A producer whose time expired while the broker was down is unknown. A producer with an open transaction never expires."""
     log = open_log(LogConfig(producer_id_expiration_ms=1000))
     produce(log, data(7, 0, 0))
     produce(log, data(8, 0, 0, transactional=True))
@@ -295,7 +295,7 @@ def test_a_damaged_snapshot_is_done_without(snapshot: bytes) -> None:
 
 
 def test_a_moved_start_is_kept() -> None:
-    """What nobody may read stays unreadable after a recovery, and epochs start no earlier than the log."""
+    """Records before the log's start stay unreadable after a recovery, and epochs start no earlier than the log."""
     log = open_log()
     for epoch in (0, 1, 2):
         produce(log, plain(NOW, NOW), leader_epoch=epoch)
@@ -305,7 +305,7 @@ def test_a_moved_start_is_kept() -> None:
 
 
 def test_an_empty_log_recovers_empty() -> None:
-    """No bytes, no log, with a snapshot of nobody or without."""
+    """Without bytes there is no log, with a snapshot without producers or without a snapshot."""
     log = open_log()
     assert facts(recovered(log)) == facts(log)
     assert facts(recovered(log, snapshot=log.snapshot())) == facts(log)

@@ -49,7 +49,7 @@ def test_a_large_append_is_kept_and_read_without_a_copy() -> None:
 
 
 def test_what_was_read_outlives_what_comes_after() -> None:
-    """A reader keeps its bytes, whatever is appended or truncated meanwhile."""
+    """A reader keeps its bytes, also after later appends and truncations."""
     storage = MemoryStorage()
     storage.append(b"a" * 100)
     storage.append(b"b" * WHOLE_BYTES_MIN)
@@ -64,7 +64,7 @@ def test_what_was_read_outlives_what_comes_after() -> None:
 
 @pytest.mark.parametrize("size", [180, 1300, 17_000, 70_000, 1_000_000])
 def test_a_stored_byte_costs_about_a_byte(size: int) -> None:
-    """Whatever the batches' size, memory stays within a tenth of what is stored."""
+    """For all sizes of batches, memory exceeds the stored bytes by at most a tenth."""
     storage = MemoryStorage()
     tracemalloc.start()
     try:

@@ -116,7 +116,7 @@ def test_checks_come_in_kafkas_order() -> None:
 
 
 def test_zstd_needs_a_newer_request() -> None:
-    """V2: Produce before v7 may not carry zstd, whatever else is wrong with the batch; from v7 on it may."""
+    """V2: Produce before v7 may not carry zstd, also if the batch has other errors. From v7 on it may."""
     refused = refusal(open_log(), raw(attributes=4), request_version=6)
     assert (refused.rule, refused.code) == ("V2", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     assert produce(open_log(), encode_batch([(NOW, b"k", b"v")], codec=Codec.LZ4), request_version=3) == 0
@@ -234,7 +234,7 @@ def test_the_worked_bytes_are_stored_as_they_should_be() -> None:
 
 
 def test_a_wrong_maximum_timestamp_is_corrected() -> None:
-    """CreateTime: the stored maximum is that of the records, whatever the producer says, and the checksum is right again."""
+    """CreateTime: the stored maximum is that of the records, for every value in the producer's header, and the checksum is right again."""
     log = open_log()
     assert produce(log, raw(max_timestamp=NOW + 1_000_000)) == 0
     assert stored_header(log).max_timestamp == NOW + 5
@@ -266,9 +266,8 @@ def test_offsets_inside_a_batch_as_kafka_treats_them() -> None:
 
 
 def test_lengths_inside_a_compressed_batch_as_kafka_treats_them() -> None:
-    """Kafka skips through the records of a compressed batch that it keeps, and does not see a record's wrong length; recompressing, it
-    does. Such a batch harms nobody but its readers.
-    """
+    """Kafka skips through the records of a compressed batch that it keeps, and does not see a record's wrong length. When it recompresses
+    the batch, it does. Such a batch harms only its readers."""
     wrong = raw(compress(Codec.LZ4, b"\x7e" + RECORDS[1:]), attributes=3)
     log = open_log()
     assert produce(log, wrong) == 0
@@ -287,7 +286,7 @@ def test_a_producer_id_below_0_is_none() -> None:
 
 
 def test_coordinators_are_not_held_to_a_clients_rules() -> None:
-    """V6 to V8 are for clients: a coordinator writes markers, and data without a sequence; a damaged batch is refused from anybody."""
+    """V6 to V8 are for clients: a coordinator writes markers, and data without a sequence. A damaged batch is always refused."""
     log = open_log()
     assert log.append(marker(7, 0), origin=Origin.COORDINATOR, leader_epoch=0).base_offset == 0
     assert log.append(data(7, 0, -1, transactional=True), origin=Origin.COORDINATOR, leader_epoch=0).base_offset == 1

@@ -33,7 +33,7 @@ def mark(log: PartitionLog, epoch: int, *, transaction_version: int = 2) -> None
 
 
 def test_a_guard_lets_the_first_batch_in() -> None:
-    """Whose transaction is open here needs none any more."""
+    """A producer with an open transaction in this partition needs no guard."""
     log = new_log()
     guard = log.begin_verification(PID, 0, 0, bumps=False)
     assert guard is not None
@@ -43,7 +43,7 @@ def test_a_guard_lets_the_first_batch_in() -> None:
 
 
 def test_a_marker_makes_a_guard_worthless() -> None:
-    """D3: the transaction that the coordinator vouched for is over, and its batch would open another one that nobody ends."""
+    """D3: the transaction that the coordinator verified is over. Its batch would open another one, which would never end."""
     log = new_log()
     guard = log.begin_verification(PID, 0, 0, bumps=False)
     mark(log, 0, transaction_version=0)

@@ -1,4 +1,4 @@
-"""The proxy's journal: what brokers were asked and what they said, whatever faults made of it, on the stub and on Apache Kafka."""
+"""The proxy's journal: the brokers' requests and responses, also with faults, on the stub and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def verdict(exchange: Exchange) -> tuple[Heard | None, int, int]:
 
 
 def test_an_exchange_is_kept_with_its_answer(site: Site) -> None:
-    """Who asked what in which version over which connection of which broker, and what was answered."""
+    """The journal has the client, request, version, connection and broker of an exchange, and its response."""
     with site.link() as link, site.link() as other:
         link.ask(metadata_request(site.topic.name), VERSION)
         link.ask(site.produce(0), VERSION)
@@ -268,7 +268,7 @@ def test_large_requests_are_not_kept_in_memory() -> None:
 
 
 def test_a_follower_sees_what_is_not_kept(site: Site) -> None:
-    """Whoever follows is told of every exchange, and of its answer as soon as there is one, also when none is kept."""
+    """A follower of the journal gets every exchange, and its response as soon as there is one, also if the journal keeps none."""
     with FaultProxy(site.upstream, journal=0) as proxy:
         seen = Seen()
         proxy.journal.follow(seen)

@@ -64,7 +64,7 @@ def test_records_pass_in_both_directions(site: Site) -> None:
     ],
 )
 def test_an_idempotent_producer_survives(site: Site, fault: Callable[[object], object], times: int) -> None:
-    """Whatever happens to a Produce request or two, an idempotent producer's records are in the log once and in order."""
+    """One or two Produce requests fail in any way. An idempotent producer's records are in the log once and in order."""
     rule = site.proxy.faults.on(Api.PRODUCE).where(topic=site.topic.name).times(times)
     installed = fault(rule)
     values = [b"value %d" % number for number in range(300)]
@@ -240,7 +240,7 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092), ("a\0b", 9092)])
 def test_an_address_that_is_none_cuts_whoever_is_sent_there(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    """A broker that names an impossible address is not reached there: clients are cut off at once, and do not wait for nobody."""
+    """A broker advertises an impossible address. Clients that connect to it are cut off at once, instead of waiting in vain."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, Link(proxy.addresses[1]) as link:
         broker = stub.cluster.brokers[1]
         broker.host, broker.port = host, port

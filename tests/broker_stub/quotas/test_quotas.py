@@ -110,7 +110,7 @@ class Muted:
         raise AssertionError("the link was cut")
 
     def pause(self, paused: bool) -> None:
-        """Nobody sends more than it can take."""
+        """This connection never has too much to send."""
 
     def send(self, request: Any, version: int, *, client_id: str = "me") -> int:
         frame = b"".join(encode_request(request, version, correlation_id=7, client_id=client_id))[4:]
@@ -221,8 +221,8 @@ ORDER: list[tuple[dict[str, str | None], tuple[str, str]]] = [
 
 @pytest.mark.parametrize("number", range(len(ORDER)))
 def test_the_most_particular_quota_counts(number: int) -> None:
-    """Each of the eight kinds counts before those after it and for nobody else, and is used up by everybody of one user, by one client id,
-    or by one client id of one user."""
+    """Each of the eight kinds counts before those after it, and only for its clients. All clients of one user share it, or all of one
+    client id, or one client id of one user."""
     quotas = Quotas()
     for bound, (entity, _) in enumerate(ORDER[number:], start=number + 1):
         quotas.change(frozenset(entity.items()), {"producer_byte_rate": bound})
@@ -297,8 +297,8 @@ def test_quotas_that_are_none_are_refused(given: dict[str, Any], said: str) -> N
 
 @pytest.fixture
 def throttled() -> Iterator[BrokerStub]:
-    """Whoever has no quota of his own may write 400,000 bytes a second, ten seconds' worth at once, and the clock stands still: the last
-    record is too much, however slow the machine is."""
+    """A client without a quota of its own may write 400,000 bytes a second, ten seconds' worth at once. The clock stands still, so the last
+    record is too much, also on a slow machine."""
     with BrokerStub(clock=now()) as stub:
         stub.create_topic("t")
         stub.quota(client_id="<default>", producer_byte_rate=400_000)

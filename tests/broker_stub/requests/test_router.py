@@ -1,4 +1,4 @@
-"""Who serves what: handlers that are announced are found, loaded when they are asked for, and serve what was said of them."""
+"""The router: it finds the handlers that are announced, loads them with the first request, and they serve what their announcement says."""
 
 from __future__ import annotations
 

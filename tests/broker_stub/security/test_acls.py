@@ -112,13 +112,13 @@ def test_kafkas_own_configs_say_the_same() -> None:
 
 @pytest.mark.parametrize("name", [Operation.IDEMPOTENT_WRITE, "IDEMPOTENT_WRITE", "IdempotentWrite", "idempotent write"])
 def test_operation_goes_by_member_or_by_any_spelling(name: str | Operation) -> None:
-    """Whoever writes an ACL names its operation by the enum's member, or as Kafka's tools, Java or people spell it."""
+    """An ACL's operation is the enum's member, or its name as Kafka's tools, Java or users write it."""
     assert operation_named(name) is Operation.IDEMPOTENT_WRITE
 
 
 def test_whether_anything_is_allowed_depends_on_the_host() -> None:
-    """What is granted from one address is no grant for who comes from another, and what is denied there is denied only there. It is what
-    InitProducerId asks: whether there may be any topic that the client may write to."""
+    """A grant for one address does not count for another one, and neither does a denial. InitProducerId asks whether the client may write
+    to any topic."""
     here, there = "10.0.0.1", "10.0.0.2"
 
     def may(*acls: Acl) -> tuple[bool, bool]:
@@ -206,7 +206,8 @@ def test_our_producer_says_what_to_grant() -> None:
 
 
 def test_our_producer_names_the_cluster() -> None:
-    """Who may describe a topic and write nothing gets no producer id: fatal, and it says what would be enough."""
+    """A client that may describe a topic and write to none gets no producer id. The error is fatal, and names a permission that is
+    enough."""
     with guarded() as stub:
         stub.create_topic("orders")
         stub.allow("alice", "DESCRIBE", topic="orders")

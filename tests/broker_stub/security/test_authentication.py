@@ -1,6 +1,6 @@
-"""The stub's listeners with TLS and SASL: who a connection belongs to, what it may do before and after, and how it ends.
+"""The stub's listeners with TLS and SASL: the principal of a connection, what it may do before and after authentication, and how it ends.
 
-What is answered to which request is held against Kafka in tests/conformance/test_security_answers.py.
+tests/conformance/test_security_answers.py compares the responses with those of Kafka.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Client(Talker):
 
 
 def test_a_call_knows_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request of an authenticated connection carries its user, those before it nobody's name; without SASL it is ANONYMOUS."""
+    """Every request of an authenticated connection has its user. Earlier requests have no user. Without SASL it is ANONYMOUS."""
     seen: list[tuple[int, str]] = []
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
         honest = stub.dispatcher.call
@@ -135,7 +135,7 @@ def test_sessions_end_on_the_stubs_clock() -> None:
 
 
 def test_a_token_limits_its_session() -> None:
-    """The token's end and connections.max.reauth.ms: whichever comes first, on the stub's clock."""
+    """The session ends at the token's end or after connections.max.reauth.ms, at the earlier of the two, by the stub's clock."""
     clock = VirtualClock()
     now_s = clock.now_ms() / 1000
     with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"], session_lifetime_ms=60_000), clock=clock) as stub:
@@ -161,8 +161,8 @@ def test_a_token_may_claim_to_last_for_ever(exp: float, caplog: pytest.LogCaptur
 
 
 def test_scram_heeds_no_extension_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """A client that insists on an extension is not let in, wherever it says so and whatever its proof is of: what it wants would have to
-    be understood (RFC 5802)."""
+    """A client that requires an extension is refused, in every message and with every proof, because the stub would have to understand it
+    (RFC 5802)."""
     beginnings = ["m=x,n=alice,r=abc", "n=alice,r=abc,m=x", "n=alice,r=abc,x=y,m=z", "n=alice,r=abc"]
     with BrokerStub(sasl=USERS) as stub:
         for first in beginnings:
@@ -187,7 +187,7 @@ def test_a_token_that_is_nested_without_end_is_invalid() -> None:
 
 
 def test_tokens_can_be_left_to_a_callable() -> None:
-    """It says whose a token is, and until when; a ValueError refuses it."""
+    """The callable returns a token's user and end. A ValueError refuses the token."""
     clock = VirtualClock()
 
     def oauth(token: str) -> str | tuple[str, float]:
@@ -256,7 +256,7 @@ def test_a_closed_connection_leaves_nothing_to_a_garbage_collection(tls: bool, s
 
 
 def test_the_journal_keeps_no_large_requests_of_strangers() -> None:
-    """Whoever has not been let in cannot fill the stub's memory with what it remembers."""
+    """A client that is not authenticated cannot fill the stub's memory with requests in the journal."""
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
         client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         client.ask(SaslAuthenticateRequest(auth_bytes=bytes(100_000)), 2)
@@ -264,7 +264,7 @@ def test_the_journal_keeps_no_large_requests_of_strangers() -> None:
 
 
 def test_users_may_come_and_go() -> None:
-    """What is in the dictionary counts when somebody authenticates; who has, stays."""
+    """The dictionary counts at the moment of authentication. A connection that is authenticated stays."""
     sasl = Sasl({"alice": "first"})
     with BrokerStub(sasl=sasl) as stub, Client(stub) as early, Client(stub) as late:
         assert early.log_in(b"\0alice\0first").error_code == 0
@@ -401,7 +401,8 @@ def test_pythons_own_tls_is_understood(secure: BrokerStub, authority: Authority,
     [("requested", False, ANONYMOUS), ("requested", True, "User:CN=alice,"), (None, True, "User:CN=alice,")],
 )
 def test_client_certificates(certificate: Certificate, authority: Authority, client_auth: str | None, own: bool, expected: str) -> None:
-    """Requested, a client may do without and is nobody; required, as it is by default where there is a CA for it, it is its certificate."""
+    """If a certificate is requested, a client without one is ANONYMOUS. If it is required, which is the default with a client CA, the
+    certificate's subject is the principal."""
     context = trusting(authority)
     if own:
         context.load_cert_chain(authority.issue("alice", common_name="alice").both)
@@ -413,7 +414,7 @@ def test_client_certificates(certificate: Certificate, authority: Authority, cli
 
 
 def test_a_context_of_ones_own(certificate: Certificate, authority: Authority) -> None:
-    """Whoever wants it otherwise gives a context."""
+    """For other TLS settings the caller gives an SSL context."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.both)
     with BrokerStub(tls=context) as stub, Client(stub, trusting(authority)) as client:

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, on listeners with TLS and with every SASL mechanism that they have: they write, and read it back."""
+"""Stock clients, on listeners with TLS and with every SASL mechanism that they support: they write, and read it back."""
 
 from __future__ import annotations
 

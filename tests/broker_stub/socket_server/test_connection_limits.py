@@ -1,6 +1,6 @@
-"""Connections that are many, slow, half open or idle: they are bounded as Kafka bounds them, and stop nobody else.
+"""Connections that are many, slow, half open or idle: the stub limits them as Kafka does, and they stop no other client.
 
-A sample by default; FENCEPOST_CONNECTIONS=10000 opens so many, as far as the system lets it (`make crowds`).
+A sample by default; FENCEPOST_CONNECTIONS=10000 opens so many, as far as the system allows (`make crowds`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Fake:
 
 
 def test_who_is_idle() -> None:
-    """Who has said and heard nothing for the time is ended, who waits for an answer is not; and the next look is when the next one may be
+    """A connection without any traffic for the time is closed, unless it waits for a response. The next check is when the next one may be
     idle, or a hundredth of the time later."""
     connections = Connections(BrokerConfig({"connections.max.idle.ms": "1000"}))
     assert connections.look(5_000) is None
@@ -66,7 +66,7 @@ def test_who_is_idle() -> None:
 
 
 def test_how_many_there_may_be() -> None:
-    """In all, and from one address; who has gone counts no more."""
+    """The limits count all connections, and those from one address. A closed connection does not count."""
     connections = Connections(BrokerConfig({"max.connections": "3", "max.connections.per.ip": "2"}))
     first, second, third, other = (Fake(0) for _ in range(4))
     assert [connections.opened(each, "a") for each in (first, second, third)] == [True, True, False]
@@ -111,8 +111,8 @@ def test_too_many_of_one_address_are_closed() -> None:
 
 
 def test_the_idle_are_closed() -> None:
-    """After connections.max.idle.ms without a word, also in the middle of a request; who talks stays, and so does who waits for an
-    answer."""
+    """A connection is closed after connections.max.idle.ms without traffic, also in the middle of a request. A connection with traffic
+    stays, and so does one that waits for a response."""
     with BrokerStub(clock=VirtualClock(START_MS)) as stub, ExitStack() as links:
         held = stub.faults.on(Api.INIT_PRODUCER_ID).hold()
         idle, talking, waiting = (links.enter_context(Talker(stub)) for _ in range(3))

@@ -1,7 +1,7 @@
-"""Mutated frames, at the stub's socket and at a producer's link, and well-formed requests that are odd: whatever comes, nobody crashes,
-nothing is kept, and the next is served.
+"""Mutated frames, at the stub's socket and at a producer's connection, and odd requests that are well formed.
 
-A sample by default; FENCEPOST_FRAMES=1000000 sends so many at each (`make mutate`). The seed is printed; FENCEPOST_SEED replays one.
+Nothing crashes, nothing stays in memory, and the next request is served. A sample by default; FENCEPOST_FRAMES=1000000 sends so many at
+each (`make mutate`). The seed is printed; FENCEPOST_SEED replays one.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class OddWorld:
         self.cluster.tick()
 
     def settle(self) -> None:
-        """Every broker is up and reaches the others, and whoever waited is given up."""
+        """Every broker is up and reaches the others, and every wait is over."""
         for node in self.cluster.brokers:
             self.cluster.start_broker(node)
             for other in self.cluster.brokers:
@@ -203,7 +203,7 @@ class OddWorld:
             self.pass_time(600_000)
 
     def ask(self, node: int, request: Message, version: int) -> Any:
-        """The answer to somebody who has not spoken before, which must come at once or as soon as what is due is done."""
+        """The response to a new client, which must come at once or after the timers that are due."""
         ear = Ear()
         link = self.acceptor.connect(node, ear)
         link.receive(b"".join(encode_request(request, version, correlation_id=1, client_id="after"))[4:])
@@ -253,8 +253,8 @@ class OddWorld:
 
 @pytest.mark.parametrize("sasl", [False, True])
 def test_the_stub_survives_odd_requests(sasl: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever a well-formed request says, and says twice, no handler and nothing that was set for later fails, and afterwards everybody is
-    served as before: records, transactions, and every group that the others were in."""
+    """For all contents of well-formed requests, also repeated ones, no handler and no timer fails. Afterwards all clients are served as
+    before: records, transactions, and every group of the other clients."""
     rng = seeded()
     for _ in range(ROUNDS):
         seed = rng.randrange(1 << 30)
@@ -293,7 +293,7 @@ class Nowhere(asyncio.Transport):
         self.aborted = False
 
     def write(self, data: Buffer) -> None:
-        """Nobody reads it."""
+        """The bytes go nowhere."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """There is no buffer."""

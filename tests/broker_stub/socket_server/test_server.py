@@ -1,4 +1,4 @@
-"""The sockets, the thread and the command: quick to start, complete when closed, bounded while running."""
+"""The sockets, the thread and the command: quick to start, complete when closed, and with limits while they run."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_what_was_written_can_be_looked_at_after_close() -> None:
 
 
 def test_records_are_what_a_consumer_may_read() -> None:
-    """By default nothing that was aborted, nothing of what is open, and nothing that comes after it; who asks for the rest, says so. The
-    same as confluent-kafka's consumer reads with either isolation level."""
+    """By default `records` returns no aborted record, no record of an open transaction, and none after it. An argument asks for all.
+    confluent-kafka's consumer reads the same with either isolation level."""
     with BrokerStub(brokers=3, config={"transaction.max.timeout.ms": 600_000}) as stub:
         stub.create_topic("t", replication_factor=3)
         ours: list[TransactionalProducer] = []
@@ -173,7 +173,8 @@ def test_ports_follow_the_first_and_a_taken_one_is_refused() -> None:
 
 
 def test_a_stopped_broker_refuses_and_comes_back_on_its_port(stub: BrokerStub) -> None:
-    """While it is down its port refuses and belongs to nobody else; its connections are ended, the others live."""
+    """While a broker is down its port refuses connections, and no other process can take it. Its connections end, those of other brokers
+    stay."""
     stub.create_topic("t", replication_factor=3)
     leader = stub.leader("t", 0)
     address = stub.addresses[leader]
@@ -264,7 +265,7 @@ def test_every_thread_may_call(stub: BrokerStub) -> None:
 
 
 def test_a_client_that_does_not_read_is_not_served_without_end(stub: BrokerStub) -> None:
-    """Answers nobody reads are bounded: the server stops processing that connection, and goes on when it is read."""
+    """The bytes of unread responses are limited: the server stops processing that connection, and goes on when the client reads."""
     stub.create_topic("t", replication_factor=1)
     leader = stub.leader("t", 0)
     with Talker(stub, leader) as talker:
@@ -313,7 +314,8 @@ def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub) 
 
 
 def test_garbage_ends_its_own_connection_only(stub: BrokerStub) -> None:
-    """A frame above 100 MiB, a negative one, bytes that are no request: closed without an answer, and nobody else notices."""
+    """A frame above 100 MiB, a negative length, bytes that are no request: the connection is closed without a response, and other
+    connections are not affected."""
     with Talker(stub) as good:
         for bad in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x04junk", b"\x00\x00\x00\x0e" + b"\x00\x63" + b"\x00" * 12):
             with Talker(stub) as talker:
@@ -335,8 +337,8 @@ def fails() -> NoReturn:
 def test_a_failing_timer_ends_nobodys_connection(
     stub: BrokerStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is set for later may be about anybody: when it fails that is logged, the rest of what is due is done, and whoever's bytes woke
-    it is served as before."""
+    """A timer may concern any connection. When it fails, the error is logged, the other timers that are due run, and the connection whose
+    bytes woke the server is served as before."""
     route, done = ROUTES[Api.LIST_OFFSETS], list[str]()
 
     def sets_timers(call: Call, request: wire.Message) -> wire.Message:
@@ -354,8 +356,8 @@ def test_a_failing_timer_ends_nobodys_connection(
 
 @pytest.mark.parametrize("where", ["handler", "answer"])
 def test_a_failing_request_ends_its_own_connection_only(where: str, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it was another client's request that brought it about: one that waits in a connection is begun when the answer before it
-    goes out, and that may be somebody else's doing."""
+    """The failing request may begin because of another client: a request that waits in its connection begins when the response before it
+    goes out. Only its own connection ends."""
     stub.create_topic("t")
     route = ROUTES[Api.LIST_OFFSETS]
     broken = ListOffsetsResponse(throttle_time_ms=1 << 40)  # fits no frame

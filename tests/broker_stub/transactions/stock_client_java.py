@@ -49,7 +49,7 @@ class Jvm:
         self._names = 0
 
     def name(self) -> str:
-        """One for a client that nobody else has."""
+        """A unique name for a client."""
         self._names += 1
         return f"client-{self._names}"
 

@@ -39,7 +39,7 @@ CONFIG = {"group.initial.rebalance.delay.ms": 0, "transaction.abort.timed.out.tr
 
 
 class Site(NamedTuple):
-    """A cluster, and names there that nobody else uses."""
+    """A cluster, and unique names on it."""
 
     bootstrap: str
     stub: BrokerStub | None
@@ -227,8 +227,8 @@ def test_offsets_are_committed_with_the_records(site: Site, maker: Maker, sender
 def test_a_transaction_that_takes_too_long_is_aborted(
     patient: Site, maker: Maker, makers: Callable[[str], Maker], opened: list[Sender]
 ) -> None:
-    """Its producer hears that it cannot be committed, nobody reads it, and the next instance goes on. On the stub no time passes but by its
-    clock."""
+    """Its producer is told that it cannot commit, no reader sees its records, and the next instance goes on. On the stub, time passes only
+    by its clock."""
     late = maker.open(patient.bootstrap, patient.id, timeout_ms=TIMEOUT_MS)
     opened.append(late)
     late.begin()

@@ -1,4 +1,5 @@
-"""The transaction coordinator under a virtual clock: what survives whom, what waits for whom, and what time does."""
+"""The transaction coordinator under a virtual clock: what survives restarts and moves, which requests wait for which, and what happens with
+time."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def mended(world: Transactions, leader: int) -> None:
 
 
 def test_what_was_about_to_end_is_ended_by_the_next_coordinator() -> None:
-    """A commit that was answered is in every partition in the end, whoever coordinates by then; nobody reads half of it."""
+    """An answered commit reaches every partition, under any later coordinator, and no reader sees a part of it."""
     world = Transactions(brokers=3, partitions=3, replicas=1, config={REPLICAS: "2"})
     world.given()
     assert [world.write(0, partition=index).answer for index in range(3)] == [OK] * 3
@@ -129,7 +130,7 @@ def test_markers_wait_for_a_leader_that_is_not_reached() -> None:
 
 
 def test_a_partition_without_a_leader_gets_no_marker() -> None:
-    """Kafka takes it for deleted: the transaction is over, and what it wrote there stays undecided for good."""
+    """Kafka takes the partition for deleted: the transaction is over, and its records there stay undecided for ever."""
     world = Transactions(brokers=2, partitions=2, replicas=1, config={REPLICAS: "1"})
     world.given()
     late, leader = alone(world)
@@ -186,7 +187,7 @@ def test_a_write_that_is_not_replicated_in_time_leaves_all_as_it_was() -> None:
 
 
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
-    """Its producer is fenced by the abort's epoch; under transaction version 2 it may say who it was, and goes on."""
+    """The abort's epoch fences its producer. Under transaction version 2 the producer may name its old identity, and goes on."""
     world = Transactions()
     identity = world.given(timeout_ms=20_000)
     assert world.write(0).answer == OK
@@ -202,7 +203,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
 
 
 def test_a_transaction_of_3_9_that_takes_too_long_is_aborted() -> None:
-    """Before transaction version 2 nobody remembers who its producer was: it is fenced for good."""
+    """Before transaction version 2 the coordinator does not remember the producer's identity: the producer is fenced permanently."""
     world = Transactions(emulate="3.9")
     identity = world.given(timeout_ms=20_000)
     assert world.add().answer == OK
@@ -215,8 +216,8 @@ def test_a_transaction_of_3_9_that_takes_too_long_is_aborted() -> None:
 
 
 def test_a_fence_of_3_9_that_is_not_replicated_in_time_holds_all_the_same() -> None:
-    """Whoever asks for the identity of an open transaction fences its producer at once, also where the abort cannot be written: that
-    producer commits nothing any more. The next try aborts under the same epoch."""
+    """A request for the identity of an open transaction fences its producer at once, also if the abort cannot be written. That producer
+    cannot commit any more. The next try aborts under the same epoch."""
     world = Transactions(emulate="3.9", brokers=2, config={"replica.lag.time.max.ms": 3_600_000})
     identity = world.given(timeout_ms=1_000)
     assert world.add().answer == OK
@@ -235,8 +236,8 @@ def test_a_fence_of_3_9_that_is_not_replicated_in_time_holds_all_the_same() -> N
 
 
 def test_what_a_coordinator_was_about_to_try_again_is_over_when_it_moved() -> None:
-    """Its record that the last transaction is complete was not replicated in time. Another one coordinates when it would write that again,
-    and the next transaction has begun: that is still open for whoever coordinates then, and is committed."""
+    """The record that completes the last transaction was not replicated in time. Before the coordinator retries it, another broker becomes
+    coordinator, and the next transaction begins. This transaction stays open, and is committed."""
     world = Transactions(brokers=3, partitions=3, replicas=1, config={REPLICAS: "2", "replica.lag.time.max.ms": 3_600_000})
     world.given(timeout_ms=1_000)
     late, leader = alone(world)
@@ -264,7 +265,8 @@ def test_what_a_coordinator_was_about_to_try_again_is_over_when_it_moved() -> No
 
 
 def test_an_id_that_nobody_uses_is_forgotten() -> None:
-    """After transactional.id.expiration.ms, not while a transaction is open, and for good: its record is a tombstone."""
+    """The coordinator forgets an id after transactional.id.expiration.ms, permanently, with a tombstone. It keeps an id with an open
+    transaction."""
     world = Transactions(config={"transactional.id.expiration.ms": 1_000})
     identity = world.given(timeout_ms=900_000)
     assert world.add().answer == OK
@@ -368,9 +370,9 @@ def test_a_partition_that_does_not_reach_the_coordinator_takes_no_record() -> No
 
 @pytest.mark.parametrize(("verifies", "produce", "commit"), [(True, 9, 2), (True, 10, 3), (True, 11, 4), (True, 12, 5), (False, 11, 4)])
 def test_what_is_said_of_a_record_outside_its_transaction(verifies: bool, produce: int, commit: int) -> None:
-    """A partition that its producer did not add takes no record and no offset: old clients hear INVALID_TXN_STATE, those that know it
-    TRANSACTION_ABORTABLE, and for those of transaction version 2 it is added. Where transaction.partition.verification.enable is off
-    nobody asks, and the record is written."""
+    """A partition that its producer did not add takes no record and no offset: old clients get INVALID_TXN_STATE, clients that know it
+    TRANSACTION_ABORTABLE. For clients of transaction version 2 the partition is added. If transaction.partition.verification.enable is off,
+    there is no check, and the record is written."""
     world = Transactions(config={"transaction.partition.verification.enable": str(verifies).lower()})
     world.given()
     told = ErrorCode.INVALID_TXN_STATE if produce < 11 else ErrorCode.TRANSACTION_ABORTABLE if verifies and produce == 11 else OK
@@ -427,8 +429,8 @@ def test_offsets_that_wait_while_their_group_moves_are_sent_to_its_coordinator()
 
 
 def test_what_only_the_log_knows_to_be_open_is_aborted_in_time() -> None:
-    """A transaction whose beginning was not replicated in time is not there for its coordinator; the next one reads of it, and aborts it
-    when it has been open for too long, though nobody asks for it again."""
+    """The beginning of a transaction was not replicated in time, so its coordinator does not have it. The next coordinator reads it from
+    the log, and aborts it after its timeout, without another request for it."""
     world = Transactions(brokers=3, config={"replica.lag.time.max.ms": 3_600_000})
     world.given(timeout_ms=5_000)
     follower = world.sever_state()
@@ -445,7 +447,7 @@ def test_what_only_the_log_knows_to_be_open_is_aborted_in_time() -> None:
 
 
 def test_rows_can_be_counted() -> None:
-    """Whoever counts hears of every decision, with its row."""
+    """A counter gets every decision, with its row."""
     world = Transactions()
     heard: list[Decision] = []
     world.services.transactions.decided = heard.append

@@ -20,7 +20,7 @@ OK, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def world_with_data(**options: int) -> Transactions:
-    """Whose producer has a record in each of two partitions."""
+    """A cluster whose producer has a record in each of two partitions."""
     world = Transactions(brokers=3, partitions=2, **options)
     world.given()
     assert [world.write(0, partition=index).answer for index in range(2)] == [OK, OK]

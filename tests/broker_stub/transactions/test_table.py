@@ -1,4 +1,4 @@
-"""The coordinator's tables, row by row: which row decides, what it answers, and which values it wants written."""
+"""The coordinator's tables, row by row: which row decides, its response, and the values that it writes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ INITS = [
     ("row", "metadata", "expected", "code", "becomes"), INITS, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_init_producer_id(row: str, metadata: TransactionMetadata, expected: tuple[int, ...], code: ErrorCode, becomes: Any) -> None:
-    """Who asks for an identity gets the next one, the last one again, a new producer id, or is refused, as the row says."""
+    """A request for an identity gets the next one, the last one again, a new producer id, or a refusal, as the row says."""
     decision = init(metadata, *expected)
     assert (decision.row, decision.code, decision.fences) == (row, code, row == "I9")
     if becomes is None:
@@ -131,7 +131,8 @@ ADDS = [
 
 @pytest.mark.parametrize(("row", "metadata", "asked", "code"), ADDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_add_partitions_without_a_write(row: str, metadata: TransactionMetadata, asked: dict[str, int], code: ErrorCode) -> None:
-    """Who is not the owner, or comes while the last transaction ends, adds nothing; nor does who adds what is there."""
+    """A producer that is not the owner, or that comes while the last transaction ends, adds nothing. A partition that is there is not added
+    again."""
     decision = add(metadata, A0, **asked)
     assert (decision.row, decision.code, decision.coming) == (row, code, None)
 
@@ -151,7 +152,7 @@ def test_partitions_are_added(state: State) -> None:
 
 
 def test_verification_looks_at_owners_and_states_only() -> None:
-    """A2 to A4 hold for who only verifies; what is pending does not matter then."""
+    """A2 to A4 hold for a verification, too. A pending change does not matter then."""
 
     def verify(metadata: TransactionMetadata, pid: int = PID, epoch: int = 5) -> tuple[str, ErrorCode]:
         decision = decide_verify(metadata, Add(identity=Identity(pid, epoch), partitions=frozenset((A0,)), now_ms=NOW_MS))
@@ -184,7 +185,7 @@ ENDS = [
 
 @pytest.mark.parametrize(("row", "metadata", "asked", "code"), ENDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_an_end_that_changes_nothing(row: str, metadata: TransactionMetadata, asked: dict[str, Any], code: ErrorCode) -> None:
-    """Before transaction version 2: only an open transaction ends; who repeats an end that is done is told that it is."""
+    """Before transaction version 2 only an open transaction ends. A repeated request for a completed end succeeds."""
     decision = end(metadata, **asked)
     assert (decision.row, decision.code, decision.coming, decision.identity) == (row, code, None, None)
 
@@ -204,7 +205,7 @@ def test_an_end_keeps_the_epoch(commit: bool) -> None:
 
 
 def test_a_fence_brings_its_epoch() -> None:
-    """E4 by the coordinator: the markers carry the fence's epoch, and nobody's last epoch is known any more."""
+    """E4 by the coordinator: the markers have the fence's epoch, and no last epoch is known any more."""
     metadata = known(State.ONGOING, last_epoch=4)
     metadata.prepare_fence()
     coming = end(metadata, commit=False, epoch=6, internal=True).coming
@@ -306,7 +307,7 @@ STATES = [state for state in State if state not in (State.DEAD, State.PREPARE_EP
 
 @pytest.mark.parametrize(("state", "pending"), [*product(STATES, [None, State.PREPARE_EPOCH_FENCE, State.EMPTY])])
 def test_every_question_has_an_answer_and_every_change_is_legal(state: State, pending: State | None) -> None:
-    """Whatever is asked in whatever state: a row decides, and what it wants written may follow that state; an error writes nothing."""
+    """For every request in every state a row decides, and the state that it writes may follow. An error writes nothing."""
     fresh = count(FRESH)
     for epoch, other, commit, internal in product((-1, 4, 5, 32766, 32767), (PID, PREVIOUS), (True, False), (True, False)):
         metadata = known(state, pending=pending, previous_producer_id=PREVIOUS, last_epoch=4)

@@ -18,7 +18,7 @@ def of_nothing(w: World) -> None:
 
 
 def led_elsewhere(w: World, topic: Topic) -> tuple[int, int]:
-    """A partition that the first node does not lead, and who does."""
+    """A partition that the first node does not lead, and its leader."""
     return next((index, node) for index, node in topic.leaders.items() if node != w.nodes[0])
 
 

@@ -92,7 +92,7 @@ def test_every_record_once_is_nothing_to_complain_of() -> None:
 
 
 def test_a_missing_record_is_lost() -> None:
-    """A row without a copy counts, whatever else there is."""
+    """A row without a copy counts as lost, also when other rows have copies."""
     assert counts(audited(*everything()[:-1])) == (3, 1, 0, 0)
 
 
@@ -166,7 +166,7 @@ def test_the_flights_are_all_there() -> None:
 
 
 def test_without_the_flights_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo is an extra; whoever lacks it is told its name."""
+    """The demo is an extra. Without it, the error names the extra."""
     monkeypatch.setattr(flights_module, "find_spec", lambda name: None)
     with pytest.raises(FlightsMissing, match=r"pip install 'fencepost\[demo\]'"):
         load_flights()
@@ -223,12 +223,12 @@ def test_whatever_speaks_against_the_promise_is_a_problem(changes: dict[str, int
 
 
 def test_a_run_without_idempotence_that_doubles_nothing_is_a_problem() -> None:
-    """A demo whose troubles are too weak to double anything shows nothing."""
+    """A demo whose faults double no record shows nothing."""
     assert len(problems(Report(GOOD, GOOD))) == 1
 
 
 def test_a_run_without_idempotence_has_troubles_and_resends_too() -> None:
-    """The right column is held to the same troubles, but nobody can refuse a duplicate there."""
+    """Both columns need the same faults. Without idempotence no broker refuses a duplicate."""
     idle = msgspec.structs.replace(DOUBLED, resent=0, links_cut=0)
     assert problems(Report(GOOD, idle)) == [
         "no records that reached a broker again in the run without idempotence",
@@ -237,7 +237,7 @@ def test_a_run_without_idempotence_has_troubles_and_resends_too() -> None:
 
 
 def test_what_could_not_be_counted_is_neither_zero_nor_a_problem() -> None:
-    """A number that nobody could count is n/a in the table, null in JSON, and fails nothing."""
+    """A number that could not be counted is n/a in the table and null in JSON, and fails nothing."""
     blind = msgspec.structs.replace(GOOD, leader_moves=None, restarts=None)
     report = Report(blind, msgspec.structs.replace(DOUBLED, leader_moves=None, restarts=None))
     assert problems(report) == []

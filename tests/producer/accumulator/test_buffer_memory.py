@@ -17,7 +17,7 @@ SMALL = {**ONE_EACH, "buffer_memory": 5_000, "max_request_size": 4_000}
 
 @pytest.mark.parametrize("trouble", ["none", "refused", "lost", "expired", "split"])
 def test_everything_is_given_back(trouble: str) -> None:
-    """When every record has its outcome, whatever it is, the budget is whole again: to the byte."""
+    """When every record has its outcome, success or failure, all bytes of the budget are free again."""
     config = {"max.message.bytes": "500"} if trouble == "split" else None
     with BrokerStub() as stub:
         stub.create_topic("t", config=config)
@@ -65,7 +65,7 @@ def test_waiting_for_room_ends_the_linger() -> None:
 
 
 def test_the_budget_is_never_exceeded() -> None:
-    """Eight threads and a small buffer: what is held never exceeds it, nobody starves, everything arrives."""
+    """Eight threads send with a small buffer. The bytes in use never exceed it, and all records of all threads arrive."""
     with BrokerStub() as stub, quick(stub, **SMALL) as producer:
         producer.send("t", b"hello").result(20)
         most: list[int] = []

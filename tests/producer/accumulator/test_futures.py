@@ -34,7 +34,7 @@ def test_each_record_has_its_own_place() -> None:
 
 
 def test_an_unknown_offset_is_minus_one_for_all() -> None:
-    """A record whose offset nobody knows says -1, the third of its batch too, and not 1."""
+    """If the offset of a batch is unknown, every record of it has offset -1, also the third one."""
     batch, futures = batch_of(3)
     batch.settle(-1, -1, None)
     assert [future.result(0).offset for future in futures] == [-1, -1, -1]
@@ -111,7 +111,7 @@ def test_a_batch_lingers_for_more_records() -> None:
 
 
 def test_a_lingering_batch_leaves_by_itself() -> None:
-    """Nobody asks, nobody flushes: after linger_ms the batch is sent all the same."""
+    """Without a flush and without a wait for its result, a batch is sent after linger_ms."""
     with BrokerStub() as stub, quick(stub, linger_ms=50) as producer:
         arrived = threading.Event()
         producer.send("t", b"x", on_delivery=lambda future: arrived.set())

@@ -1,4 +1,4 @@
-"""Partitioners by name agree with those who gave them the name; a function of the caller's is asked once for each record."""
+"""Partitioners by name choose as the clients that have these names. A function of the caller is called once for each record."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_names() -> None:
 
 
 def test_a_function_may_change_the_lists_that_it_is_given() -> None:
-    """They are its own: what it does to them harms nobody else's records."""
+    """The lists are copies: changes to them do not affect other records."""
 
     def careless(key: bytes | None, partitions: list[int], available: list[int]) -> None:
         partitions.append(77)

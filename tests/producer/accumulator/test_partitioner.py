@@ -149,7 +149,7 @@ def test_what_has_its_place_does_not_move_the_others_on(partition: int, key: byt
 
 
 def test_a_partition_without_leader_is_not_chosen() -> None:
-    """Keyless records avoid partitions without a leader, whatever is drawn; with no leader at all any partition may be drawn."""
+    """Keyless records avoid partitions without a leader. If no partition has a leader, any of them may be chosen."""
     for draw in range(10):
         assert queues(5, available=[1, 3], draw=draw).queue_for(None, 5).partition in (1, 3)
     assert {queues(3, available=[], draw=draw).queue_for(None, 3).partition for draw in range(3)} == {0, 1, 2}

@@ -1,4 +1,4 @@
-"""Who waits, and for what: tasks only where there is no room, in the order of coming, and the sender for nobody's code."""
+"""Callers that wait for room get it in the order of their arrival, and the sender thread waits for no caller's code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_full_partition_does_not_keep_the_buffer() -> None:
 
 
 def test_room_goes_to_who_came_first() -> None:
-    """Whoever waits longest is served first, a large record too: smaller ones that would find room sooner do not pass it for ever."""
+    """The task that waits longest gets room first, also for a large record. Smaller records do not overtake it."""
     order: list[int] = []
 
     async def one(producer: AsyncProducer, number: int) -> None:
@@ -120,7 +120,7 @@ def test_a_transactional_task_asks_for_partitions_at_any_time() -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_many", "send_arrow", "transactional"])
 def test_the_sender_waits_for_no_partitioner(way: str) -> None:
-    """A caller whose partitioner does not return, while it waits for room in a full buffer, holds up nobody's delivery."""
+    """A caller waits for room in a full buffer, and its partitioner does not return. The records of other callers are delivered."""
     import pyarrow as pa
 
     from fencepost.txn import TransactionalProducer
@@ -229,8 +229,8 @@ def test_a_large_record_does_not_starve(many: bool) -> None:
 
 
 def test_threads_get_room_in_the_order_in_which_they_came() -> None:
-    """What is given back goes to the thread that waits longest, a large record's too; smaller ones that would find room sooner wait behind
-    it, and whoever has waited for nothing takes no room that the first needs."""
+    """Freed bytes go to the thread that waits longest, also for a large record. Smaller records wait behind it, and a new caller does not
+    take room that the first one needs."""
     order: list[int] = []
 
     with BrokerStub(default_partitions=1) as stub, quick(stub, buffer_memory=9_000, batch_size=0, max_request_size=8_000) as producer:
@@ -257,7 +257,7 @@ def test_threads_get_room_in_the_order_in_which_they_came() -> None:
 
 
 def test_a_caller_that_gives_up_waiting_leaves_the_others_their_turn() -> None:
-    """Who waits in vain holds up nobody: the next one gets the room that is there."""
+    """When a caller's wait times out, the next caller gets the free room."""
     with BrokerStub(default_partitions=1) as stub:
         settings: dict[str, Any] = {"buffer_memory": 9_000, "batch_size": 0, "max_request_size": 8_000, "max_block_ms": 300}
         with quick(stub, **settings) as producer:

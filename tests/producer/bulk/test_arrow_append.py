@@ -1,4 +1,4 @@
-"""Columns that are planned and put together by Arrow: byte for byte what the same rows are one by one, whoever else appends meanwhile."""
+"""Columns that Arrow plans and packs become the same bytes as the same rows one by one, also while other callers append."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_same_batches_as_one_by_one(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("row", [{"value": b"value"}, {"value": b"value", "key": None}, {"value": None, "key": b"key"}])
 def test_a_record_that_just_fits_its_batch(row: dict[str, bytes | None]) -> None:
-    """Whichever batch_size makes a record just fit, or miss it by a byte: the batches end where those of `send` do."""
+    """For every batch_size at which a record just fits or misses by a byte, the batches end where those of `send` end."""
     chunks = {name: pa.array([data] * PLANNED_ROWS_MIN, pa.binary()) for name, data in row.items()}
     for batch_size in range(500, 530):
         planned, single = (Place(batch_size=batch_size) for _ in range(2))
@@ -171,7 +171,7 @@ def test_what_lies_beneath_a_null_is_not_sent(count: int) -> None:
 @pytest.mark.parametrize("large", ["key", "value", "headers"])
 @pytest.mark.parametrize("call", ["rows", "columns"])
 def test_rows_one_by_one_fill_batches_as_send_does(call: str, large: str) -> None:
-    """Whatever of a row is large counts in the size of its batch, and in the budget before the row is accepted."""
+    """Every large part of a row counts for the size of its batch, and for the budget before the row is accepted."""
     data = {name: b"x" * (200 if name == large else 1) for name in ("key", "value", "headers")}
     key, value, pairs = data["key"], data["value"], [("h", data["headers"])]
     many, single = (Place(batch_size=1_000, buffer_memory=5_000) for _ in range(2))
@@ -236,7 +236,7 @@ def test_an_append_in_between_spoils_a_plan() -> None:
 
 
 def test_a_plan_stops_where_the_budget_does() -> None:
-    """What finds no room is not planned; room that went to somebody else meanwhile is not taken twice; None says that there is none."""
+    """Rows without room are not planned. Room that another caller took in between is not taken twice. None says that there is no room."""
     place = Place(buffer_memory=10_000)
     chunk = chunk_of(ROWS)
     assert chunk.step(place.target, NOW_MS)

@@ -1,7 +1,7 @@
-"""Bulks with poison inside, at random places, of several callers at once: whatever the caller's data and code do, the producer lives, each
-row has one outcome, and each offset that is claimed holds that very row.
+"""Bulks with rows that fail, at random places, from several callers at once.
 
-A sample by default; FENCEPOST_RUNS plays so many. A run is replayed by its number.
+The producer survives the caller's data and code, each row has one outcome, and each claimed offset holds exactly that row. FENCEPOST_RUNS
+says how many runs to play, by default a sample. The number of a run replays it.
 """
 
 from __future__ import annotations
@@ -368,8 +368,8 @@ def struck(call: Callable[[], object], after_s: float, story: Story, values: lis
 
 
 def check_claims(stub: BrokerStub, story: Story) -> None:
-    """Each offset that a bulk claims holds a row of its own, in its place, and nobody else claims it. What a call had accepted when it was
-    struck may be in the logs without anybody who was told."""
+    """Each offset that a bulk claims holds a row of that bulk, in its place, and no other bulk claims it. Rows that an interrupted call had
+    accepted may be in the log without a claim."""
     claimed: set[tuple[int, int]] = set()
     logs = [[bytes(record.value or b"") for record in stub.records("t", partition)] for partition in range(PARTITIONS)]
     written = Counter(value for log in logs for value in log)

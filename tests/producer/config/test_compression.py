@@ -32,7 +32,7 @@ def test_every_codec_is_read(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", LEVELS, ids=lambda codec: codec.name.lower())
 def test_levels_are_read(codec: Codec) -> None:
-    """The codec's own setting and the one for whatever codec is chosen say the same, at both ends of the range, as numbers or text."""
+    """The codec's own setting and `compression_level` mean the same, at both ends of the range, as numbers or text."""
     name = codec.name.lower()
     for key in ("compression.level", "compression_level", f"compression.{name}.level", f"compression_{name}_level"):
         for level in (LEVELS[codec].low, LEVELS[codec].high, LEVELS[codec].default):

@@ -140,7 +140,7 @@ def test_a_context_that_is_given_is_used_as_it_is(authority: Authority) -> None:
 
 
 def test_the_context_is_a_careful_one(authority: Authority) -> None:
-    """Certificates and host names are checked unless somebody says otherwise, and nothing older than TLS 1.2 is spoken."""
+    """By default the producer checks certificates and host names, and refuses TLS below 1.2."""
     context = read(**{**TLS, "ssl_cafile": authority.cafile}).ssl_context
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED

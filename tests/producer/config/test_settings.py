@@ -50,7 +50,7 @@ def test_both_spellings_are_read_alike(dotted: str, name: str, value: object, re
 
 
 def test_every_setting_has_a_dotted_name() -> None:
-    """Whoever comes with a Kafka configuration can write all of it in Kafka's style."""
+    """A Kafka configuration can be written completely in Kafka's style."""
     assert set(DOTTED.values()) == set(Settings.__struct_fields__)
 
 
@@ -61,7 +61,7 @@ def test_a_dictionary_and_keywords_mix() -> None:
 
 
 def test_a_setting_given_twice_is_refused() -> None:
-    """The same setting in both spellings is a mistake whatever the values are."""
+    """The same setting in both spellings is an error, also when both values are equal."""
     assert "linger_ms is set twice" in refusal({"linger.ms": 1, "linger_ms": 1})
 
 
@@ -123,8 +123,7 @@ def test_acks_alone_switch_idempotence_off() -> None:
 
 
 def test_defaults_make_room_for_what_was_chosen() -> None:
-    """A delivery_timeout_ms that nobody chose grows with the linger and request times that somebody did; a max_request_size that nobody
-    chose shrinks to the buffer."""
+    """An unset delivery_timeout_ms grows with linger_ms and request_timeout_ms. An unset max_request_size shrinks to buffer_memory."""
     assert read(linger_ms=200_000).delivery_timeout_ms == 230_000
     assert read(buffer_memory=500_000).max_request_size == 500_000
 
@@ -189,7 +188,8 @@ def test_what_has_the_wrong_type_or_word_is_refused(name: str, value: object) ->
 
 @pytest.mark.parametrize(("given", "named"), [({"acks": 1}, "acks=1"), ({"acks": "0"}, "acks=0"), ({"retries": 0}, "retries=0")], ids=str)
 def test_losing_idempotence_is_said(given: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture) -> None:
-    """One warning that names the setting, for either producer; none where somebody said that it is meant, or where nothing is lost."""
+    """Settings that turn idempotence off cause one warning, which names the setting, for either producer. There is no warning if
+    `enable_idempotence` is set explicitly, or if idempotence stays on."""
     with caplog.at_level(logging.WARNING, "fencepost.producer"):
         AsyncProducer(bootstrap_servers="a:1", **{**given, "enable.idempotence": False})
         AsyncProducer(bootstrap_servers="a:1")

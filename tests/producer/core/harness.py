@@ -211,7 +211,7 @@ class CoreHarness:
         )
 
     def tell(self, question: Flight, known: tuple[int, int, int] | None = None, *, code: int = 0) -> None:
-        """Answer a DescribeProducers: (producer id, epoch, last sequence), or that the leader knows nobody."""
+        """Answer a DescribeProducers: (producer id, epoch, last sequence), or that the leader does not know the producer."""
         states = [ProducerState(producer_id=known[0], producer_epoch=known[1], last_sequence=known[2])] if known else []
         answers = [
             TopicResponse(
@@ -241,7 +241,7 @@ class CoreHarness:
         return acknowledged
 
     def lose(self, node: int, reason: str = "cut") -> None:
-        """Cut the link to a node: its requests are gone, whatever they did."""
+        """Cut the connection to a node. The brokers may or may not have carried out its open requests."""
         self.open = [flight for flight in self.open if flight.node != node]
         self.happen(LinkLost(node, reason))
 

@@ -1,7 +1,7 @@
-"""Brokers whose answers are damaged on the way and can be read all the same: whatever they say, the core raises nothing, goes on or ends
-with a Fatal.
+"""Brokers whose responses are altered and still readable.
 
-A sample by default; FENCEPOST_RUNS plays so many. A run is replayed by its number.
+For every such response the core raises nothing, and goes on or ends with a Fatal. FENCEPOST_RUNS says how many runs to play, by default a
+sample. The number of a run replays it.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def hostile_metadata(name: str, topics: int = 3) -> MetadataResponse:
 
 @pytest.mark.parametrize("name", ["{}", "t"])
 def test_a_small_answer_costs_little(name: str) -> None:
-    """A Metadata answer of 150 bytes that tells of topics with a million partitions, asked for or not, takes no memory to speak of, gives
-    bootstrap addresses to nobody, and leaves a producer that sends."""
+    """A Metadata response of 150 bytes names topics with a million partitions, asked for or not. It takes little memory, changes no
+    bootstrap address, and the producer still sends."""
     harness = CoreHarness().introduce()
     harness.auto.discard(Api.METADATA)
     harness.core.metadata_updater.refresh()
@@ -147,8 +147,8 @@ def test_endpoints_of_brokers_that_lead_nothing() -> None:
 
 @pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)
 def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
-    """Whatever 300 bytes of any kind of answer in any version say about counts and lengths, what is made of them is no larger than a
-    few hundred times that."""
+    """For every kind and version of response, 300 bytes become objects of at most a few hundred times that size, also with false counts and
+    lengths."""
     rng = random.Random(kind.__name__)
     tracemalloc.start()
     try:

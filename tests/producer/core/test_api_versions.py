@@ -18,7 +18,7 @@ KAFKA_0_10 = {Api.PRODUCE: (0, 2), Api.FETCH: (0, 3), Api.LIST_OFFSETS: (0, 1), 
 
 @pytest.mark.parametrize(("low", "high"), [(low, high) for high in range(16) for low in range(high + 1)])
 def test_produce_is_never_sent_in_a_version_of_the_older_formats(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever range a broker offers: Produce goes out in the highest version of it from 3 to 13; where there is none, nothing does."""
+    """For every range that a broker offers, Produce goes out in its highest version from 3 to 13. If there is none, no Produce is sent."""
     monkeypatch.setitem(VERSIONS, Api.PRODUCE, (low, high))
     harness = CoreHarness()
     harness.happen(TopicWanted(TOPIC))
@@ -63,8 +63,8 @@ def test_a_leader_that_cannot_be_written_to(offer: tuple[int, int] | None, said:
 @pytest.mark.parametrize("idempotent", [True, False])
 @pytest.mark.parametrize("auto_create", [True, False])
 def test_kafka_0_10(idempotent: bool, auto_create: bool) -> None:
-    """A broker like Kafka 0.10, on a socket: `send` raises the Fatal that says what it offers and what is needed, at once and ever after;
-    it is asked for nothing but its versions, whatever the settings are."""
+    """A broker like Kafka 0.10, on a socket. Every `send` raises the Fatal that names what the broker offers and what the producer needs,
+    at once. With all settings, the producer sends it no request but ApiVersions."""
 
     def answer(header: RequestHeader) -> bytes | None:
         if header.api_key == Api.METADATA:
@@ -88,8 +88,8 @@ def test_kafka_0_10(idempotent: bool, auto_create: bool) -> None:
 
 @pytest.mark.parametrize("high", range(4))
 def test_a_broker_that_tells_of_topics_in_old_words_only(high: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that offers the Produce of today, and Metadata only from before version 4, is asked nothing that cannot be said in it, and
-    ends no producer: whoever waits for a topic waits in vain."""
+    """A broker offers today's Produce, and Metadata only below version 4. The producer asks nothing that Metadata cannot express, and does
+    not end. A call that waits for a topic times out."""
     monkeypatch.setitem(VERSIONS, Api.METADATA, (0, high))
     harness = CoreHarness()
     harness.auto.discard(Api.METADATA)

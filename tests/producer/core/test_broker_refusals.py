@@ -64,8 +64,8 @@ STORIES = {
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["Producer", "AsyncProducer"])
 @pytest.mark.parametrize("name", STORIES)
 def test_a_missing_permission_is_said_within_seconds(name: str, asynchronous: bool) -> None:
-    """By `send` or by the record's future, with the code, the permission, whose it has to be, and NO: it is not in the log. What ends the
-    producer is raised again by the next `send`."""
+    """`send` or the record's future raises an error with the code, the permission, the principal that needs it, and NO: the record is not
+    in the log. The next `send` raises a fatal error again."""
     story = STORIES[name]
     with BrokerStub() as stub:
         stub.create_topic("t")
@@ -125,8 +125,8 @@ UNKNOWN = ["topic 'missing'", "UNKNOWN_TOPIC_OR_PARTITION", "allow_auto_create_t
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["Producer", "AsyncProducer"])
 def test_an_unknown_topic(asynchronous: bool) -> None:
-    """It is waited for as long as max_block_ms says, in case somebody is creating it; then the error names that time, what the brokers say
-    and how topics come to be."""
+    """The producer waits for the topic for max_block_ms, because it may be about to be created. Then the error names this time, the
+    brokers' answer and the ways to create a topic."""
     with BrokerStub(auto_create_topics=False) as stub:
         settings: dict[str, Any] = {"bootstrap_servers": stub.bootstrap, "max_block_ms": 400}
 

@@ -1,4 +1,4 @@
-"""The delivery deadline, wherever a record is when it passes; and what each failure says about the log."""
+"""The delivery timeout of a record at every stage of its way, and what each failure says about the log."""
 
 from __future__ import annotations
 
@@ -179,21 +179,22 @@ def test_the_grace_asks_once() -> None:
     ],
 )
 def test_a_refusal_says_what_it_means_for_the_log(code: int, persisted: Persisted) -> None:
-    """A final code fails the record at the first attempt: NO where the broker refused before the append, MAYBE where nobody knows."""
+    """A permanent error code fails the record at the first attempt: NO if the broker refused it before the append, MAYBE if this is
+    unknown."""
     failure = failure_of(patient_desk(), code=code)
     assert isinstance(failure, RecordRefused)
     assert (failure.persisted, failure.code, failure.attempts) == (persisted, code, 1)
 
 
 def test_links_that_keep_dying_leave_a_maybe() -> None:
-    """Requests that are lost again and again: nobody ever said whether the record arrived."""
+    """All requests are lost, so it is unknown whether the record arrived."""
     failure = failure_of(patient_desk(), lost=True)
     assert isinstance(failure, DeliveryTimeout)
     assert failure.persisted is Persisted.MAYBE
 
 
 def test_no_deadline_stays_within_the_grace() -> None:
-    """A record has its outcome within delivery_timeout_ms plus resolve_grace_ms, even when nobody ever answers anything."""
+    """A record has its outcome within delivery_timeout_ms plus resolve_grace_ms, also when no broker answers any request."""
     harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=200.0).introduce()
     (future,) = harness.send(b"x")
     harness.advance(1_199)
@@ -282,8 +283,8 @@ def test_closing_fails_what_is_left_with_the_truth() -> None:
 
 
 def test_without_a_grace_the_deadline_is_the_end() -> None:
-    """With resolve_grace_ms=0 a record that nobody can tell of fails at its deadline, and not when its request is given up, half a minute
-    later."""
+    """With resolve_grace_ms=0 a record with an unknown outcome fails at its deadline, and not half a minute later, when its request times
+    out."""
     harness = CoreHarness(request_timeout_ms=30_000.0, delivery_timeout_ms=40_000.0, resolve_grace_ms=0.0).introduce()
     (future,) = harness.send(b"x")
     harness.advance(40_000)
@@ -294,8 +295,8 @@ def test_without_a_grace_the_deadline_is_the_end() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
 def test_without_idempotence_what_has_failed_is_not_sent_again(code: ErrorCode) -> None:
-    """Without idempotence a record that was on its way at its deadline has failed for good: a refusal that comes afterwards has it sent no
-    more, when the program may have sent it again, and what was sent behind it has its turn."""
+    """Without idempotence, a record in flight at its deadline has failed. After a later refusal the producer does not send it again,
+    because the program may have done so. The next record goes on."""
     harness = CoreHarness(enable_idempotence=False, delivery_timeout_ms=2_000.0, request_timeout_ms=1_500.0).learn()
     (late,) = harness.send(b"late")
     (flight,) = harness.produces()

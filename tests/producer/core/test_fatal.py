@@ -1,4 +1,4 @@
-"""What ends a producer: every record is told, every later call says why, nothing hangs and nothing is left running."""
+"""Errors that end a producer: every record gets its outcome, every later call raises the reason, no call hangs, and no thread is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ FATAL = [code for code, row in TABLE[Api.PRODUCE].items() if row.action is Error
 
 @pytest.mark.parametrize("code", FATAL, ids=[code.name for code in FATAL])
 def test_a_fatal_code_ends_the_producer(code: ErrorCode) -> None:
-    """Fencing, authorization and versions are final: the record fails, whatever waits fails with NO, and send raises the reason."""
+    """Fencing, authorization and version errors are final: the record fails, all waiting records fail with NO, and send raises the
+    reason."""
     harness = CoreHarness().introduce()
     futures = harness.send(*[b"%d" % i for i in range(8)])
     harness.refuse(harness.produces()[0], code)

@@ -72,7 +72,7 @@ def test_what_only_an_isolated_leader_had_is_not_acknowledged() -> None:
 
 
 def test_what_an_isolated_leader_says_is_not_called_persisted() -> None:
-    """The same, and no other leader until the grace is over: nobody can tell yet what becomes of them, and neither does the producer."""
+    """The same, and no other leader until the grace is over. It is not known yet what becomes of the records, and the failures say so."""
     with BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=1_000) as producer:
         stub.create_topic("t", replication_factor=2)
         producer.send("t", b"hello").result(20)
@@ -138,8 +138,8 @@ def test_a_batch_that_turns_out_to_be_missing_goes_again() -> None:
 
 
 def test_the_newest_is_refused_for_good() -> None:
-    """The leader has A and B and knows only B again, which is then refused for good: no answer with acks=all ever came for A or for a later
-    one, so it is not acknowledged, and not called persisted."""
+    """The leader has A and B, and knows only B again, which it then refuses permanently. No reply with acks=all ever came for A or a later
+    batch, so A is neither acknowledged nor called persisted."""
     harness, (a, b), _ = forgotten()
     harness.tell(harness.questions()[0], (PID, 0, 2))
     harness.refuse(harness.produces()[0], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -307,8 +307,8 @@ def test_offsets_after_a_restart_with_another_writer() -> None:
 
 
 def test_an_error_that_names_an_offset_came_after_the_append() -> None:
-    """Kafka answers a Produce whose leader moves while it waits for replicas with the offset that it had: whatever the code, the batch was
-    appended, so the failure does not say that it is not in the log."""
+    """If the leader moves while a Produce waits for replicas, Kafka answers with the batch's offset. The batch was appended, for every
+    code, so the failure does not say that it is not in the log."""
     harness = CoreHarness(
         delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, retry_backoff_ms=2_000.0, retry_backoff_max_ms=2_000.0
     ).introduce()

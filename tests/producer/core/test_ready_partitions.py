@@ -1,4 +1,4 @@
-"""Whose turn it is: partitions that share a link are served one after the other, however busy one of them is."""
+"""Partitions that share a connection are served in turn, also while one of them has many batches."""
 
 from __future__ import annotations
 

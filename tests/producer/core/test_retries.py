@@ -1,4 +1,5 @@
-"""Lost replies, lost links and errors that pass: the same bytes again, in order, until they are acknowledged once."""
+"""Lost replies, lost connections and retriable errors: the producer sends the same bytes again, in order, until they are acknowledged
+once."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def test_the_table_has_the_digests_retriable_codes() -> None:
 
 
 def test_duplicate_sequence_number_is_success() -> None:
-    """An older broker's DUPLICATE_SEQUENCE_NUMBER (46) means that the record is in the log, at an offset nobody knows."""
+    """An older broker's DUPLICATE_SEQUENCE_NUMBER (46) means that the record is in the log, at an unknown offset."""
     harness = CoreHarness().introduce()
     (future,) = harness.send(b"x")
     harness.refuse(harness.produces()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -243,8 +244,8 @@ def test_a_broker_that_a_refusal_names_serves_other_partitions_too() -> None:
 
 @pytest.mark.parametrize("late", ["answered", "lost"])
 def test_an_answer_to_what_a_later_batch_has_resolved(late: str) -> None:
-    """A leader hangs until the first batch's time is up; the next leader acknowledges the second batch, and so the first is in the log,
-    too. What then becomes of the first request is no news to anybody."""
+    """A leader hangs until the first batch's request times out. The next leader acknowledges the second batch, so the first is in the log,
+    too. A late reply to the first request changes nothing."""
     harness = CoreHarness(delivery_timeout_ms=1_000.0, resolve_grace_ms=100.0, metadata_max_age_ms=300.0).introduce()
     (first,) = harness.send(b"0")
     (hung,) = harness.produces(1)

@@ -14,7 +14,7 @@ from tests.certificates import Certificate
 
 @contextmanager
 def http_server(secured: Certificate | None = None) -> Iterator[str]:
-    """The standard library's; it waits for the end of a line before it says anything. `secured`: as whom it speaks TLS. Yields its
+    """The standard library's server. It waits for the end of a line before it sends. `secured`: its certificate for TLS. Yields its
     address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
     if secured is not None:
@@ -41,7 +41,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def banner_server(banner: bytes, *, first: bool = True) -> Iterator[str]:
-    """Sends the banner to whoever connects, at once or once it has been sent something, and then closes. Yields its address."""
+    """Sends the banner to each client, at once or after the first bytes of the client, and then closes. Yields its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.05)
     ending = threading.Event()

@@ -1,4 +1,5 @@
-"""Links to brokers: every address is tried, versions are agreed on, and a link that is lost, idle or talks nonsense is made again."""
+"""Connections to brokers: the producer tries every address and agrees on versions. It replaces a connection that is lost, idle or sends
+invalid bytes."""
 
 from __future__ import annotations
 
@@ -106,8 +107,8 @@ def test_a_server_that_is_no_broker(nonsense: bytes | None, caplog: pytest.LogCa
 
 
 def test_an_answer_to_another_request_is_not_taken() -> None:
-    """A whole answer under a correlation id that is not due costs the link, and the reason names both numbers: taken as this request's
-    it could acknowledge what nobody has."""
+    """A complete response with an unexpected correlation id ends the connection, and the reason names both ids. Taken for this request's,
+    it could acknowledge records that no broker has."""
 
     def answer(header: RequestHeader) -> bytes:
         other = RequestHeader(header.api_key, header.api_version, header.correlation_id + 1, header.client_id)
@@ -169,7 +170,8 @@ def asked(producer: Producer) -> bool:
 
 
 def test_idle_links_are_closed_and_made_again() -> None:
-    """A link that nobody uses for connections_max_idle_ms goes, without a word in any record's outcome; the next record makes a new one."""
+    """A connection that is unused for connections_max_idle_ms is closed, without an effect on any record. The next record opens a new
+    one."""
     with BrokerStub() as stub, quick(stub, connections_max_idle_ms=100) as producer:
         used = []
         for i in range(3):

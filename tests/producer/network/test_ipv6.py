@@ -66,7 +66,7 @@ def test_the_proxy_on_ipv6() -> None:
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1"])
 @pytest.mark.parametrize("order", [["::1", "127.0.0.1"], ["127.0.0.1", "::1"]], ids=["IPv6 first", "IPv4 first"])
 def test_a_name_with_both_families(monkeypatch: pytest.MonkeyPatch, host: str, order: list[str]) -> None:
-    """The broker listens on one of the two: it is reached whichever the resolver names first, in one attempt."""
+    """The broker listens on one family. The producer reaches it in one attempt, for both orders of the resolver's answer."""
     names(monkeypatch, kafka=order)
     patient: dict[str, Any] = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
     with BrokerStub(host=host) as stub, Producer(bootstrap_servers=f"kafka:{stub.addresses[1][1]}", **patient) as producer:
@@ -142,8 +142,8 @@ def test_addresses_that_are_understood(written: str, read: Address) -> None:
     ],
 )
 def test_addresses_that_are_not(written: str, words: str) -> None:
-    """Said with the value, and what to write instead. A protocol that is not the one in use is never passed over in silence, as whoever
-    writes SSL:// believes that nobody else can read along."""
+    """The error has the value, and what to write instead. A protocol that is not the one in use is always an error, because a caller that
+    writes SSL:// expects encryption."""
     with pytest.raises(ConfigError) as refused:
         read_settings({"bootstrap_servers": written})
     assert words in str(refused.value)

@@ -1,4 +1,5 @@
-"""Sessions that end (KIP-368): they are renewed on the connection that they belong to, while records are sent, and no record notices."""
+"""Sessions that end (KIP-368): the producer renews them on their own connection while it sends records, and no record is delayed or
+lost."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_nothing_else_is_sent_while_a_session_is_renewed() -> None:
 
 
 def test_requests_that_are_on_their_way_are_answered_first() -> None:
-    """A renewal waits for nobody: what was sent before it is answered before it, as Kafka does it, and what it is answered counts."""
+    """A renewal waits for no other request. Earlier requests are answered before it, as in Kafka, and their responses count."""
     with brief(LONG_MS) as stub, Producer(bootstrap_servers=stub.bootstrap, **SASL, **ours("PLAIN")) as producer:
         futures = send_until(producer, lambda: stub.end_offset("t", 0), [])
         until(lambda: all(future.done() for future in futures), "all of them")

@@ -143,7 +143,7 @@ def test_a_batch_whose_deadline_passes_while_it_is_packed(packer: Gate) -> None:
 
 
 def test_a_packer_that_fails_ends_the_producer(packer: Gate) -> None:
-    """An error of the codec is nobody's to wait for: every record is told, and the next send is."""
+    """No caller waits for the codec, so its error goes to the future of every record and to the next `send`."""
     packer.error = RuntimeError("no memory")
     packer.let_go.set()
 

@@ -118,8 +118,8 @@ def first(**changed: str) -> bytes:
     ],
 )
 def test_a_broker_that_asks_for_odd_things(answer: bytes, words: str) -> None:
-    """Too few iterations to be safe, so many that they would keep the client busy, somebody else's nonce, what is no SCRAM: the
-    password is not used for it, and the reason is said."""
+    """Too few iterations to be safe, so many that they would block the client, a foreign nonce, bytes that are no SCRAM: the client does
+    not use the password, and the error says why."""
     began = time.monotonic()
     assert words in refused(rfc(), answer)
     assert time.monotonic() - began < 5
@@ -137,7 +137,7 @@ def test_a_broker_that_asks_for_odd_things(answer: bytes, words: str) -> None:
     ],
 )
 def test_a_broker_that_does_not_know_the_password(answer: bytes, words: str) -> None:
-    """A broker that accepts anybody, or only repeats what it heard, is no broker to send records to."""
+    """The producer sends no records to a broker that accepts every password, or only repeats what the client sent."""
     said = refused(rfc(), FIRST, answer)
     assert words in said
     assert "pencil" not in said
@@ -315,7 +315,7 @@ def test_an_issuer_that_cannot_be_reached_may_come_back() -> None:
 
 
 def test_a_token_is_described_and_not_shown() -> None:
-    """Whose it is and that it has ended, as far as it is a JWT that says so."""
+    """The description has the token's subject and says that it has expired, if the token is a JWT with these claims."""
     ended = Token(jwt(life_s=-20), None, {})
     assert ended.described() == " of 'alice', which expired 20 s ago"
     assert repr(ended) == f"<a token{ended.described()}>"

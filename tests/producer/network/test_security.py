@@ -35,7 +35,7 @@ def test_records_arrive_with_every_mechanism(pki: Pki, mechanism: str, secure: b
 
 
 def test_tls_alone(pki: Pki) -> None:
-    """Large records and many small ones; nobody in particular sent them."""
+    """Large records and many small ones arrive. Their principal is ANONYMOUS."""
     large = [bytes([number]) * 700_000 for number in range(8)]
     with BrokerStub(tls=tls(pki.server)) as stub, Producer(bootstrap_servers=stub.bootstrap, **QUICK, **pki.trust) as producer:
         futures = [producer.send("t", value) for value in (*large, *(b"%d" % number for number in range(5_000)))]
@@ -46,7 +46,7 @@ def test_tls_alone(pki: Pki) -> None:
 
 @pytest.mark.parametrize("given", ["two files", "one file", "an encrypted key", "a context"])
 def test_mutual_tls(pki: Pki, given: str) -> None:
-    """The client's certificate, in every way to give it, says who it is."""
+    """The principal comes from the client's certificate, in every form in which the setting takes it."""
     locked = pki.ours.issue("alice", common_name="alice", password="hush")
     context = ssl.create_default_context(cafile=pki.ours.cafile)
     context.load_cert_chain(pki.client.both)

@@ -287,7 +287,7 @@ def test_everybody_who_waits_is_told() -> None:
 
 
 def test_a_refusal_is_not_the_end_of_the_producer() -> None:
-    """Once the password is right, on whichever side it was wrong, the next call works."""
+    """After the password is corrected, at the client or at the broker, the next call works."""
     sasl = Sasl({"alice": "another"})
     with (
         BrokerStub(sasl=sasl) as stub,
@@ -329,7 +329,7 @@ def test_what_is_said_names_every_address() -> None:
 
 
 def test_addresses_that_are_not_there_are_waited_for() -> None:
-    """A broker that is down is not refused by anybody: that may pass, and is waited for as long as max_block_ms says."""
+    """A broker that is down refuses no credentials and may come back. `send` waits for it for max_block_ms."""
     with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=300) as producer, pytest.raises(TimeoutError, match="Connection refused"):
         producer.send("t", b"x")
 

@@ -1,4 +1,4 @@
-"""What is written in pieces arrives as one stream, whatever the socket takes at a time."""
+"""Bytes that are written in pieces arrive as one stream, for every number of bytes that the socket accepts at a time."""
 
 from __future__ import annotations
 

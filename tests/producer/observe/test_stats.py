@@ -217,7 +217,7 @@ def test_on_asyncio_it_may_be_a_coroutine() -> None:
     ],
 )
 def test_settings_that_mean_nothing_alone(settings: dict[str, Any], words: str) -> None:
-    """A function that would never be called, or an interval for nobody, is a mistake and said so."""
+    """A callback without an interval, or an interval without a callback, is an error that names the missing setting."""
     with pytest.raises(ConfigError, match=words):
         Producer(bootstrap_servers="a:1", **settings)
 

@@ -1,4 +1,5 @@
-"""Nothing silent: failures that nobody looked at are said once in the log and raised by flush and close; looked-at ones are not."""
+"""Unobserved failures: the producer logs them once, and flush and close raise them. A failure that the caller looked at is neither logged
+nor raised."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def refuse_all(stub: BrokerStub) -> None:
 
 
 def failing(stub: BrokerStub, producer: Producer, count: int = 3) -> list[RecordFuture]:
-    """Records whose failure is known and that nobody has looked at."""
+    """Records whose failure is known and unobserved."""
     refuse_all(stub)
     futures = [producer.send("t", b"%d" % i) for i in range(count)]
     until(lambda: all(future.done() for future in futures), "the failures")
@@ -100,8 +101,8 @@ def test_one_look_covers_one_record(stub: BrokerStub) -> None:
 
 
 def test_the_log_says_it_once_and_soon(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody flushes, nobody looks: within a second or so one line in the log says how many records were not delivered, and the first
-    reason; flush still raises, and logs nothing again."""
+    """Without a flush and without a look at a future, the log says within about a second how many records were not delivered, and the first
+    reason. flush still raises, and logs nothing again."""
     with quick(stub, **ONE_EACH) as producer:
         failing(stub, producer, 20)
         until(lambda: complaints(caplog), "the line in the log")
@@ -114,7 +115,7 @@ def test_the_log_says_it_once_and_soon(stub: BrokerStub, caplog: pytest.LogCaptu
 
 
 def test_a_look_in_time_keeps_the_log_quiet(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
-    """A caller who looks at the failure soon after it happened is not reported as one who did not."""
+    """A failure that the caller looks at soon after it happened is not logged."""
     with quick(stub) as producer:
         (future,) = failing(stub, producer, 1)
         assert future.exception(0)

@@ -110,7 +110,7 @@ class CoordinatorHarness(CoreHarness):
         self.reply(flight, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
     def add_group(self, code: int = 0) -> str:
-        """Answer an AddOffsetsToTxn; returns whose it was."""
+        """Answer an AddOffsetsToTxn. Returns its group."""
         flight = self.asked(Api.ADD_OFFSETS_TO_TXN)
         self.reply(flight, AddOffsetsToTxnResponse(error_code=int(code)))
         return str(flight.message.group_id)

@@ -1,7 +1,7 @@
-"""A request that comes late: held on its way to its coordinator or leader, sent again by a producer that waited for long enough, and
-let go when nobody waits for it any more. What then becomes of the transactions of that producer, and of what it says about them.
+"""A late request: a proxy holds it, the producer times out and sends it again, and then the proxy lets it go.
 
-The same is played on the stub and on Apache Kafka, always behind a `FaultProxy`, which delivers what it held on a connection of its own.
+The tests check what becomes of the producer's transactions and what it reports about them, on the stub and on Apache Kafka, always behind
+the proxy.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def expected(request: Api, moment: Moment, version: int) -> tuple[str, ...]:
 
 
 def play(ground: Ground, request: Api, moment: Moment, *, timeout_ms: int) -> Cell:
-    """Three transactions of one producer, and a request of the first, which is lost and comes late. Whatever happens, readers find what was
-    said to be committed and nothing else, once and in order; nothing is left open, and nobody is fenced who was not said to be.
-    `timeout_ms`: how long the producer waits for an answer."""
+    """Three transactions of one producer. A request of the first one is lost and arrives late. Readers find exactly what was reported as
+    committed, once and in order. No transaction is left open, and no producer is fenced without a report. `timeout_ms`: how long the
+    producer waits for an answer."""
     site = Site(ground.bootstrap, f"late-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
     Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS, replicas=2)
     with FaultProxy(site.bootstrap) as proxy:
@@ -184,7 +184,7 @@ class _Play:
             tx.send(self._site.topic, row, partition=partition).exception(WAIT_S)
 
     def _let_go(self) -> None:
-        """The late request comes, and whoever gets it answers nobody."""
+        """The late request arrives, and its response goes to no client."""
         before = len(self._exchanges())
         self._held.release()
         until(lambda: len(self._exchanges()) > before, "the late request came", timeout_s=WAIT_S)

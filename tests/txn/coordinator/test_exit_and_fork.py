@@ -1,5 +1,7 @@
-"""A transaction that is open when its program goes: closed, exited, collected, forked. It is never committed, and never left to readers'
-patience where something could be done."""
+"""An open transaction whose program closes its producer, exits, is collected or forks.
+
+It is never committed. It is aborted at once where possible, so that readers need not wait for its timeout.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_close_waits_for_a_commit_whose_records_are_on_their_way() -> None:
 
 @pytest.mark.parametrize("ending", ["tx.send('t', b'another')", "1 / 0"])
 def test_a_program_that_ends_in_a_transaction(ending: str) -> None:
-    """The transaction is aborted on the way out, whatever the program ends with, and that is said."""
+    """The transaction is aborted at exit, for every way in which the program ends, and the log says so."""
     with BrokerStub() as stub:
         ended = run(OPEN.format(patience_ms=30_000) + "    " + ending, stub.bootstrap)
         assert ended.code == (1 if ending == "1 / 0" else 0)
@@ -104,7 +106,7 @@ def test_a_program_that_ends_between_transactions() -> None:
 
 
 def test_collection_without_close_aborts() -> None:
-    """Nobody holds the producer nor its transaction any more: a warning, and the abort is sent by itself; then the thread ends."""
+    """The producer and its transaction have no references any more. The producer warns and sends the abort, then its thread ends."""
     with BrokerStub() as stub:
         producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
         tx = producer.begin(LIMIT_S)
@@ -160,7 +162,8 @@ def test_a_forked_child_is_refused_every_call() -> None:
 
 
 def test_a_closed_producer_is_let_go() -> None:
-    """Nothing of it stays in memory once nobody has it: a program that makes one for each job would grow by half a megabyte each time."""
+    """A closed producer without references leaves nothing in memory. Otherwise a program with one producer for each job would grow by half
+    a megabyte each time."""
 
     def alive() -> int:
         gc.collect()

@@ -1,5 +1,7 @@
-"""A transactional id that nobody used for longer than transactional.id.expiration.ms: its coordinator has forgotten it, and its producer
-goes on all the same, unless somebody else has registered since."""
+"""A transactional id was unused for longer than transactional.id.expiration.ms.
+
+Its coordinator has forgotten it. The producer goes on, unless another producer has registered the id since.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,8 @@ def code_of(error: MustAbort) -> int:
 @BOTH
 @pytest.mark.parametrize("way", WAYS)
 def test_nobody_took_over(version: int, way: Callable[[Transaction], None]) -> None:
-    """The first transaction after that has to be aborted, and the error says why; the next one goes through, under another producer id.
-    Nobody is called fenced."""
+    """The next transaction has to be aborted, and the error says why. The one after it commits, under another producer id. No error says
+    that the producer was fenced."""
     with forgotten(version) as (stub, producer):
         before = producer._manager.identity
         tx = producer.begin(LIMIT_S)
@@ -119,7 +121,7 @@ def test_a_participation_of_it(version: int) -> None:
 
 @BOTH
 def test_somebody_has_registered_since(version: int) -> None:
-    """Then the producer is at its end, as it names its old identity when it registers anew; whoever came later goes on."""
+    """The producer names its old identity when it registers again, and is fenced. The later producer goes on."""
     with forgotten(version) as (stub, producer), producer_of(stub) as other:
         with other.transaction(LIMIT_S) as tx:
             tx.send("t", b"other")

@@ -1,4 +1,4 @@
-"""Offsets in a transaction, one answer at a time: what is asked of whom, when, and what its callers are told."""
+"""Offsets in a transaction, one response at a time: which requests go to which broker, when, and what callers are told."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def waiting(version: int = 2, *offsets: int) -> CoordinatorHarness:
 
 
 def test_version_2_asks_the_groups_coordinator_and_nobody_else() -> None:
-    """TxnOffsetCommit 5 says all there is to say: who, in which generation, and how far; the call ends with its answer."""
+    """TxnOffsetCommit 5 names the member, its generation and the offsets. No other request is needed, and the call ends with the
+    response."""
     harness = CoordinatorHarness().begin()
     call = harness.send_offsets(5, 7)
     flight = harness.asked(Api.TXN_OFFSET_COMMIT)
@@ -105,8 +106,9 @@ def test_a_call_that_is_made_again() -> None:
 
 @BOTH
 def test_offsets_that_could_be_overtaken(version: int) -> None:
-    """A request whose answer was lost may come at any time while the transaction is open, and nothing numbers it: after newer offsets it
-    would put the group back, and a commit would tell otherwise. So newer ones after it are refused; the same ones need not be."""
+    """A request with a lost response may arrive at any time while the transaction is open, because it has no sequence. If it arrived after
+    newer offsets, it would put the group back, and a commit would confirm this. So the producer refuses newer offsets after it, and accepts
+    the same offsets."""
     for newer, later in ((False, 5), (True, 6)):
         harness = waiting(version, 5)
         harness.lose(1)
@@ -125,7 +127,7 @@ def test_offsets_that_could_be_overtaken(version: int) -> None:
 
 @BOTH
 def test_offsets_of_an_earlier_transaction_overtake_nothing(version: int) -> None:
-    """What was lost in one transaction is refused in the next, whose epoch is another: newer offsets are taken there."""
+    """A request that was lost in one transaction is refused in the next, which has another epoch. So newer offsets are accepted there."""
     harness = waiting(version, 5)
     harness.lose(1)
     harness.advance(200)

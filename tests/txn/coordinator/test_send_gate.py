@@ -1,4 +1,4 @@
-"""Who waits for whom before a transaction begins."""
+"""The sends that `begin` has to wait for before a transaction begins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ME, OTHER = 1, 2
 
 
 class Clique:
-    """Whoever asks who runs is `who`; somebody else is in the middle of a send until it has been asked so many times."""
+    """The caller that asks is `who`. Another caller is inside a send until it has been asked so many times."""
 
     def __init__(self, turns: int) -> None:
         self.who = OTHER
@@ -35,8 +35,8 @@ class Clique:
 
 @pytest.mark.parametrize("tasks", [False, True])
 def test_others_are_waited_for(*, tasks: bool) -> None:
-    """Whoever is in the middle of a send, a thread or a task, is waited for until it is out, or until the time has passed; whoever waits
-    is not in its own way."""
+    """The gate waits until every other thread and task has left its send, or until the time has passed. The waiting caller does not wait
+    for itself."""
     assert Clique(3).wait(60.0, tasks=tasks)
     assert not Clique(-1).wait(0.01, tasks=tasks)
     clique = Clique(1)

@@ -29,7 +29,7 @@ def test_a_transaction_from_beginning_to_end() -> None:
 
 
 def test_begin_registers_by_itself() -> None:
-    """Nobody has to call init: a begin waits for the identity."""
+    """`init` is optional: `begin` waits for the identity."""
     machine = Machine()
     assert machine.step(Event.BEGIN) is Action.ASK_IDENTITY
     assert machine.state is State.REGISTERING

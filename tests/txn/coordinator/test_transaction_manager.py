@@ -1,4 +1,4 @@
-"""The transaction manager, one answer at a time: what it asks, when, and what its callers are told."""
+"""The transaction manager, one response at a time: its requests, their times, and what callers are told."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_every_transaction_begins_with_the_shortest_wait() -> None:
 @BOTH
 @pytest.mark.parametrize("end", [Event.COMMIT, Event.ABORT])
 def test_nothing_was_written_so_nothing_is_ended(version: int, end: Event) -> None:
-    """A transaction without a record sends no EndTxn, whichever way it ends."""
+    """A transaction without a record sends no EndTxn, for a commit and for an abort."""
     harness = CoordinatorHarness(version=version).begin()
     harness.call(end).outcome.result(0)
     assert harness.silent()
@@ -176,8 +176,8 @@ def test_version_1_takes_a_new_epoch_after_a_broken_sequence() -> None:
 
 
 def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
-    """The reply to InitProducerId is lost, and the next coordinator does not know the epoch before (as on Kafka, which does not write it
-    down): nobody can tell that from a newer producer, so the producer is at its end; the transaction before it is not touched by that."""
+    """The reply to InitProducerId is lost, and the next coordinator does not know the previous epoch, because Kafka does not write it down.
+    A newer producer would look the same, so the producer ends. The transaction before is not affected."""
     harness = CoordinatorHarness(version=1).begin()
     harness.send(b"bad")
     harness.add()
@@ -223,7 +223,7 @@ def test_version_1_is_renewed_after_an_addition_that_was_lost() -> None:
 
 
 def test_what_was_lost_before_the_epoch_was_renewed_is_blamed_for_nothing() -> None:
-    """An addition that comes after the next identity is refused by it and fences nobody, so a later error does not name it."""
+    """A late request to add a partition is refused after the next identity, and fences no producer. So a later error does not name it."""
     harness = wrote_after_a_lost_addition()
     harness.call(Event.COMMIT)
     harness.end()
@@ -262,8 +262,8 @@ def test_version_1_is_renewed_after_a_produce_that_was_lost() -> None:
 
 @BOTH
 def test_the_doubt_about_an_end_is_over_with_its_transaction(version: int) -> None:
-    """An EndTxn was lost, and its retry answered. The next transaction ends without a loss: with version 1 its epoch stays, and a refusal
-    of its only EndTxn says that it is not committed, and not that nobody knows."""
+    """An EndTxn was lost, and its retry answered. With version 1 the next transaction has the same epoch. When its only EndTxn is refused,
+    the error says that it is not committed, and not that the outcome is unknown."""
     harness = wrote(version)
     harness.call(Event.COMMIT)
     harness.lose(1)
@@ -361,7 +361,7 @@ def test_a_producer_whose_transaction_must_be_aborted_waits_for_its_caller() -> 
 
 
 def test_how_long_an_outcome_is_kept() -> None:
-    """Of the last hundred transactions each one's end is known to whoever asks again; older ones take no memory."""
+    """The producer keeps the outcomes of its last hundred transactions for later calls. Older ones take no memory."""
     harness = CoordinatorHarness()
     for _ in range(REMEMBERED + 1):
         harness.begin().call(Event.COMMIT).outcome.result(0)
@@ -420,7 +420,7 @@ def test_a_commit_answered_as_fenced() -> None:
 
 
 def test_a_commit_answered_as_fenced_after_a_lost_reply() -> None:
-    """The first attempt may have committed before the other producer came: nobody can tell."""
+    """The first attempt may have committed before another producer registered: the outcome is unknown."""
     harness = wrote(2)
     commit = harness.call(Event.COMMIT)
     harness.lose(1)
@@ -476,7 +476,8 @@ def test_an_abort_waits_for_what_is_on_its_way_and_for_nothing_else() -> None:
 
 
 def test_a_partition_that_may_not_be_written() -> None:
-    """Version 1: what the coordinator refuses for good spoils the transaction; the record fails with it."""
+    """Version 1: when the coordinator refuses a partition permanently, the transaction has to be aborted, and the record fails with this
+    error."""
     harness = CoordinatorHarness(version=1).begin()
     (future,) = harness.send(b"row")
     harness.add(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -544,8 +545,8 @@ def test_the_coordinator_moves() -> None:
 
 
 def test_the_coordinator_moves_after_an_outage() -> None:
-    """A coordinator that was away for a minute, came back, and is then gone for good is looked for at its first failure, and not after as
-    many as the outage had, while the transaction runs out of time."""
+    """A coordinator was away for a minute, came back, and is now gone permanently. The producer looks for the new one after the first
+    failure, not after as many as the outage had. Otherwise the transaction would run out of time."""
     harness = CoordinatorHarness(version=2)
     harness.leaders = {0: (2, 0)}
     harness.begin()
@@ -604,8 +605,8 @@ def test_a_begin_that_nobody_waits_for_any_more_opens_nothing() -> None:
 
 
 def test_whoever_waits_for_a_beginning_is_told_of_it() -> None:
-    """A caller may leave while the coordinator is asked, and nothing begins then. From the moment in which a transaction begins nobody can
-    leave any more without hearing of it, so that none is open of which nobody knows."""
+    """A caller may cancel its `begin` while the coordinator is asked, and then nothing begins. Once the transaction begins, the call cannot
+    be cancelled any more, and its caller is told. So no transaction is open without its caller."""
     harness = CoordinatorHarness()
     harness.learn()
     early = harness.call(Event.BEGIN)
@@ -677,8 +678,8 @@ def test_the_versions_of_requests(version: int, most: int, used: dict[Api, int],
 @pytest.mark.parametrize("least", [True, False])
 @pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.TXN_OFFSET_COMMIT])
 def test_what_older_versions_cannot_say(api: Api, least: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose epoch is to be renewed, and which member's offsets these are, can be said from version 3 on: a broker that has only older ones
-    could fence nobody, so the producer ends, and says what it needs."""
+    """Only version 3 and newer can name the identity to renew and the member of the offsets. A broker with older versions could not fence a
+    producer, so the producer ends, and the error says what it needs."""
     monkeypatch.setitem(VERSIONS, api, (0, 3 if least else 2))
     harness = CoordinatorHarness(version=1).begin()
     harness.send(b"bad")

@@ -1,4 +1,4 @@
-"""What comes of a call: whoever is first, the caller who leaves or the sender who decides, is believed by both."""
+"""The outcome of a call: either the caller leaves first or the sender thread decides first, and both see the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_an_error_is_raised() -> None:
 
 
 def test_everybody_hears() -> None:
-    """Threads that wait, and callbacks, those that came before and those that come after; one whose wait was over long ago harms nobody."""
+    """The outcome reaches waiting threads, and callbacks that were added before and after it. A thread whose wait is over does not
+    matter."""
     came: CallOutcome[int] = CallOutcome()
     heard: list[int] = []
     assert not came.wait(0.001)
@@ -58,7 +59,7 @@ def test_everybody_hears() -> None:
 
 
 def test_a_task_hears() -> None:
-    """From another thread, with the result or the error; where the task was cancelled, or its loop has ended, telling harms nobody."""
+    """A task gets the result or the error from another thread. If the task was cancelled or its loop has ended, telling it does nothing."""
 
     async def listen() -> tuple[int, str]:
         good: CallOutcome[int] = CallOutcome()
@@ -87,7 +88,7 @@ def tell(came: CallOutcome[int]) -> None:
 
 
 def test_a_strike_leaves_no_lock_taken() -> None:
-    """Whatever a caller was at, the sender tells what it has to."""
+    """A caller may be interrupted at any point. The sender thread can still set the outcome."""
 
     def use() -> None:
         came.when_told(lambda: None)

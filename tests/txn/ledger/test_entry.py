@@ -1,4 +1,4 @@
-"""An entry of the ledger as the record that it is: what is written is read again, and nothing else is."""
+"""An entry of the ledger as a record: what is written is read again, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FIELDS: dict[str, Any] = {
     )
 )
 def test_written_and_read(entry: LedgerEntry) -> None:
-    """Whatever can be written is read as it was, under a key that tells a sink from a job of it."""
+    """Every entry that can be written is read unchanged. Its key tells a sink from a job of this sink."""
     assert LedgerEntry.loads(entry.dumps()) == entry
     assert entry.key.split("#", 1) == [entry.sink, *([entry.job] if entry.job is not None else [])]
 
@@ -69,7 +69,7 @@ def test_its_text() -> None:
 
 
 def test_the_format_of_before() -> None:
-    """An entry that does not say whose transaction it was is read, and says None."""
+    """An entry without its transactional id is read, with None."""
     older = {name: value for name, value in FIELDS.items() if name != "transactional_id"}
     entry = LedgerEntry.loads(msgspec.json.encode({**older, "format": 1}))
     assert (entry.batch, entry.transactional_id) == (7, None)

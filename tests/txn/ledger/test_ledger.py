@@ -1,4 +1,4 @@
-"""The ledger on the stub: what is read of committed, aborted and open transactions, and what a topic must be to be a ledger."""
+"""The ledger on the stub: entries of committed, aborted and open transactions, and what a topic needs to be a ledger."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_controller_makes_it() -> None:
 
 
 def test_the_first_broker_may_have_the_number_0() -> None:
-    """It leads as any other does, and is asked to make the topic where nobody knows the controller."""
+    """Broker 0 leads as any other does. The request to create the topic goes to it while the controller is unknown."""
     with BrokerStub() as stub, lying_relay(int(stub.bootstrap.rpartition(":")[2]), numbered_0) as address:
         ledger = Ledger(read_settings({"bootstrap_servers": address, "retry_backoff_ms": 5}))
         assert ledger.read("a", WAIT_S) is None
@@ -163,8 +163,8 @@ def test_another_sinks_open_transaction(stub: BrokerStub) -> None:
 
 
 def test_a_transaction_of_its_own_that_is_open(stub: BrokerStub) -> None:
-    """Nobody took it over, or it hangs: whether its batch is there is not known, which is said with the place and a way out. An older one
-    that hangs in front of a committed entry is nothing to stop for."""
+    """The transaction hangs or was not taken over. It is unknown whether its batch is in the ledger, and the error says so, with the place
+    and a way out. An older open transaction before a committed entry does not matter."""
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 1))
     place = ledger.partition_of("a")
@@ -179,8 +179,8 @@ def test_a_transaction_of_its_own_that_is_open(stub: BrokerStub) -> None:
 
 
 def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever had it is told so, and does not make it anew; whoever begins does, empty, and the query that has written batches is told so
-    instead of writing on."""
+    """A ledger that had the topic raises, and does not create it again. A new ledger creates it, empty, and a query with written batches
+    gets an error instead of writing on."""
     monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.2)
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
@@ -233,7 +233,7 @@ def test_more_partitions(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> 
     ],
 )
 def test_an_entry_that_cannot_be_read(stub: BrokerStub, value: bytes, words: str) -> None:
-    """Sink and offset are named, and no older entry is taken instead; other sinks are read as ever."""
+    """The error names sink and offset. No older entry is used instead, and other sinks are read."""
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 1))
     write(stub, ledger, entry_of("b", 2))
@@ -254,8 +254,8 @@ def fetched(stub: BrokerStub) -> list[int]:
 
 
 def test_what_was_read_is_not_read_again(stub: BrokerStub) -> None:
-    """Another reading of the same sink, by whichever object of the process, goes on where the last one stopped, and finds what was open
-    then committed; other keys are read for themselves."""
+    """The next reading of the same sink, by any object of the process, continues at the last position, and finds a transaction committed
+    that was open then. Other keys are read for themselves."""
     ledger = ledger_of(stub)
     write(stub, ledger, *(entry_of("a", batch) for batch in range(3)))
     end = stub.end_offset(TOPIC, ledger.partition_of("a"))
@@ -306,15 +306,15 @@ def test_another_log_is_read_from_its_beginning(stub: BrokerStub, event: str) ->
 
 
 def plain(stub: BrokerStub, ledger: Ledger, key: str, value: bytes | None) -> int:
-    """A record outside of any transaction, as anybody may write it who may write into the topic. Returns its offset."""
+    """A record outside of any transaction, which every client with WRITE on the topic can write. Returns its offset."""
     with Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
         return producer.send(ledger.topic, value, key=key.encode(), partition=ledger.partition_of(key)).result(WAIT_S).offset
 
 
 @pytest.mark.parametrize("value", [entry_of("a", 9).dumps(), b"rubbish", None], ids=["entry", "rubbish", "tombstone"])
 def test_a_record_of_no_transaction(stub: BrokerStub, value: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
-    """It makes nobody skip work, and nobody forget what was written: the newest committed entry counts, and the log warns. Where it is all
-    that there is, an entry may have been compacted away for it, so that it is neither an entry nor taken for none."""
+    """Such a record neither skips a batch nor hides a written one: the newest committed entry counts, and the log warns. If there is no
+    other record, compaction may have removed an entry because of it, so the ledger raises."""
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
     offset = plain(stub, ledger, "a", value)
@@ -334,8 +334,8 @@ def test_a_record_of_no_transaction(stub: BrokerStub, value: bytes | None, caplo
 
 
 def test_forgotten_under_the_sinks_own_id(stub: BrokerStub) -> None:
-    """The tombstone is committed by a transaction of the id that the entry names, or that one is told: whoever had it cannot write behind
-    it, and a lost answer to any step of it leaves one tombstone."""
+    """A transaction of the id that the entry names, or of the given id, commits the tombstone. The former owner of the id cannot write
+    after it. Lost responses to any step leave exactly one tombstone."""
     ledger = ledger_of(stub, request_timeout_ms=500)
     named = structs.replace(entry_of("a", 4), transactional_id="mine.a")
     write(stub, ledger, named)
@@ -392,7 +392,7 @@ def test_what_may_not_be_looked_at(guarded: BrokerStub, caplog: pytest.LogCaptur
 
 
 def test_what_may_not_be_made_or_read(guarded: BrokerStub) -> None:
-    """What has to be granted, or done by somebody else, is said; at once, as waiting would not help."""
+    """The error names the missing permission or the task of an administrator, at once, because waiting does not help."""
     with pytest.raises(LedgerUnusable, match=f"'{TOPIC}': TOPIC_AUTHORIZATION_FAILED: the ledger needs DESCRIBE, READ and WRITE"):
         ledger_of(guarded).read("a", WAIT_S)
     guarded.allow("ANONYMOUS", "DESCRIBE", topic=TOPIC)

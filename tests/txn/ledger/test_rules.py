@@ -1,4 +1,4 @@
-"""What becomes of a batch, given what the ledger has: every combination, against the promises said one by one."""
+"""The decision about a batch for every content of the ledger, compared with the promises one by one."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ entries = st.none() | st.builds(entry_of, queries, batches, fingerprints)
 def test_every_combination(
     entry: LedgerEntry | None, query: str, batch: int, fingerprint: str | None, on_new_checkpoint: str, on_missing_ledger: str
 ) -> None:
-    """Skipped is only the very batch that the ledger has; written without a choice of the user's is only what comes after it, or comes
-    first of all; whatever is refused names sink, batch, query, the entry and a way out."""
+    """A batch is skipped only if the ledger has this very batch. It is written without a choice of the user only if it is the next or the
+    first one. Every refusal names sink, batch, query, the entry and a way out."""
     decision: Decision | None = None
     refusal: LedgerRefusal | None = None
     try:
@@ -85,8 +85,8 @@ def test_every_combination(
 
 
 def test_a_gap() -> None:
-    """Where a batch between has read something the batch is refused, with a way out that the user can take; where nothing is known, or the
-    batch comes next, or is of another query, nobody is asked."""
+    """If a batch in the gap has read something, the batch is refused, with a way out for the user. The checkpoint is not asked if nothing
+    is known, if the batch is the next one, or if it is of another query."""
     asked: list[int] = []
 
     def read_since(batch: int) -> bool:

@@ -1,5 +1,8 @@
-"""What counts of a ledger's log: against a model that knows how each transaction ended, whatever compaction took away; and what a batch
-may take of the reader's memory."""
+"""The scan of a ledger's log.
+
+A model that knows how each transaction ended checks the found entries, for every result of compaction. Also: how much memory of the reader
+a batch may take.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,8 @@ def expected(history: list[Entry]) -> dict[bytes, int]:
 
 @given(history=histories, data=st.data())
 def test_the_newest_committed_of_each_key(history: list[Entry], data: st.DataObject) -> None:
-    """Whatever is read at once, and whatever compaction dropped: aborted records, older ones of the same key, and markers of transactions
-    of which no record is left."""
+    """This holds for every size of the reads, and for everything that compaction drops: aborted records, older ones of the same key, and
+    markers of transactions without records."""
     newest = expected(history)
     kept: list[int] = []
     for offset, entry in enumerate(history):
@@ -126,7 +129,7 @@ def test_a_tombstone_deletes() -> None:
 
 @pytest.mark.parametrize("tombstone", [False, True])
 def test_what_is_of_no_transaction_does_not_count(*, tombstone: bool) -> None:
-    """Neither a value nor a tombstone, before the entry or behind it; it is kept aside, for whoever has to be told."""
+    """Neither a value nor a tombstone counts, before the entry or after it. The scan keeps it apart, for the warning."""
     scan = Scan("ledger", 0, start=0, end=5)
     plain = [bytes_of(offset, Entry(-1, b"a"), tombstone=tombstone) for offset in (0, 3)]
     idempotent = encode_batch([Record(4, 4, b"b", b"x")], base_offset=4, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -204,7 +207,7 @@ def test_what_a_batch_may_take_of_memory(codec: Codec, payload: bytes, count: in
 
 
 def test_the_page_tells_the_limits() -> None:
-    """Whoever plans with docs/ledger.md, or writes entries with another program, finds there what readers open."""
+    """docs/ledger.md names the limits of readers, for planning and for other programs that write entries."""
     mib = 1024 * 1024
     page = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
     words = f"at most {VALUE_BYTES_MAX / mib:g} MiB. A reader opens at most {OPENED_BYTES_MAX / mib:g} MiB and {RECORDS_MAX:,} records"

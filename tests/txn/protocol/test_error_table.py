@@ -1,4 +1,4 @@
-"""What the coordinators' answers mean: one row a code and request, and KIP-1050 for the rest."""
+"""The error table of the coordinators: one row for each code and request, and KIP-1050's class for the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("api", TABLE, ids=lambda api: api.name)
 def test_every_code_is_treated_as_its_class_says(api: Api) -> None:
-    """What Kafka calls retriable is asked again, and nothing else is, whatever coordinator answers it."""
+    """The producer retries what Kafka calls retriable, and nothing else, for every coordinator."""
     assert {code: judge(api, code).step for code, kind in KINDS.items() if judge(api, code).step not in ALLOWED[kind]} == {}
 
 

@@ -90,7 +90,7 @@ def test_offsets_by_time(stub: BrokerStub) -> None:
 
 
 def test_what_is_gone_is_said(stub: BrokerStub) -> None:
-    """An offset outside of the log, with where the log is; a topic and a partition that nobody knows."""
+    """An offset outside of the log gives an error with the log's range. A topic and a partition that do not exist give an error, too."""
     write(stub, numbered(3))
     with reader(stub) as log:
         with pytest.raises(OffsetsGone) as gone:
@@ -144,8 +144,8 @@ def test_a_reader_that_stops_in_the_middle_leaves_nothing_behind(stub: BrokerStu
 
 
 def test_a_batch_of_very_many_records_is_taken_in_shares(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a reader holds does not grow with the number of records of one batch, which anybody may pack into few bytes: it comes in
-    pieces, each record once and in order, whatever range is asked for."""
+    """A batch may have very many records in few bytes. The reader's memory does not grow with them: it returns the batch in pieces, each
+    record once and in order, for every range."""
     monkeypatch.setattr("fencepost.txn.reading.reader.SHARE_ROWS", 100)
     with Producer(bootstrap_servers=stub.bootstrap, linger_ms=1000) as producer:
         producer.send_many(TOPIC, [(None, each) for each in numbered(1000)], partition=0).result(WAIT_S)

@@ -1,4 +1,4 @@
-"""Record batches as columns: the same records that `read_records` gives, whatever is in them, and the same refusals."""
+"""Record batches as columns: for all contents, the same records as `read_records` gives, and the same refusals."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_gaps_that_compaction_left_stay_gaps() -> None:
 
 @given(at=st.integers(0, 400), to=st.integers(0, 255), headers=st.booleans())
 def test_damage_is_refused_where_the_record_reader_refuses_it(at: int, to: int, headers: bool) -> None:
-    """Whatever byte of the records is another one (under a checksum that fits): the same records, or both refuse them."""
+    """Any byte of the records is changed, under a checksum that fits. Both readers return the same records, or both refuse."""
     entries = [(n, b"key %d" % n, b"v" * n, (("h", b"x"),) if n % 2 else ()) for n in range(20)]
     batch = bytearray(encode_batch(entries, base_offset=BASE))
     batch[BATCH_OVERHEAD + at % (len(batch) - BATCH_OVERHEAD)] = to
@@ -102,7 +102,7 @@ def test_damage_is_refused_where_the_record_reader_refuses_it(at: int, to: int, 
 
 
 def test_a_wrong_checksum_and_a_time_beyond_microseconds_are_refused() -> None:
-    """Rather than handing out what nobody wrote."""
+    """Otherwise the reader would return records that no producer wrote."""
     batch = bytearray(encode_batch([(1, b"k", b"v")]))
     batch[-1] ^= 1
     with pytest.raises(CorruptBatch, match="checksum"):

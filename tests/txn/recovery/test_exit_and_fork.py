@@ -1,4 +1,4 @@
-"""A prepared transaction is nobody's but its token's: the program that prepared it may go in every way, on threads and on asyncio."""
+"""A prepared transaction outlives its producer: the program may close, exit, be collected or fork, and only the token ends it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _nothing_outstanding() -> Iterator[None]:
 
 
 def test_a_program_that_ends(stub: BrokerStub) -> None:
-    """Nothing is aborted at its exit; who reads its token commits."""
+    """The program's exit aborts nothing. A reader of its token commits."""
     ended = run(OPEN.format(patience_ms=30_000) + "    print(tx.prepare(30), flush=True)", stub.bootstrap)
     assert ended.code == 0, ended.complaints
     assert ends(stub) == []
@@ -45,7 +45,7 @@ def test_a_program_that_ends(stub: BrokerStub) -> None:
 
 
 def test_a_producer_that_is_collected(stub: BrokerStub) -> None:
-    """It warns, as ever, and ends nothing."""
+    """The producer warns that it was not closed, and ends nothing."""
     producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
     tx = producer.begin(LIMIT_S)
     tx.send("t", b"row")
@@ -104,7 +104,7 @@ def test_asyncio(stub: BrokerStub) -> None:
 
 
 def test_asyncio_that_is_cancelled_while_it_prepares(stub: BrokerStub) -> None:
-    """Nobody was given the token, so leaving the block aborts."""
+    """The caller has no token, so leaving the block aborts."""
 
     async def story() -> None:
         async with AsyncTransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap) as producer:

@@ -1,4 +1,5 @@
-"""What became of a prepared transaction: each conclusion from what a coordinator and logs can say, and none without a reason."""
+"""The outcome of a prepared transaction: each conclusion from the answers of a coordinator and of logs. No conclusion lacks its
+evidence."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ LATER = state("Ongoing", EPOCH + 4)
 
 
 def test_one_marker_is_enough() -> None:
-    """Whatever other partitions have lost, and whether or not the coordinator still knows the id."""
+    """One marker decides, also if other partitions have lost theirs, and with or without the id at the coordinator."""
     for known in (LATER, None):
         status = conclude(TOKEN, known, [found(committed=True), MUTE], NOW_MS)
         assert (status.outcome, status.markers) == (Outcome.COMMITTED, (found(committed=True).marker,))
@@ -96,7 +97,7 @@ def test_one_marker_is_enough() -> None:
 
 
 def test_without_any_marker_nothing_is_concluded() -> None:
-    """Lost logs and an id that is in other hands say that nobody can tell, and why, for each partition."""
+    """The logs are lost and another producer has the id. The outcome is unknown, and the answer says why, for each partition."""
     status = conclude(TOKEN, LATER, [MUTE, Evidence("orders", 0)], NOW_MS)
     assert status.outcome is Outcome.UNKNOWN
     assert "the coordinator has Ongoing under producer id 4000, epoch 11" in status.why

@@ -1,4 +1,4 @@
-"""Preparing a transaction, one answer at a time: what is asked before there is a token, and what becomes of it in its own producer."""
+"""Preparing a transaction, one response at a time: which requests come before the token, and how its own producer ends it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def prepared(version: int, **options: Any) -> tuple[CoordinatorHarness, Prepared
 
 @BOTH
 def test_a_token_says_what_the_coordinator_and_the_leaders_said(version: int) -> None:
-    """Identity and version, the coordinator's own times, where the first records are, and partitions whose offsets nobody was told."""
+    """The token has the identity and the version, the coordinator's own times, the offsets of the first records, and the partitions whose
+    offsets are unknown."""
     _, token = prepared(version, partitions=2)
     assert token == PreparedTransaction(
         transactional_id="tx",
@@ -99,7 +100,7 @@ def test_a_token_says_what_the_coordinator_and_the_leaders_said(version: int) ->
 
 
 def test_the_first_offset_is_the_lowest() -> None:
-    """Whatever comes back in whatever order."""
+    """The lowest offset counts, for responses in any order."""
     harness = wrote(2, offset=40)
     for offset in (41, 44):
         harness.send(b"more")
@@ -143,7 +144,7 @@ def test_an_empty_transaction_is_prepared_without_a_word(version: int) -> None:
     ("state", "epoch", "pid"), [("CompleteAbort", 1, PID), ("Empty", 0, PID), ("Ongoing", 2, PID), ("Ongoing", 0, PID + 1)]
 )
 def test_a_transaction_that_is_not_open_any_more(state: str, epoch: int, pid: int) -> None:
-    """It timed out, or somebody else has the id: there is no token, and an abort is the only way on."""
+    """It timed out, or another producer has the id. There is no token, and only an abort is possible."""
     harness = wrote(2)
     call = harness.call(Event.PREPARE)
     describe(harness, state, epoch=epoch, pid=pid)
@@ -172,8 +173,8 @@ def test_a_coordinator_that_cannot_answer_is_asked_again() -> None:
 
 @BOTH
 def test_offsets_are_waited_for_and_their_group_is_named(version: int) -> None:
-    """No token while a group's coordinator has not taken what it was given, and no offsets after it; of a group's partition nobody was told
-    where the offsets are."""
+    """There is no token until the group's coordinator has accepted the offsets, and no offsets are accepted after it. The token names the
+    group's partition without an offset."""
     harness = CoordinatorHarness(version=version).begin()
     sent = harness.send_offsets(5, group="readers")
     call = harness.call(Event.PREPARE)
@@ -201,7 +202,7 @@ def test_a_prepared_transaction_takes_no_call_but_its_end() -> None:
 
 
 def test_an_abort_while_it_is_being_prepared() -> None:
-    """Whoever waits for the token hears of it, and what was not sent fails."""
+    """The caller that waits for the token gets an error, and unsent records fail."""
     harness = CoordinatorHarness(max_in_flight=1).begin()
     harness.send(b"flying")
     (queued,) = harness.send(b"queued")
@@ -271,7 +272,8 @@ def a_token() -> PreparedTransaction:
 
 
 def test_nobody_is_asked_where_there_is_nothing_to_spare() -> None:
-    """A program that prepares nothing registers at once, and what it had left open is aborted, as ever."""
+    """A program without prepared transactions registers at once, and so does one with `on_open_transaction="abort"`. This aborts what is
+    open."""
     assert asks(Guarded(OnOpen.ABORT_UNPREPARED), Api.INIT_PRODUCER_ID)
     OUTSTANDING.add(a_token())
     assert asks(Guarded(OnOpen.ABORT), Api.INIT_PRODUCER_ID)

@@ -1,6 +1,6 @@
-"""Ending a prepared transaction with its token: every answer is true, whoever asks, however often, and whatever happened before.
+"""Ending a prepared transaction with its token: every answer is true, for every caller, however often it asks, and after every fault.
 
-What real brokers say of it is in tests/conformance/test_two_phase_on_kafka.py; here are the troubles that only the stub makes to order.
+tests/conformance/test_two_phase_on_kafka.py has the answers of real brokers. Here are the faults that only the stub can produce.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Site:
         return TransactionalProducer(bootstrap_servers=self.stub.bootstrap, transactional_id="id", linger_ms=0, **settings)
 
     def prepare(self, *values: bytes, **settings: Any) -> PreparedTransaction:
-        """A token whose producer is gone."""
+        """A token of a producer that is closed."""
         with self.producer(on_open_transaction="abort", **settings) as producer, producer.transaction(WAIT_S) as tx:
             for value in values:
                 tx.send(TOPIC, value, partition=0)
@@ -109,8 +109,7 @@ def test_a_commit_with_nothing_but_the_token(site: Site) -> None:
 
 
 def test_an_open_transaction_is_the_coordinators_to_tell_and_to_end(site: Site) -> None:
-    """As long as the coordinator has it open, nobody needs the logs: where their leaders do not answer, its status is told and it is
-    committed."""
+    """While the coordinator has the transaction open, no log is needed: status and commit work also when the leaders do not answer."""
     resumed = site.resume(site.prepare(b"one"))
     for api in (Api.LIST_OFFSETS, Api.FETCH):
         site.stub.faults.on(api).forever().drop_reply()
@@ -175,7 +174,7 @@ def test_an_old_token_of_a_producer_that_goes_on(site: Site) -> None:
 
 
 def test_after_its_deadline_it_is_aborted(site: Site) -> None:
-    """The token says when; the coordinator does it; whoever commits then is told so, and the deadline is the coordinator's own."""
+    """The coordinator aborts the transaction at its deadline, which the token names. A later commit is told this."""
     token = site.prepare(b"late", transaction_timeout_ms=5_000)
     assert token.started_ms is not None
     assert token.deadline_ms == token.started_ms + 5_000
@@ -250,8 +249,9 @@ def test_the_same_refusals_in_the_producers_own_process(site: Site) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_shared_transaction_that_a_newer_producer_has_aborted(site: Site, told: bool) -> None:
-    """Only a participant wrote, and the transaction was prepared, whether or not its owner was told what was written. Then a newer producer
-    aborts it by registering: its owner's abort says that it is aborted, or that nobody can tell, and never that it was committed."""
+    """Only a participant wrote, and the owner prepared the transaction, with or without the participant's account. Then a newer producer
+    registers, which aborts it. The owner's abort says that the transaction is aborted or that its outcome is unknown, and never that it was
+    committed."""
     with site.producer() as producer, Participant(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as participant:
         tx = producer.begin(WAIT_S)
         participant.begin(tx.share([(TOPIC, 0)], WAIT_S), WAIT_S)
@@ -270,8 +270,8 @@ def test_a_shared_transaction_that_a_newer_producer_has_aborted(site: Site, told
 
 
 def test_the_marker_of_an_earlier_transaction_is_no_evidence(site: Site) -> None:
-    """The transaction before it committed in the same partition, with transaction version 1 under the same epoch, and where the token's own
-    one begins there nobody told: a newer producer has aborted it, and nothing says that it is committed."""
+    """The earlier transaction committed in the same partition, under the same epoch, because of transaction version 1. The token has no
+    first offset there. A newer producer has aborted the token's transaction, and the earlier marker is not taken for its commit."""
     with site.producer() as producer, Participant(bootstrap_servers=site.stub.bootstrap, linger_ms=0) as participant:
         with producer.transaction(WAIT_S) as before:
             before.send(TOPIC, b"before", partition=0)
@@ -306,7 +306,8 @@ def test_offsets_alone_after_an_earlier_transaction_of_the_epoch(site: Site, com
 
 
 def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -> None:
-    """Nobody registered meanwhile, so nobody is fenced: its own end says what became of the transaction, and the next one begins."""
+    """No producer registered in between, so none is fenced. The producer's own commit or abort reports the outcome, and the next
+    transaction begins."""
     with site.producer() as producer:
         for committed, event in ((True, "commit"), (False, "commit"), (True, "abort"), (False, "abort")):
             tx = producer.begin(WAIT_S)
@@ -323,8 +324,8 @@ def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site, committed: bool) -> None:
-    """Nobody prepared anything: the commit's connection died, and the next attempt is answered as fenced. Whether the first one was carried
-    out is in the log, and `resolve` finds it there; so does another commit."""
+    """The transaction was not prepared. The connection of the commit was lost, and the next attempt is answered as fenced. The log shows
+    whether the first attempt was carried out: `resolve` finds it there, and so does another commit."""
     faults = site.stub.faults
     lost = faults.on(Api.END_TXN)
     (lost.after_append() if committed else lost.before()).times(1).disconnect()
@@ -348,8 +349,7 @@ def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site,
 
 
 def test_a_commit_answered_with_an_error_after_it_was_written(site: Site) -> None:
-    """The coordinator has the commit in its log and answers with a code that nobody expects: the commit's outcome is unknown until the log
-    has told it."""
+    """The coordinator has the commit in its log and answers with an unexpected code. The outcome is unknown until the log shows it."""
     site.stub.faults.on(Api.END_TXN).after_append().error(ErrorCode.UNKNOWN_SERVER_ERROR)
     with site.producer() as producer:
         tx = producer.begin(WAIT_S)
@@ -366,8 +366,8 @@ def test_a_commit_answered_with_an_error_after_it_was_written(site: Site) -> Non
 
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_token_whose_commit_may_have_been_carried_out(site: Site, answered: bool) -> None:
-    """The coordinator was asked, and then nobody may ask any more, or it answered with a code that nobody expects: that nothing was done is
-    not said, and the next call finds out."""
+    """The coordinator was asked. Then the client lost its permission, or got an unexpected code. The error does not say that nothing was
+    done, and the next call finds the outcome."""
     faults = site.stub.faults
     token = site.prepare(b"one")
     if answered:
@@ -406,7 +406,7 @@ def test_an_outcome_that_is_asked_for_after_close(site: Site) -> None:
 
 
 def test_an_outcome_that_is_asked_for_after_close_has_given_up(site: Site) -> None:
-    """The same where nobody answered in time: the coordinator and the log are asked."""
+    """`close` timed out without an answer. The next call asks the coordinator and reads the log."""
     site.stub.faults.on(Api.END_TXN).after_append().drop().forever()
     producer = site.producer()
     tx = producer.begin(WAIT_S)
@@ -418,7 +418,8 @@ def test_an_outcome_that_is_asked_for_after_close_has_given_up(site: Site) -> No
 
 
 def test_an_outcome_that_is_asked_for_in_the_next_transaction(site: Site) -> None:
-    """The answer came while nobody waited, and the next transaction is open: it is told all the same, and that one goes on."""
+    """The response arrived while no caller waited, and the next transaction is open. The caller gets the outcome, and the open transaction
+    goes on."""
     slow = site.stub.faults.on(Api.END_TXN).reply().hold()
     with site.producer() as producer:
         tx = producer.begin(WAIT_S)
@@ -435,7 +436,7 @@ def test_an_outcome_that_is_asked_for_in_the_next_transaction(site: Site) -> Non
 
 
 def test_a_log_that_lost_the_marker(site: Site) -> None:
-    """Records and marker were deleted, and somebody else has the id: nobody can tell, and that is what is said."""
+    """Records and marker were deleted, and another producer has the id. The outcome is unknown, and the answer says so."""
     token = site.prepare(b"one")
     site.resume(token).commit(WAIT_S)
     site.another(b"later")
@@ -544,8 +545,8 @@ def test_another_cluster(site: Site) -> None:
     [{"security_protocol": "SASL_PLAINTEXT", **PASSWORD}, {"security.protocol": "SASL_SSL", **PASSWORD}, {"security_protocol": "SSL"}],
 )
 def test_a_forged_token_learns_nothing(site: Site, given: dict[str, Any]) -> None:
-    """Whoever writes a token writes who its coordinator is. Nobody logs in there, or so much as connects: where a client has to show who it
-    is, or whom it trusts, the cluster's addresses have to be given, and only these are asked."""
+    """The author of a token chooses the coordinator that it names. The client does not log in or connect to this address. If a client has
+    to authenticate itself or the broker, the caller has to give the cluster's addresses, and only these are asked."""
     token = site.prepare(b"one")
     with socket.create_server(("127.0.0.1", 0)) as thief:
         thief.setblocking(False)
@@ -560,7 +561,7 @@ def test_a_forged_token_learns_nothing(site: Site, given: dict[str, Any]) -> Non
 
 
 def test_an_empty_transaction(site: Site) -> None:
-    """FLINK-31363: it can be prepared, and its end is true without anybody being asked."""
+    """FLINK-31363: an empty transaction can be prepared, and its end needs no request."""
     token = site.prepare()
     assert not token.wrote
     resumed = resume(str(token), "127.0.0.1:1")

@@ -61,7 +61,7 @@ class Walk:
     # -- what producers do -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """A transaction of which only the token is left; whatever was open under the id is aborted."""
+        """A transaction whose producer is gone and whose token is left. An open transaction of the id is aborted."""
         name = self.rng.choice(IDS)
         with self.producer(name, on_open_transaction="abort") as producer:
             for _ in range(self.rng.randrange(3)):

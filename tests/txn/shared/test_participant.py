@@ -206,8 +206,7 @@ def test_a_second_owner(site: Site) -> None:
 
 
 def test_a_produce_that_is_fenced(site: Site) -> None:
-    """The participant ends, and whatever is called then says which partition it was about, also a send after its close; the owner is not
-    asked, and aborts."""
+    """The participant ends. Every later call names the partition, also a send after close. The owner is not asked, and aborts."""
     participant = site.participant()
     tx = site.begin()
     participation = tx.share(TPS)

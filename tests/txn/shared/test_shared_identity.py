@@ -49,7 +49,7 @@ class Stall(CoreHarness):
 
 @BOTH
 def test_everything_is_the_participations(version: int) -> None:
-    """Producer id, epoch, first sequence, transactional id and the version of Produce; nobody is asked for anything."""
+    """Producer id, epoch, first sequence, transactional id and the version of Produce come from the participation, without a request."""
     stall = Stall().take_up((0, 41), epoch=3, version=version)
     stall.send(b"row")
     (flight,) = stall.produces()

@@ -1,4 +1,4 @@
-"""Sharing, on the owner's side: what is asked first, who may have a partition, and what the transaction's end makes of it."""
+"""Sharing, on the owner's side: the requests before it, which participant gets a partition, and what the end of the transaction does."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_version_1_adds_all_of_it_in_one_request() -> None:
 
 
 def test_version_2_asks_nobody() -> None:
-    """Whoever writes first has the partition's leader add it."""
+    """No request is needed: the leader adds the partition with the first write of a participant."""
     harness = opened(2)
     assert participation_of(ask(harness, 0)).transaction_version == 2
     assert harness.silent()

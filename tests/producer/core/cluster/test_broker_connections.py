@@ -1,4 +1,4 @@
-"""Links as the core sees them: when one is made, given up and made again. Time is the test's."""
+"""The core's view of its connections: when it opens, closes and reopens one. The test sets the time."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_broker_that_is_heard_of_again_stays() -> None:
 
 
 def test_an_idle_link_is_given_up() -> None:
-    """A link that nobody used for connections_max_idle_ms is closed; one with a request on it is not idle."""
+    """A connection without a request for connections_max_idle_ms is closed. A connection with a request on it is not idle."""
     of = nodes(A, connections_max_idle_ms=100.0, request_timeout_ms=1_000.0)
     one = node(of, -1)
     connect(of, one, 0.0)
@@ -158,7 +158,8 @@ def test_an_idle_link_is_given_up() -> None:
 
 
 def test_bootstrap_addresses_are_tried_in_turn() -> None:
-    """While nobody is known, each bootstrap address gets its turn: the one that failed longest ago, or never, comes first."""
+    """While no broker is known, the bootstrap addresses are tried in turn: first one that never failed, then the one whose failure is
+    oldest."""
     of = nodes(A, B, C)
     tried = []
     for now in (0.0, 1.0, 2.0):
@@ -181,7 +182,8 @@ def test_nobody_is_asked_twice_at_once() -> None:
 
 
 def test_the_least_busy_broker_is_asked() -> None:
-    """Questions that anybody can answer go to the broker with the fewest requests on it, and to a known one before a bootstrap address."""
+    """A request that any broker can answer goes to the broker with the fewest requests in flight, and to a known broker before a bootstrap
+    address."""
     of = nodes(A)
     of.learn({1: B, 2: C})
     for each in (-1, 1, 2):
@@ -259,8 +261,8 @@ def test_a_request_timeout_is_one_loss_for_all_on_the_link() -> None:
 
 
 def test_the_newest_levels_of_the_clusters_features_count() -> None:
-    """The highest epoch is the newest, whoever tells of it. Where none is told, what was told last is: a broker that names no level any
-    more takes back what one named before."""
+    """The features with the highest epoch count, from any broker. Without an epoch the last answer counts: a broker that names no level
+    takes back what another one named before."""
     of = nodes(A)
     one, first, second = node(of, -1), {"transaction.version": 1}, {"transaction.version": 2}
     told = [(-1, second, second), (-1, {}, {}), (5, first, first), (4, second, first), (-1, second, first), (6, second, second)]

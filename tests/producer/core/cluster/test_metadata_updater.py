@@ -1,4 +1,4 @@
-"""Topics that are unknown, refused, late, deleted, recreated and grown, and when brokers are asked about them."""
+"""Topics that are unknown, refused, late, deleted, recreated and grown, and when the producer asks brokers for metadata."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_older_epochs_are_not_believed_while_the_leader_does_not_deny_that_it_le
     ("code", "leader"), [(ErrorCode.NOT_LEADER_OR_FOLLOWER, (-1, 9)), (ErrorCode.NOT_ENOUGH_REPLICAS, (2, 9)), (ErrorCode.NONE, (2, 9))]
 )
 def test_a_leader_that_an_answer_has_no_reason_to_name(code: ErrorCode, leader: tuple[int, int]) -> None:
-    """Nobody as the next leader, or another one where the one that was asked does not deny that it leads: metadata decide."""
+    """A response names no leader, or another leader while the broker itself does not deny that it leads. Only Metadata decides then."""
     harness = CoreHarness().introduce()
     harness.send(b"x")
     harness.refuse(harness.produces()[0], code, leader=leader)
@@ -336,7 +336,7 @@ def test_a_partition_that_try_send_finds_out_about() -> None:
 
 
 def test_a_partition_is_refused_on_a_new_answer_alone() -> None:
-    """An answer to what was asked before somebody came for the partition may be older than the partition: it is asked for again."""
+    """A response to a request from before the caller's call may be older than the partition. The producer asks again before it refuses."""
     harness = CoreHarness(partitions=1).learn()
     harness.auto.discard(Api.METADATA)
     harness.core.metadata_updater.refresh()
@@ -480,7 +480,8 @@ def test_a_partition_without_leader_is_avoided_by_keyless_records() -> None:
 
 
 def test_a_metadata_request_without_topics_may_die_too() -> None:
-    """A refresh when no topic is wanted any more (the only one was refused) whose link dies is forgotten: the next topic is asked for."""
+    """The only topic was refused, and the connection of a refresh without topics is lost. The producer forgets this refresh and asks for
+    the next topic."""
     harness = CoreHarness()
     harness.metadata_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     harness.happen(TopicWanted("t"))
@@ -641,7 +642,7 @@ def test_a_deleted_topic_is_created_for_a_record() -> None:
 
 
 def test_an_idle_producer_does_not_create_a_deleted_topic_again() -> None:
-    """On brokers that create topics: the topic is deleted, and stays so while nobody sends to it."""
+    """On brokers that create topics, a deleted topic stays deleted until a caller sends to it."""
     with BrokerStub() as stub, quick(stub, metadata_max_age_ms=20) as producer:
         producer.send("t", b"x").result(20)
         stub.delete_topic("t")

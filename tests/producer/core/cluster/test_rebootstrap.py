@@ -1,4 +1,4 @@
-"""Going back to bootstrap_servers: when, with what, and what becomes of records that were on their way (KIP-899, KIP-1102)."""
+"""Rebootstrap: when it happens, which addresses it uses, and what becomes of records in flight (KIP-899, KIP-1102)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def bootstraps(harness: CoreHarness) -> int:
 
 
 def test_bootstrap_is_tried_when_no_known_broker_can_be_reached() -> None:
-    """All brokers are gone and others lead: the bootstrap address says who, and the batches on their way go there with the sequences that
-    they had, in order, and are not failed."""
+    """All known brokers are gone and others lead. The bootstrap address names them, and the batches in flight go there with their
+    sequences, in order. None fails."""
     harness = CoreHarness().introduce()
     futures = harness.send(b"0", b"1", b"2")
     before = [flight.stamp for flight in harness.produces()]
@@ -107,8 +107,8 @@ def test_addresses_where_nothing_answers_do_not_stand_in_the_way() -> None:
 
 
 def test_metadata_that_come_keep_the_links() -> None:
-    """A topic that stays away is asked for again and again, for longer than metadata_recovery_rebootstrap_trigger_ms: every answer is
-    metadata, so nobody goes back to the bootstrap addresses, and no link is given up."""
+    """A missing topic is asked for again for longer than metadata_recovery_rebootstrap_trigger_ms. Every response is metadata, so the
+    producer does not rebootstrap and closes no connection."""
     harness = CoreHarness(metadata_recovery_rebootstrap_trigger_ms=3_000.0, max_block_ms=20_000.0).introduce()
     harness.happen(TopicWanted("away"))
     harness.advance(10_000)
@@ -187,8 +187,8 @@ def test_what_an_odd_answer_tells_of_leaders_is_believed(odd: dict[str, Any]) ->
 
 
 def test_another_cluster_is_not_believed_from_a_broker() -> None:
-    """A known broker's address that answers for another cluster, because somebody else listens there now: nothing is written to it.
-    The bootstrap address decides, and it leads to the cluster as it was."""
+    """The address of a known broker answers for another cluster. The producer writes nothing to it. The bootstrap address decides, and
+    leads to the first cluster."""
     harness = CoreHarness().introduce()
     harness.send(b"x")
     before = harness.produces()[0].stamp

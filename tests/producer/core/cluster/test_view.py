@@ -1,4 +1,5 @@
-"""What the producer believes about the cluster: it only moves forward, and notices topics that come, grow, go and come back."""
+"""The producer's view of the cluster: it never goes back to older metadata, and notices topics that are created, deleted, recreated and
+grown."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def test_brokers_without_epochs_are_believed() -> None:
 
 
 def test_another_topic_id_is_another_topic() -> None:
-    """Deleted and created again: the new topic's leaders count whatever their epochs are, also when there are fewer partitions."""
+    """After a topic is deleted and created again, the new topic's leaders count, also with lower epochs and with fewer partitions."""
     made = view((1, 9), (2, 9))
     heard = made.learn(answer((3, 0), topic_id=OTHER), ["t"])[0]
     assert (heard.change, heard.partitions) == (Change.RECREATED, 1)
@@ -94,8 +95,8 @@ def test_without_ids_a_topic_that_was_away_is_another_one() -> None:
 
 
 def test_without_ids_a_topic_that_stays_older_is_another_one() -> None:
-    """Nobody saw it gone: its leaders are believed when the one that was known denies that it leads, and no answer says otherwise any
-    more. A broker that lags behind is not believed, and a leader that does not deny it is kept."""
+    """No response showed that the topic was deleted. The new topic's leaders count when the known leader denies that it leads and no
+    response contradicts this any more. A stale broker is not believed, and a leader that does not deny it is kept."""
     made = nameless((1, 5))
     older = answer((2, 0), topic_id=NONE)
     for _ in range(2 * OLDER_ANSWERS):
@@ -131,7 +132,7 @@ def test_fewer_partitions_of_the_same_topic_are_an_old_answer() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID])
 def test_a_topic_that_is_not_there_now(code: ErrorCode) -> None:
-    """A missing topic is told with its code, and what was known of it stays until somebody knows better."""
+    """A missing topic is reported with its code. What was known of it stays until newer metadata arrives."""
     made = view((1, 5))
     heard = made.learn(answer(code=code), ["t"])[0]
     assert (heard.change, heard.code) == (Change.MISSING, code)
@@ -182,7 +183,7 @@ def test_partitions_in_any_order() -> None:
 
 
 def test_topics_that_nobody_asked_about() -> None:
-    """They are not kept, and nobody is told of them."""
+    """The view does not keep topics that the producer did not ask for, and does not report them."""
     made = ClusterView()
     assert made.learn(answer((1, 0), name="other"), ["t"]) == []
     assert not made.topics

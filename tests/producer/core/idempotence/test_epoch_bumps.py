@@ -1,4 +1,4 @@
-"""When the sequence breaks: what is asked of the broker, what is rewritten under a new epoch, and what never is."""
+"""A broken sequence: what the producer asks the broker, which batches it rewrites under a new epoch, and which it never rewrites."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_failed_batch_in_a_pipelined_window() -> None:
-    """The broker refuses the second of five batches in flight for good: it alone fails (NO), the later ones are rewritten under the next
-    epoch from sequence 0 and arrive once, in order."""
+    """The broker refuses the second of five batches in flight permanently. Only this batch fails, with NO. The later ones are rewritten
+    under the next epoch from sequence 0 and arrive once, in order."""
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:
         producer.send("t", b"hello").result(20)
         held = stub.faults.on(Api.PRODUCE).before().hold()
@@ -186,7 +186,7 @@ def test_a_question_that_is_refused() -> None:
 
 
 def test_a_question_that_fails_is_asked_again() -> None:
-    """A leader that moved, or a link that dies under the question, decides nothing: it is asked again, of whoever leads then."""
+    """When the leader moves, or the connection is lost before the reply, the producer asks the leader of that moment again."""
     harness = CoreHarness().introduce()
     (future,) = harness.send(b"0")
     harness.lose(1)
@@ -227,7 +227,8 @@ def test_an_answer_older_than_the_last_attempt_is_not_believed() -> None:
 
 
 def test_a_refusal_after_a_lost_reply_is_no_proof() -> None:
-    """The first attempt's reply was lost, the second is refused for good: the first may be in the log, so the failure says MAYBE."""
+    """The first attempt's reply was lost, and the second attempt is refused permanently. The first may be in the log, so the failure says
+    MAYBE."""
     with BrokerStub() as stub, quick(stub) as producer:
         stub.faults.on(Api.PRODUCE).after_append().disconnect()
         stub.faults.on(Api.PRODUCE).before().on_call(2).error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -357,7 +358,7 @@ PASSING = (
 
 @pytest.mark.parametrize("code", PASSING, ids=[code.name for code in PASSING])
 def test_a_question_that_cannot_be_answered_now_is_asked_again(code: ErrorCode) -> None:
-    """An error that passes says nothing about the batch: the question is asked again until somebody answers it."""
+    """A retriable error says nothing about the batch. The producer asks again until it gets an answer."""
     harness = CoreHarness().introduce()
     (future,) = harness.send(b"0")
     harness.lose(1)

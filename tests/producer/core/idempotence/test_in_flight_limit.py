@@ -1,4 +1,4 @@
-"""At most five unresolved batches a partition, pipelined in sequence order, wherever its leader is and whatever its links do."""
+"""A partition has at most five unresolved batches, pipelined in sequence order, also while its leader moves and connections are lost."""
 
 from __future__ import annotations
 

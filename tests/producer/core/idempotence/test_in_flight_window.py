@@ -1,4 +1,5 @@
-"""One partition's window: what may leave, in which order, under which sequences, and what a lost or refused batch does to the rest."""
+"""The in-flight window of one partition: which batches may be sent, in which order and with which sequences, and what a lost or refused
+batch means for the others."""
 
 from __future__ import annotations
 
@@ -195,7 +196,8 @@ def test_outcomes_come_in_order() -> None:
 
 
 def test_a_refused_batch_breaks_the_sequence_and_the_rest_is_rewritten() -> None:
-    """The digest's example: 0(3), 3(2), 5(1) in flight, 0 fails for good, the others come back 45: epoch 1, 3 becomes 0 and 5 becomes 2."""
+    """Sequences 0 (3 records), 3 (2) and 5 (1) are in flight. 0 fails permanently, and the others are refused with 45. In epoch 1, 3
+    becomes 0 and 5 becomes 2."""
     of = window()
     a, b, c = fly(of, 3, 2, 1)
     refuse(of, a, ErrorCode.INVALID_RECORD)
@@ -213,7 +215,8 @@ def test_a_refused_batch_breaks_the_sequence_and_the_rest_is_rewritten() -> None
 
 
 def test_a_batch_in_doubt_is_never_rewritten() -> None:
-    """A batch whose reply was lost keeps its stamp whatever happens to the others; giving it another one is an error of ours."""
+    """A batch with a lost reply keeps its producer id, epoch and sequence, also when other batches fail. To change them is a bug, and an
+    assertion fails."""
     of = window()
     (first,) = fly(of, 1)
     of.lost(first, 0.0, 0.0)
@@ -241,8 +244,8 @@ def test_what_would_follow_a_batch_in_doubt_is_not_rewritten() -> None:
 
 
 def test_an_acknowledged_batch_does_not_fail_with_those_around_it() -> None:
-    """Acknowledged, and not told yet because of its elder: when nobody can tell what became of that one and of a later one, those fail with
-    MAYBE and it does not."""
+    """A batch is acknowledged, and its result waits for an earlier batch. The outcomes of that batch and of a later one stay unknown: those
+    two fail with MAYBE, the acknowledged one succeeds."""
     of = window()
     a, b, c = fly(of, 1, 1, 1)
     for lost in (a, c):
@@ -414,7 +417,8 @@ def test_the_deadline_of_what_is_in_doubt_asks_first() -> None:
 
 
 def test_an_orphan_is_resolved_by_a_later_acknowledgement() -> None:
-    """A reported MAYBE whose successor is acknowledged was in the log after all: the sequence is whole and no epoch is spent."""
+    """A batch failed with MAYBE, and its successor is acknowledged. So the batch was in the log: the sequence is complete, and no new epoch
+    is needed."""
     of = window()
     late, later = in_flight(deadline_ms=50.0), in_flight()
     for each in (late, later):
@@ -480,8 +484,8 @@ def test_what_was_reported_is_not_sent_again_while_a_later_one_is_done() -> None
 
 
 def test_what_is_behind_a_hole_cannot_be_in_the_log() -> None:
-    """A batch that the broker refused for good leaves a hole in the sequence that nothing fills: the doubtful one behind it is not in the
-    log, whatever became of its request, and is rewritten under the next epoch."""
+    """A permanently refused batch leaves a gap in the sequence. A doubtful batch behind the gap cannot be in the log, so it is rewritten
+    under the next epoch."""
     of, (a, b) = behind_two(FAR, FAR)
     refuse(of, a, ErrorCode.INVALID_RECORD)
     of.lost(b, 0.0, 0.0)
@@ -546,8 +550,8 @@ def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
 
 @pytest.mark.parametrize("known_again", [True, False])
 def test_the_newest_that_the_leader_has_is_sent_once_more(known_again: bool) -> None:
-    """The leader expects another number than a batch's, and says when asked that this batch is the newest that it has. Sent once more, with
-    the same bytes, it is acknowledged where it stands; only when it is refused once more nobody can tell, and it fails with MAYBE."""
+    """The leader refuses a batch's sequence, and answers that this batch is its newest. The producer sends the same bytes once more, and
+    the leader acknowledges it at its offset. If the leader refuses again, the batch fails with MAYBE."""
     of, (a,) = behind_two(FAR)
     before = bytes(a.data)
     of.lost(a, 0.0, 0.0)
@@ -598,8 +602,8 @@ def a_doubtful_batch_is_not_rewritten(of: InFlightWindow) -> None:
 
 
 def test_a_hole_ends_with_its_epoch() -> None:
-    """A batch that was refused for good leaves a hole in its own epoch's line only: in the next epoch a doubtful batch that the log does
-    not hold may have been in what was cut, and is not rewritten."""
+    """A permanently refused batch leaves a gap in its own epoch only. In the next epoch, a doubtful batch that the log does not contain may
+    have been in a truncated part, and is not rewritten."""
     of, (a, b) = behind_two(FAR, FAR)
     refuse(of, a, ErrorCode.INVALID_RECORD)
     refuse(of, b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -615,8 +619,8 @@ def test_a_hole_ends_with_its_epoch() -> None:
 
 
 def test_what_is_acknowledged_stays_so_in_another_cluster() -> None:
-    """A batch that was sent twice and acknowledged waits for its elder when the producer is led to another cluster: the elder, of which
-    nobody there knows, fails with MAYBE, and the acknowledged one has succeeded."""
+    """A batch was sent twice and acknowledged, and waits for an earlier batch, when the producer is led to another cluster. The earlier
+    batch fails with MAYBE, because that cluster does not know it. The acknowledged batch succeeds."""
     of, (a, b) = behind_two(FAR, FAR)
     for each in (a, b):
         of.lost(each, 0.0, 0.0)
@@ -683,7 +687,7 @@ def test_an_offset_that_nobody_tells_in_time_costs_no_epoch() -> None:
 
 
 def test_nothing_new_enters_a_broken_line() -> None:
-    """The elder of a batch that failed for good is still being sent again: what is new waits for the next epoch."""
+    """A batch failed permanently, and an earlier one is still being resent. New batches wait for the next epoch."""
     of, (a, b) = behind_two(FAR, FAR)
     of.lost(a, 0.0, 0.0)
     refuse(of, b, ErrorCode.INVALID_RECORD)

@@ -15,7 +15,7 @@ def questions(harness: CoreHarness) -> list[Flight]:
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_SERVER_ERROR], ids=lambda code: code.name)
 def test_a_refusal_is_answered_with_patience(code: ErrorCode) -> None:
-    """Each time it is refused the next question waits for retry_backoff_ms, whatever else happens meanwhile."""
+    """After each refusal the next InitProducerId waits for retry_backoff_ms, also when other events happen in between."""
     harness = CoreHarness(retry_backoff_ms=10.0, retry_backoff_max_ms=10.0)
     harness.auto.discard(Api.INIT_PRODUCER_ID)
     harness.learn()

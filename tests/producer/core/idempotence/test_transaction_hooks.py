@@ -147,7 +147,7 @@ def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
 
 
 def test_a_doomed_retry_is_not_made() -> None:
-    """A batch whose reply was lost is not sent again, and says that it may be in the log."""
+    """A batch with a lost reply is not sent again, and its failure says that it may be in the log."""
     door = Door("tx")
     harness = CoreHarness(hooks=door).introduce()
     (future,) = harness.send(b"0")

@@ -70,7 +70,7 @@ def test_our_lz4_and_gzip_are_javas() -> None:
 
 @given(st.sampled_from(list(Codec)), st.binary(max_size=3000), st.integers(1, 40), st.sampled_from([bytes, bytearray, memoryview]))
 def test_what_goes_in_comes_out(codec: Codec, data: bytes, times: int, kind: Callable[[bytes], bytes]) -> None:
-    """Whatever the bytes, however often they repeat, and whatever kind of buffer holds them."""
+    """For all bytes, however often they repeat, in every kind of buffer."""
     assert decompress(codec, kind(compress(codec, data * times))) == data * times
 
 
@@ -177,7 +177,7 @@ def test_any_flipped_bit_is_harmless(codec: Codec) -> None:
 
 @given(st.sampled_from(CODECS), st.data())
 def test_mutated(codec: Codec, data: st.DataObject) -> None:
-    """Whatever happens to a frame, it opens to something within the limit or is refused as corrupt: never another exception."""
+    """A mutated frame opens to at most the limit or is refused as corrupt. There is no other exception."""
     packed = bytearray(compress(codec, data.draw(st.sampled_from([PAYLOAD, b"", words(700), PAYLOAD * 900]))))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(packed) - 1))
@@ -238,7 +238,7 @@ CLAIMS = {
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_claims_cost_nothing(name: str) -> None:
-    """Whatever a frame says of itself and however often, no more memory is taken than the limit and what the frame has."""
+    """False lengths in a frame, also repeated ones, take no more memory than the limit and the frame itself."""
     data = CLAIMS[name]
     tracemalloc.start()
     try:

@@ -1,8 +1,6 @@
-"""Damaged frames: whatever is done to the bytes of a valid message, reading them gives a message or Malformed, quickly and in little
-memory.
+"""Damaged frames: a damaged message is read as a message or refused with Malformed, quickly and with little memory.
 
-The instances are hypothesis's, the damage comes from a seed that hypothesis draws, so that a failing example is printed with everything it
-needs.
+hypothesis draws the instances and the seed of the damage, so a failing example is printed with everything that it needs.
 """
 
 import random

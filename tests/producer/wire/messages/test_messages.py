@@ -253,7 +253,7 @@ def test_large_records_are_not_copied_when_written(version: int) -> None:
 
 
 def test_records_may_be_any_buffer() -> None:
-    """The length that is written is that of the bytes, whatever the items of the buffer are."""
+    """The written length is the number of bytes, for every item size of the buffer."""
     words = memoryview(b"\x01\x02\x03\x04" * 2000).cast("I")
     for records in (words, words[:5], bytearray(b"abc")):
         assert encode(_produce(records), 9) == encode(_produce(bytes(records)), 9)

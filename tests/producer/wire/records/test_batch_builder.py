@@ -76,7 +76,7 @@ def test_worked_bytes() -> None:
 @example([(2**63 - 1, None, None, None), (-1, b"", b"", None)])
 @example([(0, None, b"v" * (SMALL_BYTES - 2), None), (0, None, b"v" * (SMALL_BYTES - 1), None), (0, None, b"v" * SMALL_BYTES, None)])
 def test_bytes_are_by_the_book(entries: list[Entry]) -> None:
-    """Whatever the lengths, deltas and headers, records are those of a plain reading of the format; sizes and timestamps are exact."""
+    """For all lengths, deltas and headers, records are those of a plain reading of the format. Sizes and timestamps are exact."""
     builder = BatchBuilder()
     expected = b""
     for index, (timestamp, key, value, headers) in enumerate(entries):

@@ -151,7 +151,7 @@ def test_claims_cost_nothing(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_limit_on_opened_records(codec: Codec) -> None:
-    """A batch that opens to more than the limit is refused, whatever its header says."""
+    """A batch that opens to more than the limit is refused, for every length in its header."""
     bomb = encode_batch([(0, None, bytes(50 << 20))], codec=codec)
     assert codec is Codec.NONE or len(bomb) < 3 << 20
     with pytest.raises(CorruptBatch, match="more than"):

@@ -69,7 +69,7 @@ def test_every_wire_type_comes_back(version: int) -> None:
 
 
 def test_the_bytes_of_every_wire_type() -> None:
-    """Fixed-width types are big endian, a nullable struct stands behind -1 or 1, tags are ascending whatever the order of declaration."""
+    """Fixed-width types are big endian. A nullable struct follows -1 or 1. Tags are ascending, for every order of declaration."""
     head = "ff ffff ffffffff 3fe0000000000000"
     strings = "00000002 0000 00c8" + "78" * 200
     blobs = "00000002 00000000 000000c8" + "7a" * 200
