@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def expected_build() -> str | None:
-    """`compiled`, `pure`, or None where nobody said what this run is to be."""
+    """`compiled`, `pure`, or None if FENCEPOST_EXPECT does not say which build this run tests."""
     return os.environ.get("FENCEPOST_EXPECT") or None
 
 

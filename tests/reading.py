@@ -1,4 +1,4 @@
-"""What a consumer that nobody here wrote finds in a topic: confluent-kafka's."""
+"""What a stock consumer, confluent-kafka's, finds in a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built, what is loaded, and that nobody can mistake one for the other."""
+"""What is built and what is loaded, and that the two are always the same."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_verifying_is_cheap() -> None:
 
 
 def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
-    """Whatever lies beside a source and would be loaded in its place must come from a build of exactly this source."""
+    """A compiled file beside a source is loaded only if a build of exactly this source made it."""
     (site / "fencepost" / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
     (site / f"fencepost/producer/wire/schema/varint{EXTENSION_SUFFIXES[0]}").write_bytes(b"not even a library")
     for statement in ("import fencepost.producer", "import fencepost.producer.wire.schema.varint", "import fencepost"):
@@ -180,7 +180,7 @@ def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
 
 @pytest.mark.parametrize("module", _hot.HOT)
 def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
-    """Whichever hot module is imported first, and without anything else of ours, it is looked at before it is loaded."""
+    """Every hot module is checked before it is loaded, also if it is imported first and alone."""
     (site / "fencepost" / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
     (site / (module.replace(".", "/") + EXTENSION_SUFFIXES[0])).write_bytes(b"not even a library")
     refused = import_from(site, f"import {module}")

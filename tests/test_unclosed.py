@@ -1,4 +1,4 @@
-"""A socket that nobody closed is told with the place that made it, whenever its garbage is collected."""
+"""A socket that was not closed is reported with the place that made it, whenever its garbage is collected."""
 
 from __future__ import annotations
 

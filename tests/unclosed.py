@@ -1,7 +1,8 @@
-"""Sockets that nobody closed. Garbage is collected in whatever test runs by then, so each socket remembers where it was made, and says it.
+"""Sockets that were not closed.
 
-Those of kafka-python are closed without a word: a connection that it gives up while it is being made is left to the garbage collector. So
-are those of pyspark 3.5 to 4.1, which says of what `collect` reads from that it is closed when garbage is collected.
+Garbage is collected in a later test, so each socket remembers where it was made, and the report names this place. Those of kafka-python are
+closed without a report: it leaves a connection that it gives up while connecting to the garbage collector. So are those of pyspark 3.5 to
+4.1, which leaves the socket of `collect` to the garbage collector.
 """
 
 from __future__ import annotations

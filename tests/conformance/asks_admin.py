@@ -23,7 +23,7 @@ class AdminAsks(Stage):
     """Mixed into the world of a case."""
 
     def worded(self, message: str | None) -> str:
-        """A message without names and ids that nobody can compare."""
+        """A message without names and ids that differ in each run."""
         if message is None:
             return "without a message"
         for name in self._topics:
@@ -43,7 +43,7 @@ class AdminAsks(Stage):
         placed: Sequence[tuple[int, Sequence[int]]] = (),
         replicas: int = -1,
     ) -> None:
-        """What is said about a topic that nobody creates."""
+        """The response about a topic that is not created."""
         wanted = wire.CreatableTopic(
             name=self.fresh_name(),
             num_partitions=-1,

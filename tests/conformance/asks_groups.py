@@ -33,7 +33,7 @@ class GroupAsks(AdminAsks):
         return []
 
     def group(self) -> str:
-        """A group that nobody has used, whose coordinator is ready."""
+        """An unused group whose coordinator is ready."""
         name = f"group-{self._run}-{len(self._groups)}"
         self._groups.append(name)
         self.coordinator_of(name)
@@ -61,7 +61,7 @@ class GroupAsks(AdminAsks):
         return next(node for node in self.nodes if node != coordinator)
 
     def member(self, group: str, *, instance: str | None = None, version: int = 5, node: int | None = None) -> Member:
-        """Somebody who may join; he closes his connection when the case is over."""
+        """A possible member. Its connection is closed when the case is over."""
         coordinator = self.coordinator_of(group) if group else self.nodes[0]
         link = self.open(coordinator if node is None else node)
         self.keep(link)

@@ -45,7 +45,7 @@ class TxnAsks(LogAsks):
     """Mixed into the world of a case."""
 
     def txn(self) -> Txn:
-        """A transactional id that nobody has used, whose coordinator is ready."""
+        """An unused transactional id whose coordinator is ready."""
         txn = Txn(f"txn-{self._run}-{len(self._txns())}")
         self._txns().append(txn)
         request = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=[txn.name])

@@ -44,7 +44,7 @@ class TxnEndAsks(TxnAsks):
 
     @contextmanager
     def without(self, node: int, topic: Topic, index: int) -> Iterator[None]:
-        """That broker is down until the end of the block, and nobody leads the partition."""
+        """That broker is down until the end of the block, and the partition has no leader."""
         with self._down(node):
             until(
                 lambda: self.look_up(topic.name).partitions,

@@ -28,7 +28,7 @@ def now_ms() -> int:
 
 
 def begin() -> None:
-    """Fixes the timestamp that records get: a minute ago, so that nobody takes it for the broker's clock."""
+    """Fix the timestamp of the records: a minute ago, so that it differs from the broker's clock."""
     global _stamp_ms
     _stamp_ms = now_ms() - 60_000
 

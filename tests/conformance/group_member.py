@@ -1,6 +1,6 @@
-"""A member of a group, or somebody who would like to be: a connection of its own, because its JoinGroup may have to wait for others.
+"""A member of a group, or a client that wants to join: it has its own connection, because its JoinGroup may have to wait for others.
 
-It notes what it is told where a label is given, and retries nothing.
+It notes responses that have a label, and retries nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Place(Interface):
 
 
 class Member:
-    """One member of a group, or somebody who would like to be. What it is told of itself it remembers: id and generation."""
+    """One member of a group, or a client that wants to join. It remembers its id and generation from responses."""
 
     def __init__(self, world: Place, group: str, link: Link, *, instance: str | None, version: int) -> None:
         self.group = group
@@ -85,7 +85,7 @@ class Member:
             assert self.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
     def join(self, *, label: str, **options: Any) -> None:
-        """Joins and notes the answer, which must come without anybody else's help."""
+        """Join and note the response, which must come without a request of another member."""
         self.send_join(**options)
         self.joined(label=label)
 

@@ -362,7 +362,7 @@ def _last_lines(broker: KafkaBroker) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports outside the range for outgoing connections, so that nobody takes one while its broker is down."""
+    """Ports outside the range for outgoing connections, so that no process takes one while its broker is down."""
     sockets: list[socket.socket] = []
     try:
         while len(sockets) < count:

@@ -1,4 +1,4 @@
-"""Which sources are changed, and which tests stand nearest to them: the ones that a person who breaks such a file would run first."""
+"""Which sources are changed, and which tests are nearest to them, in the order in which they run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Callers of a simulated producer: the façade that programs call, on the world's clock. They are slow, have poison in their bulks, and are
-interrupted or forked at any point.
+"""Callers of a simulated producer: the real façade, on the world's clock.
 
-The façade is the real one, but for its sender thread: whoever waits, and whoever's own code takes its time, has the world go on meanwhile.
+They are slow, send failing rows, and are interrupted or forked at any point. Only the sender thread is replaced: while a caller waits, or
+its own code runs, the world goes on.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Callers:
     _inside: int = 0
 
     def call(self, topic: str) -> None:
-        """Somebody makes a bulk's call, unless many do already."""
+        """One more caller makes a bulk's call, unless many do already."""
         if self._inside >= AT_ONCE_MAX:
             return
         self._inside += 1

@@ -1,4 +1,4 @@
-"""Random trouble for a simulated producer. What must hold whatever the trouble was is in `checks`."""
+"""Random faults for a simulated producer. `checks` has what must hold with all of them."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def move_leader(chaos: Chaos) -> None:
 
 
 def isolate_leader(chaos: Chaos) -> None:
-    """A leader's followers do not reach it. What it takes meanwhile it has above its high watermark, and says so to whoever asks; after a
-    while, often, one of them leads without it."""
+    """The followers of a leader do not reach it. Its new records stay above its high watermark, and it reports them. After a while one of
+    the followers often becomes leader without them."""
     world, cluster = chaos.world, chaos.world.cluster
     partition = cluster.find(TOPIC, world.random.randrange(chaos.partitions))
     if partition is None or partition.leader < 0 or cluster.broker_links.down:
@@ -258,7 +258,7 @@ def recreate_topic(chaos: Chaos) -> None:
 
 
 def write_as_another(chaos: Chaos) -> None:
-    """Somebody else writes to the partition, so that offsets do not follow from one another."""
+    """Another producer writes to the partition, so that offsets are not consecutive."""
     world = chaos.world
     partition = world.cluster.find(TOPIC, world.random.randrange(chaos.partitions))
     if partition is None or partition.leader < 0 or len(partition.isr) < partition.min_isr:

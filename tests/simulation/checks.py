@@ -1,4 +1,4 @@
-"""What holds after a simulated run, whatever the trouble was: every outcome is true, nothing is doubled, order is kept."""
+"""What holds after a simulated run with any faults: every outcome is true, nothing is doubled, and the order is kept."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def check_order_of_outcomes(chaos: Chaos) -> None:
 
 
 def caller(value: bytes) -> bytes:
-    """Whose record it is: a bulk's name, or nothing for those sent one by one."""
+    """The caller of the record: a bulk's name, or nothing for single records."""
     name, _, row = value.partition(b" ")
     return name if row else b""
 

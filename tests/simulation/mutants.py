@@ -202,7 +202,7 @@ def _own_together(bulk: BulkFuture, batch: Batch, pairs: bytes) -> None:
 
 
 def _wake_unstruck(accumulator: Accumulator) -> None:
-    """Whoever is struck does not wake the sender on his way out."""
+    """An interrupted caller does not wake the sender thread when it leaves."""
     if sys.exception() is None:
         WAKE_IF_DUE(accumulator)
 

@@ -30,9 +30,9 @@ ADDING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("version", [1, 2])
 def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
-    """What was committed is read, once and in order, and nothing else; no transaction is left open, or opened by a request that came late;
-    nobody is called fenced but by an InitProducerId of its own, or by what opened a transaction before the epoch could be renewed, and the
-    error names it."""
+    """Committed records are read, once and in order, and no others. No transaction stays open, and no late request opens one. A producer is
+    fenced only by its own InitProducerId, or by a request that opened a transaction before the epoch was renewed, and the error names
+    it."""
     told: Counter[str] = Counter()
     late: Counter[Api] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + RUNS):

@@ -1,7 +1,6 @@
-"""A transactional producer's core in the simulated world, whose network now and then holds a request for longer than anybody waits for it,
-and then delivers it all the same.
+"""A transactional producer's core in the simulated world, whose network sometimes delivers a request after its producer has given it up.
 
-One caller makes transactions one after the other, as a program does. What it was told is compared with what the cluster ends up with.
+One caller makes transactions one after the other, as a program does. The outcomes that it got are compared with the cluster's final state.
 """
 
 from __future__ import annotations
@@ -245,7 +244,7 @@ class TransactionWorld(World):
         return int(partition.committed_offset)
 
     def _is_committed(self, rows: list[list[bytes]]) -> bool:
-        """What became of them where nobody could be told."""
+        """The outcome of a transaction that its caller could not be told."""
         there = [row in self._seen(partition)[0] for partition, some in enumerate(rows) for row in some]
         assert all(there) or not any(there), f"torn: {rows} is there in part"
         return any(there)

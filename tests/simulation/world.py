@@ -232,7 +232,7 @@ class World:
         self.event(Appended())
 
     def _check_nothing_is_forgotten(self) -> None:
-        """Looking at every lane, and not only at those whose turn it is, finds nothing more to do (in every other run)."""
+        """A look at every partition, not only at the ready ones, finds nothing more to do (in every other run)."""
         if self.thorough and self.core.dead is None:
             self.core.produce_requests.ready_partitions.stir()
             forgotten = self.core.produce_requests.advance(self.now)

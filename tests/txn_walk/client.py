@@ -90,7 +90,7 @@ class Client:
         return (yield from self._end(txn, commit=fine and drawn < 0.75))
 
     def _write(self, txn: Txn, index: int) -> Generator[Ask, Any, bool | None]:
-        """One batch, sent until it is acknowledged; False if the transaction is to be aborted, None if that is for nobody any more."""
+        """One batch, sent until it is acknowledged. False if the transaction has to be aborted, None if the client has lost it."""
         site, identity = self._walk.site, self._own()
         if not self.speech.bumps and not (yield from self._add(index)):
             return None
@@ -113,7 +113,7 @@ class Client:
         return (yield from self._until_taken(Ask(site.offsets, say.commit_offset(name, self._own(), txn.number), self.speech.offsets)))
 
     def _until_taken(self, ask: Ask) -> Asking:
-        """Sends it until it is taken, or gives up; then nobody knows which sequences are used."""
+        """Send it until it is accepted, or give up. Then the used sequences are unknown."""
         while True:
             code = code_of((yield ask))
             if code == OK:
@@ -135,7 +135,7 @@ class Client:
         return done
 
     def _until_added(self, ask: Ask) -> Asking:
-        """Adds to the transaction; False if somebody else has the id now."""
+        """Add to the transaction. False if another producer has the id now."""
         while True:
             code = code_of((yield ask))
             if code == OK:
@@ -236,7 +236,7 @@ class Client:
         self.late = self.late or too_long or now_ms - self._known_ms >= expires_after_ms
 
     def refused(self, ask: Ask, code: int) -> None:
-        """It is not to be refused who is the only one, and in time."""
+        """A client that is the only one, and in time, must not be refused."""
         api, what, identity = ask.request.api, api_name(ask.request.api), self._own()
         if code not in REFUSED:
             raise Broken(f"{what} was answered {error_name(code)}")

@@ -19,7 +19,7 @@ class Broken(AssertionError):
 
 
 class Outcome(Enum):
-    """How a transaction ended, as far as anybody was told."""
+    """How a transaction ended, as far as a client was told."""
 
     OPEN = auto()
     COMMITTED = auto()
@@ -59,7 +59,7 @@ class Txn:
         """How often a commit was asked for without a word about what became of it."""
 
     def write(self, partition: int, count: int) -> Write:
-        """Records that nobody else writes."""
+        """Records that no other transaction writes."""
         write = Write(partition, [b"%d.%d.%d" % (self.number, len(self.writes), index) for index in range(count)])
         self.writes.append(write)
         return write
@@ -103,16 +103,16 @@ class Model:
             raise Broken(f"{identity} belongs to two producers")
 
     def had_a_higher_epoch(self, transactional_id: str, identity: tuple[int, int]) -> bool:
-        """Whether the id was once given a higher epoch, with a producer id whose epochs are used up by now."""
+        """Whether the id once had a higher epoch, with a producer id without free epochs."""
         pid, epoch = identity
         return any(other != pid and higher > epoch for other, higher in self._given[transactional_id])
 
     def has_open(self, transactional_id: str) -> bool:
-        """Whether somebody has begun a transaction of that id, and nobody was told that it has ended."""
+        """Whether a client has begun a transaction of that id, and no client was told that it has ended."""
         return any(txn.transactional_id == transactional_id and txn.outcome is Outcome.OPEN for txn in self.txns)
 
     def with_offsets(self) -> list[str]:
-        """The transactional ids in whose transactions somebody wanted to commit an offset."""
+        """The transactional ids in whose transactions a client tried to commit an offset."""
         return sorted({txn.transactional_id for txn in self.txns if txn.group_offset is not None})
 
     def read(self, records: View) -> None:

@@ -74,7 +74,7 @@ def _has_ended(known: TransactionMetadata, asked: Any) -> bool:
 
 
 def _append_and_go_on(cluster: Any, partition: Any, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
-    """Answers at once, whatever becomes of it."""
+    """Answer at once, without waiting for the outcome."""
     waiting: list[Then] = [then]
     append(cluster, partition, data, timeout_ms=timeout_ms, then=lambda code: waiting.pop()(code) if waiting else None, how=how)
     if waiting:

@@ -1,7 +1,7 @@
-"""Many runs, and what they came to.
+"""Many runs, and the rows of the tables that they reached.
 
-CI takes the same ones each time, so that nobody's change fails by another's bad luck. FENCEPOST_WALKS asks for so many others, as
-`make walk` does, and FENCEPOST_SEED replays one.
+CI takes the same runs each time, so that a change does not fail by chance. FENCEPOST_WALKS asks for so many others, as `make walk` does,
+and FENCEPOST_SEED replays one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def walk(level: str, runs: range) -> Came:
 def check(level: str, record_property: WALKED) -> None:
     """Readers of committed records find what was committed, once and in order, and of each transaction all or nothing.
 
-    This holds whatever happens to producers, coordinators, leaders, requests and responses. No producer waits forever, and no identity is
+    This holds for all faults of producers, coordinators, leaders, requests and responses. No producer waits forever, and no identity is
     given twice. Enough runs reach every row of the tables that decide.
     """
     came = walk(level, seeds())

@@ -80,7 +80,7 @@ class Sent:
 
     @property
     def lost(self) -> bool:
-        """Whether nobody will answer it any more."""
+        """Whether no broker will answer it any more."""
         return self.answer is None and bool(self.broker.generation != self.life)
 
     def replied(self, reply: Reply) -> None:
@@ -125,7 +125,7 @@ class Site:
         self.cluster.tick()
 
     def send(self, ask: Ask, node: int | None = None) -> Sent | None:
-        """Brings the request to the leader, or to that broker; None if nobody takes it."""
+        """Bring the request to the leader, or to that broker. None if no broker accepts it."""
         node = ask.partition.leader if node is None else node
         if node == NO_LEADER or not self.cluster.brokers[node].alive:
             return None
@@ -136,7 +136,7 @@ class Site:
         return sent
 
     def ask(self, partition: Partition, request: wire.Message, version: int) -> Any:
-        """The answer to what is answered at once; None if nobody takes it."""
+        """The response of a request that is answered at once. None if no broker accepts it."""
         sent = self.send(Ask(partition, request, version))
         return sent.answer if sent is not None else None
 
@@ -158,8 +158,8 @@ class Site:
         return any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone)
 
     def may_go(self, node: int) -> bool:
-        """Whether that broker may go without undoing what it has done. A coordinator, Kafka's as well, acts on all that it finds in its
-        log, also on what its followers do not have yet; whoever follows it without having that may end a transaction the other way."""
+        """Whether that broker may stop without undoing what it has done. A coordinator, also Kafka's, acts on its whole log, including
+        records that its followers lack. A follower without them may end a transaction the other way."""
         return all(
             partition.leader != node or partition.log.high_watermark >= partition.log.epochs[-1][1]
             for partition in (self.state, self.offsets)

@@ -113,7 +113,7 @@ def written(answer: Any) -> Any:
 
 
 def code_of(answer: Any) -> int:
-    """What an answer says, whatever it is about; a lost one might as well say that time was over."""
+    """The error code of a response of any kind. A lost response counts as a timeout."""
     if answer is LOST:
         return ErrorCode.REQUEST_TIMED_OUT
     if hasattr(answer, "responses"):

@@ -1,6 +1,6 @@
-"""What happens in a run: what clients do, what is done to them, to brokers and to the time, and who looks on.
+"""The steps of a run: actions of clients, faults of clients, brokers and time, and reads.
 
-Each step takes a walk one further; how often each one comes says STEPS.
+Each step takes a walk one further. STEPS says how often each of them comes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def go_on(walk: Walk) -> None:
 
 
 def late(walk: Walk) -> None:
-    """A request comes that nobody expects any more."""
+    """A request arrives that its client has given up."""
     if walk.held:
         walk.deliver(walk.held.pop(walk.rng.randrange(len(walk.held))))
 
@@ -72,7 +72,7 @@ def crash(walk: Walk) -> None:
 
 
 def claim(walk: Walk) -> None:
-    """Somebody who was thought to be gone asks for the identity after the one that it had."""
+    """A client that seemed to be gone asks for the identity after its own."""
     gone = [client for client in (*walk.gone, *(each.client for each in walk.frozen)) if client.identity is not None]
     others = [each.client for each in (*walk.running, *walk.zombies) if each.client.identity is not None]
     outlived = [each for each in (*gone, *others) if each.identity and each.identity[0] != walk.model.identities[each.transactional_id][0]]
@@ -82,7 +82,7 @@ def claim(walk: Walk) -> None:
 
 
 def resume(walk: Walk) -> None:
-    """Who has the token of a prepared transaction ends it, now and then not for the first time."""
+    """The holder of a prepared transaction's token ends it, sometimes repeatedly."""
     if walk.tokens:
         walk.finish(walk.rng.choice(walk.tokens), commit=walk.rng.random() < 0.7)
 
@@ -107,8 +107,8 @@ def move(walk: Walk) -> None:
 
 
 def hand_over(walk: Walk) -> None:
-    """The coordinator moves while nobody reaches a partition's leader: some transaction has markers here and not yet there, and what the
-    old coordinator had sent comes when the new one has been there."""
+    """The coordinator moves while a partition's leader cannot be reached. Some transaction has its markers on other partitions only, and
+    late markers of the old coordinator arrive after those of the new one."""
     site = walk.site
     away = [partition.leader for partition in site.data[1:] if partition.leader not in (NO_LEADER, site.state.leader)]
     gone = walk.rng.choice(away) if away else NO_LEADER
@@ -126,8 +126,8 @@ def hand_over(walk: Walk) -> None:
 
 
 def stop(walk: Walk) -> None:
-    """A broker goes; one that alone has what a transaction wrote is cut off instead: where there is no leader Kafka writes no marker, and
-    what is there stays undecided for good."""
+    """A broker stops. If it alone has a transaction's records, it is cut off instead: without a leader Kafka writes no marker, and the
+    records stay undecided for ever."""
     live = walk.site.cluster.live
     node = walk.rng.choice(live)
     if len(live) > 1 and walk.site.may_go(node):
@@ -159,7 +159,7 @@ def mend(walk: Walk) -> None:
 
 
 def verify(walk: Walk) -> None:
-    """A broker asks whether a partition belongs to the transaction of who has an id."""
+    """A broker asks whether a partition belongs to the transaction of an id's owner."""
     name = walk.rng.choice(walk.names)
     if name not in walk.model.identities:
         return
@@ -209,13 +209,13 @@ def repeat_marker(walk: Walk) -> None:
 
 
 def read(walk: Walk) -> None:
-    """Somebody who reads what is committed goes on."""
+    """A reader of committed records goes on."""
     reader = walk.rng.choice(walk.readers)
     walk.model.read(reader.poll(walk.rng.choice((WHOLE_BYTES, ONE_BATCH_BYTES))))
 
 
 def read_offset(walk: Walk) -> None:
-    """Somebody asks where a group is."""
+    """A client asks for a group's offset."""
     found = walk.site.group_offset(group_of(walk.rng.choice(walk.names)), stable=walk.rng.random() < 0.5)
     if found is not None and found[0] == OK and found[1] is not None and not walk.model.txns[found[1]].may_be_read:
         raise Broken(f"a group reads offset {found[1]}, which was not committed")

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A transaction that waits for somebody to end it: who has the token, and what was tried with it."""
+    """A prepared transaction: the holder of its token, and what was tried with it."""
 
     client: Client
     txn: Txn
@@ -106,11 +106,11 @@ class Walk:
     # What clients tell
 
     def prepared(self, client: Client, txn: Txn) -> None:
-        """It has written everything, and somebody else is to end it."""
+        """The transaction has written everything, and waits for the holder of its token."""
         self.tokens.append(Prepared(client, txn, []))
 
     def owner_of(self, transactional_id: str) -> Client | None:
-        """Who was the last to ask for an identity; None if that was nobody who knows."""
+        """The client that asked last for an identity. None if that client does not know it."""
         return self._owners.get(transactional_id)
 
     def seen_init(self, client: Client) -> None:
@@ -152,12 +152,12 @@ class Walk:
         running.sent = self.site.send(ask, self.rng.choice(BROKERS) if drawn > 0.97 and not self.closing else None)
 
     def deliver(self, ask: Ask) -> None:
-        """Nobody waits for its answer any more."""
+        """A request arrives whose client does not wait any more."""
         if self.site.send(ask) is not None and ask.request.api == Api.INIT_PRODUCER_ID:
             self._owners[ask.request.transactional_id] = None  # type: ignore[attr-defined]  # its client knows nothing of it
 
     def finish(self, token: Prepared, *, commit: bool) -> None:
-        """Ends a prepared transaction; who is the first to try, in time, is not to be refused."""
+        """End a prepared transaction. The first holder that tries in time must not be refused."""
         client, txn, tried = token
         client.look_at_the_time(self.site.now_ms, EXPIRES_AFTER_MS)
         ask = client.end_request(txn, commit=commit)
@@ -169,7 +169,7 @@ class Walk:
     # The end
 
     def _quiet(self) -> None:
-        """Nothing goes wrong any more; whoever has begun something ends it, and what nobody ends is aborted."""
+        """The faults end. Every client ends what it has begun, and the coordinator aborts the rest."""
         self.closing = True
         rng, site = self.rng, self.site
         if rng.random() < 0.5:

@@ -8,7 +8,7 @@ from tests.conformance.world import World, case
 
 @case()
 def without_an_authorizer(w: World) -> None:
-    """Nobody can be permitted anything where nobody is asked."""
+    """Without an authorizer, no permission can be granted."""
     for version in range(1, 4):
         w.create_acls(creation(Operation.READ, Resource.TOPIC, "t"), version=version, label=f"v{version} create")
         w.describe_acls(version=version, label=f"v{version} describe")
@@ -123,7 +123,7 @@ def acls_need_permission(w: World) -> None:
 
 @case(guarded=True)
 def what_implies_what(w: World) -> None:
-    """Each operation held on a topic alone: what the topic's authorized operations are then; the same denied to who holds all."""
+    """Each operation granted on a topic alone, with the topic's authorized operations then, and the same denied to a user with all."""
     w.no_acls()
     topic = w.topic()
     request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=topic.name)], include_topic_authorized_operations=True)
@@ -143,7 +143,7 @@ def what_implies_what(w: World) -> None:
 
 @case(guarded=True)
 def patterns_principals_and_hosts(w: World) -> None:
-    """Whom and what an ACL means, and that a denial beats any permission."""
+    """Which resources, principals and hosts an ACL covers, and that a denial beats any permission."""
     w.no_acls()
     name, read, topic = w.topic().name, Operation.DESCRIBE, Resource.TOPIC
     allowed = creation(read, topic, "*", principal="User:*")

@@ -81,7 +81,7 @@ def configs_of_internal_topics(w: World) -> None:
 
 @case()
 def broker_configs_of_replication(w: World) -> None:
-    """What topics and the coordinators' topics get unless somebody says otherwise."""
+    """The defaults for topics and for the coordinators' topics."""
     keys = [
         "num.partitions",
         "offsets.topic.replication.factor",

@@ -1,4 +1,4 @@
-"""FindCoordinator: who looks after a group or a transactional id."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from tests.conformance.world import World, case
 

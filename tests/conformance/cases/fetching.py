@@ -73,7 +73,7 @@ def waiting_for_records(w: World) -> None:
 
 @case()
 def limits(w: World) -> None:
-    """The first batch is returned whole whatever the limits; the rest only as far as they allow."""
+    """The first batch is returned whole with all limits, the rest only as far as they allow."""
     topic = w.topic(partitions=2)
     for partition in (0, 1):
         for count in (1, 2, 3):
@@ -128,7 +128,7 @@ def last_fetched_epochs(w: World) -> None:
 
 @case()
 def read_committed(w: World) -> None:
-    """Without transactions the list of aborted ones is empty, and null when nobody asked."""
+    """Without transactions the list of aborted ones is empty, and null without the isolation level."""
     topic = w.topic()
     w.produce(of(w.pid(), 0, 0, 2), topic, label="two")
     for version in (4, 11, 16, 18):
@@ -258,8 +258,8 @@ def what_a_session_is_told_to_read_and_to_forget(w: World) -> None:
 
 @case("KIP-516")
 def a_session_whose_topic_is_deleted(w: World) -> None:
-    """A session goes on by the name that a topic id stood for: the topic is missing, and then another topic has its name. Without a session
-    nobody knows the id."""
+    """A session goes on by the name of its topic id: the topic is missing, and later another topic has its name. Without a session the id
+    is unknown."""
     topic = w.topic()
     s = w.session(18)
     s.fetch([(topic, 0, 0), (topic, 5, 0)], epoch=0, label="create")
@@ -275,7 +275,7 @@ def a_session_whose_topic_is_deleted(w: World) -> None:
 
 @case()
 def committed_readers_beyond_an_open_transaction(w: World) -> None:
-    """Who asks for a batch beyond the last stable offset has an answer at once; who waits at it waits."""
+    """A Fetch from a batch beyond the last stable offset is answered at once. A Fetch from the last stable offset waits."""
     topic = w.topic()
     txn = w.begun()
     w.produce(plain(Rec(), Rec()), topic, label="two records")
@@ -314,7 +314,8 @@ def no_news_after_a_divergence(w: World) -> None:
 
 @case("KIP-227")
 def whose_turn_it_is_in_a_session(w: World) -> None:
-    """Who has had records goes to the end, so that a limit starves nobody; but for the answer that begins the session."""
+    """A partition whose records were returned goes to the end, so that every partition has its turn in spite of a limit. The first response
+    of a session is an exception."""
     topic = w.topic(partitions=2)
     for partition in (0, 1):
         for number in range(3):

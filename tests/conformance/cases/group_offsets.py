@@ -7,7 +7,7 @@ from tests.conformance.world import World, case
 
 @case()
 def committed_by_nobody(w: World) -> None:
-    """Without a generation anybody may commit to a group without members, in every version; the group is made."""
+    """Without a generation any client may commit to a group without members, in every version. This creates the group."""
     topic = w.topic(partitions=3)
     for version in range(2, 11):
         group = w.group()
@@ -43,7 +43,7 @@ def several_groups(w: World) -> None:
 
 @case()
 def what_was_committed(w: World) -> None:
-    """The newest offset counts, whatever it is; metadata up to 4096 characters."""
+    """The newest commit counts, with a higher or lower offset. Metadata has up to 4096 characters."""
     topic, group = w.topic(), w.group()
     for offset in (100, 5, 0, 2**62, -1, -5):
         w.commit(group, {topic: {0: offset}}, label=f"commits {offset}")
@@ -84,7 +84,7 @@ def offsets_of_a_deleted_topic(w: World) -> None:
 
 @case()
 def committed_by_members(w: World) -> None:
-    """With its generation, in every version; not with another, not as another, and not as nobody."""
+    """A member commits with its generation, in every version. Another generation, another member and no member are refused."""
     topic, group = w.topic(), w.group()
     (member,) = w.stable(group)
     for version in range(2, 11):
@@ -149,7 +149,7 @@ def committed_by_static_members(w: World) -> None:
 
 @case()
 def after_the_members_left(w: World) -> None:
-    """A group that is empty again takes commits of nobody, and of no generation."""
+    """A group that is empty again accepts commits without a member and without a generation."""
     topic, group = w.topic(), w.group()
     (member,) = w.stable(group)
     w.commit(group, {topic: {0: 1}}, member=member, label="as a member")

@@ -1,4 +1,4 @@
-"""What the APIs of groups need, and what they say to who does not have it."""
+"""The permissions that the APIs of groups need, and their responses without them."""
 
 from fencepost.broker_stub.security.operations import Operation, Pattern, Resource
 from fencepost.producer import wire

@@ -57,7 +57,7 @@ def a_second_member(w: World) -> None:
 
 @case()
 def a_member_without_an_assignment(w: World) -> None:
-    """Whom the leader forgets gets nothing, and what a follower assigns is passed over."""
+    """A member that the leader forgets gets an empty assignment. Assignments from a follower are ignored."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.sync({second.id: b"mine"}, label="a follower assigns to itself")
@@ -113,7 +113,7 @@ def changed_while_syncing(w: World) -> None:
 
 @case()
 def members_that_stay_away(w: World) -> None:
-    """Who does not come back within the rebalance timeout is out; if it led, another one leads."""
+    """A member that does not join within the rebalance timeout is removed. If it was the leader, another one leads."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.send_join(protocols=[("range", b"new")], rebalance_ms=300)
@@ -130,7 +130,7 @@ def members_that_stay_away(w: World) -> None:
 
 @case()
 def members_that_do_not_sync(w: World) -> None:
-    """Who does not ask for its assignment within the rebalance timeout is out."""
+    """A member that sends no SyncGroup within the rebalance timeout is removed."""
     group = w.group()
     first = w.member(group)
     first.join(label="is given an id")
@@ -209,7 +209,7 @@ def requests_of_strangers(w: World) -> None:
 
 @case()
 def leaving(w: World) -> None:
-    """One leaves and the other is told; several leave at once; who waits to join is sent away."""
+    """One member leaves and the other is told. Several leave at once. A member that waits for its JoinGroup is sent away."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.leave(label="second leaves")
@@ -225,7 +225,7 @@ def leaving(w: World) -> None:
 
 @case()
 def leaving_while_another_waits(w: World) -> None:
-    """The last one who was waited for leaves: the others are served."""
+    """The last member that the group waits for leaves: the others are served."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.send_join(protocols=[("range", b"new")])
@@ -236,7 +236,7 @@ def leaving_while_another_waits(w: World) -> None:
 
 @case("KIP-345")
 def static_members(w: World) -> None:
-    """Come back under a new id to what they had, and fence who has the old one."""
+    """They come back under a new id with their old assignment, and fence the old id."""
     for version in (5, 9):
         group = w.group()
         leader = w.member(group, instance="i1", version=version)
@@ -255,7 +255,7 @@ def static_members(w: World) -> None:
 
 @case("KIP-345")
 def static_members_in_a_rebalance(w: World) -> None:
-    """Who comes back while others sync begins another rebalance; while they join, it counts as joined."""
+    """A member that comes back while others sync begins another rebalance. While they join, it counts as joined."""
     group = w.group()
     first = w.member(group, instance="i1")
     first.join(label="first")
@@ -276,7 +276,7 @@ def static_members_in_a_rebalance(w: World) -> None:
 
 @case("KIP-345")
 def static_members_with_another_protocol(w: World) -> None:
-    """Where the chosen assignor changes with who comes back, there is a rebalance."""
+    """If the returning member changes the chosen assignor, there is a rebalance."""
     group = w.group()
     first = w.member(group, instance="i1")
     first.join(protocols=[RANGE, COOPERATIVE], label="first")
@@ -368,7 +368,7 @@ def a_consumers_subscription(w: World) -> None:
 
 @case(brokers=3)
 def asked_of_another_broker(w: World) -> None:
-    """NOT_COORDINATOR, whatever is asked."""
+    """NOT_COORDINATOR, for every request."""
     group, topic = w.group(), w.topic()
     w.stable(group)
     another = w.another_broker(group)
@@ -403,7 +403,7 @@ def a_protocol_named_twice(w: World) -> None:
 
 @case()
 def no_protocol_but_one_named_twice(w: World) -> None:
-    """What becomes of the member, of the group, and of those who come after."""
+    """What happens to the member, to the group and to later members."""
     group = w.group()
     w.member(group, version=3).joins_or_not(protocols=[RANGE, ("range", b"s")], label="joins")
     w.describe_groups(group, label="the group then")

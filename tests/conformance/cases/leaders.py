@@ -7,7 +7,7 @@ from tests.conformance.world import World, case
 
 @case(brokers=3)
 def produce_to_a_follower(w: World) -> None:
-    """NOT_LEADER_OR_FOLLOWER, and from version 10 on who leads and where."""
+    """NOT_LEADER_OR_FOLLOWER, and from version 10 on the leader and its address."""
     topic = w.topic(replicas=3)
     for version in range(3, 14):
         w.produce(plain(), topic, version=version, node=w.follower(topic), label=f"v{version}")
@@ -114,8 +114,8 @@ def _had_by_both(w: World) -> tuple[str, Topic]:
 
 @case(brokers=3, restarts=True)
 def eligible_to_lead(w: World) -> None:
-    """Who left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966): it has all that was
-    acknowledged, and what the leader wrote alone is lost."""
+    """A replica that left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966). It has all
+    acknowledged records, and those of the leader alone are lost."""
     name, topic = _had_by_both(w)
     with w.abandoned(topic):
         w.until_led(topic)
@@ -129,7 +129,7 @@ def eligible_to_lead(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def killed_and_eligible_no_more(w: World) -> None:
-    """Who was killed may have lost what it had: it does not lead by itself."""
+    """A killed replica may have lost records, so it is not elected automatically."""
     name, topic = _had_by_both(w)
     with w.abandoned(topic, clean=False):
         w.describe_topics(name, label="the follower is back")
@@ -153,7 +153,8 @@ def alone_and_gone(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def an_unclean_election(w: World) -> None:
-    """Whoever asks for one gets one, whatever the topic's config says: the replica that is up leads, and what it lacks is lost."""
+    """An administrator's request for one succeeds with every config of the topic: the replica that is up leads, and the records that it
+    lacks are lost."""
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, label="created")
     topic = w.known_topic(name)

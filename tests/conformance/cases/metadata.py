@@ -1,4 +1,4 @@
-"""Metadata: topics by name and by id, the ones that are not there, and who leads."""
+"""Metadata: topics by name and by id, missing ones, and leaders."""
 
 from fencepost.producer import wire
 from tests.conformance.world import World, case
@@ -39,7 +39,7 @@ def auto_creation(w: World) -> None:
 
 @case()
 def auto_creation_that_comes_to_nothing(w: World) -> None:
-    """A name that collides with another topic's is never made, and nobody is told why; without the flag nothing is."""
+    """A name that collides with another topic's is never created, without a reason in the response. Without the flag nothing is created."""
     name = w.fresh_name()
     w.create(name + ".a", label="dot")
     for number in range(3):

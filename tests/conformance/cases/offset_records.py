@@ -5,7 +5,7 @@ from tests.conformance.world import World, case
 
 @case("KIP-211")
 def of_offsets(w: World) -> None:
-    """An offset with its topic's id, or without where nobody says it; one that expires; tombstones of those that are there, and of the
+    """An offset with its topic's id, or without it if the request had none. One that expires. Tombstones of existing ones, and of the
     group."""
     topic, group = w.topic(partitions=3), w.group()
     for version in (2, 9, 10):
@@ -35,7 +35,7 @@ def of_groups(w: World) -> None:
 
 @case()
 def of_two_members(w: World) -> None:
-    """Who leads, and what each of them was given."""
+    """The leader, and the assignment of each member."""
     group = w.group()
     first, second = w.stable(group, 2)
     first.leave(label="the first leaves")

@@ -76,7 +76,7 @@ def the_same_partition_twice(w: World) -> None:
 
 @case()
 def replica_ids(w: World) -> None:
-    """-1 is a consumer, -2 a debugger, and anybody may pretend to be a broker."""
+    """-1 is a consumer, -2 a debugger, and any client may pretend to be a broker."""
     topic = w.topic()
     w.produce(plain(), topic, label="one")
     for replica in (-1, -2, 1, 99):

@@ -1,4 +1,4 @@
-"""What each API needs, and what it says to who does not have it: every answer without any permission, and then with one after the other."""
+"""The permissions that each API needs: every response without any permission, and then with one after the other."""
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
@@ -31,7 +31,7 @@ def metadata(w: World) -> None:
 
 @case(guarded=True)
 def topics_on_demand(w: World) -> None:
-    """Asking for a topic makes it for who may DESCRIBE and CREATE it, or CREATE in the cluster."""
+    """Metadata creates a topic for a client with DESCRIBE and CREATE on it, or with CREATE on the cluster."""
     w.no_acls()
     describe, create = Operation.DESCRIBE, Operation.CREATE
     for version in (0, 4, 12):
@@ -49,7 +49,7 @@ def topics_on_demand(w: World) -> None:
 
 @case(guarded=True)
 def authorized_operations(w: World) -> None:
-    """What one may do is told to who may DESCRIBE; of the cluster, nothing else is."""
+    """A client with DESCRIBE is told its operations. Of the cluster it is told nothing else."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     some = on_topic(topic, Operation.READ, Operation.ALTER_CONFIGS)
@@ -74,7 +74,7 @@ def authorized_operations(w: World) -> None:
 
 @case(guarded=True)
 def produce(w: World) -> None:
-    """WRITE on the topic, before anybody looks whether it exists or what is written; transactional records, WRITE on the id."""
+    """WRITE on the topic, before the topic and the records are checked. Transactional records also need WRITE on the id."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     good, bad = plain().encode(), b"\0" * 70

@@ -1,4 +1,4 @@
-"""What a Produce request is refused for before anybody looks at its records: the request and the header of its batch."""
+"""Checks of a Produce request before its records: the request and the header of its batch."""
 
 import struct
 import zlib

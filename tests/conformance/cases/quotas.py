@@ -157,7 +157,7 @@ def quotas_need_permission(w: World) -> None:
 
 @case("KIP-219")
 def bounds_that_are_next_to_nothing(w: World) -> None:
-    """No number and numbers close to 0 can be set, and throttle nobody, but for a window's length where requests are counted."""
+    """NaN and numbers close to 0 can be set, and throttle no client. If requests are counted, they throttle for the length of a window."""
     topic, client = w.topic(), w.client(1)
     for bound in (float("nan"), 1e-300, 5e-324):
         for key in (PRODUCE, FETCH, REQUEST):
@@ -170,7 +170,7 @@ def bounds_that_are_next_to_nothing(w: World) -> None:
 
 @case("KIP-219")
 def longer_than_an_int_has_room_for(w: World) -> None:
-    """Of so many milliseconds Java casts away the upper half: what is left may be less than 0, and throttles nobody."""
+    """Java casts away the upper half of so many milliseconds. The rest may be below 0, and then throttles no client."""
     topic = w.topic()
     for number, (bound, size_bytes) in enumerate(((1.0, 1_000_000), (1e-6, 1000), (1e-6, 2000), (1e-7, 100)), start=1):
         client = w.client(number)

@@ -122,7 +122,7 @@ def timestamp_and_key_both_wrong(w: World) -> None:
 
 @case("V12")
 def log_append_time_bit(w: World) -> None:
-    """Who may set the timestamp type, and what becomes of it."""
+    """Which clients may set the timestamp type, and its effect."""
     for kind in ("CreateTime", "LogAppendTime"):
         topic = w.topic(config={"message.timestamp.type": kind})
         w.produce(plain(), topic, label=f"{kind} plain")

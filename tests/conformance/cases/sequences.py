@@ -8,7 +8,7 @@ TOP = 2**31 - 1
 
 @case("D8")
 def unknown_pid_is_accepted_at_any_sequence(w: World) -> None:
-    """A producer id that nobody has seen may start anywhere."""
+    """An unknown producer id may start at any sequence."""
     for sequence in (0, 1, 17, TOP):
         w.produce(of(w.pid(), 0, sequence, 3), w.topic(), label=f"sequence {sequence}")
 
@@ -117,7 +117,7 @@ def a_new_epoch_forgets_the_old_batches(w: World) -> None:
 
 @case("D4")
 def stale_epoch(w: World) -> None:
-    """An older epoch is refused whatever its sequence."""
+    """An older epoch is refused with every sequence."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 2, 0), topic, label="epoch 2")
     for sequence in (0, 1, 7):
@@ -127,7 +127,7 @@ def stale_epoch(w: World) -> None:
 
 @case("D1")
 def each_of_the_last_five_is_a_duplicate(w: World) -> None:
-    """Five batches are remembered, whatever their sizes; each answers the offset it was given."""
+    """The broker remembers five batches of any size. Each duplicate gets the original offset."""
     pid, topic = w.pid(), w.topic()
     starts, sequence = [], 0
     for count in (2, 1, 3, 1, 2):
@@ -274,7 +274,7 @@ def pipelined_on_one_connection(w: World) -> None:
 
 @case()
 def describe_producers(w: World) -> None:
-    """DescribeProducers knows nobody, then the last sequence and epoch of each."""
+    """DescribeProducers knows no producer at first, then the last sequence and epoch of each."""
     pid, topic = w.pid(), w.topic(partitions=2)
     w.describe(topic, label="before")
     w.produce(of(pid, 2, 5, 3), topic, label="send")

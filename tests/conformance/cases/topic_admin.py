@@ -46,7 +46,7 @@ def several_deletions(w: World) -> None:
 
 @case()
 def made_again_after_deletion(w: World) -> None:
-    """A topic of the same name has another id; who asks by the old one is told so."""
+    """A topic of the same name has another id. Requests with the old id are refused."""
     topic = w.topic()
     w.delete_topics(topic.name, label="deleted")
     w.made_again(topic, label="made again")

@@ -37,7 +37,8 @@ def without_a_leader(w: World) -> None:
 
 @case("I4", "I2", "I7")
 def of_the_last_epoch(w: World) -> None:
-    """Who registers when the epochs are used up gets another producer id, and who knew the old one is told the new one, once."""
+    """A producer that registers when the epochs are used up gets another producer id. A producer with the old one is told the new one,
+    once."""
     txn = w.begun()
     w.wear(txn, LAST_EPOCH)
     old = txn.identity
@@ -50,7 +51,7 @@ def of_the_last_epoch(w: World) -> None:
 
 @case("F4", "F2", "F7")
 def of_the_last_epoch_with_bumps(w: World) -> None:
-    """The end of a transaction brings the next producer id with it, and brings it again to who did not hear it."""
+    """The response to EndTxn has the next producer id, and has it again if the request is repeated."""
     topic, txn = w.topic(), w.begun()
     w.wear(txn, LAST_EPOCH)
     old = txn.identity

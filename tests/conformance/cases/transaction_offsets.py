@@ -63,7 +63,7 @@ def with_bumps(w: World) -> None:
 
 @case()
 def members(w: World) -> None:
-    """KIP-447: a member must be what it says; who says nothing is believed."""
+    """KIP-447: a member, generation or instance id has to be right. A commit without them is accepted."""
     topic, group, txn = w.topic(), w.group(), w.begun()
     w.commit_in_txn(txn, group, {topic: {0: 1}}, generation=3, label="a generation of a group that is not there")
     w.commit_in_txn(txn, group, {topic: {0: 1}}, member_id="nobody", label="a member of a group that is not there")
@@ -80,7 +80,7 @@ def members(w: World) -> None:
 
 @case()
 def others(w: World) -> None:
-    """Who is not the producer of that id, and groups without a name."""
+    """Commits of a producer that does not own the id, and groups without a name."""
     topic, group, txn = w.topic(), w.group(), w.begun()
     pid, epoch = txn.identity
     for version in (3, 4, 5):

@@ -1,6 +1,6 @@
-"""Who may do what with transactions: WRITE and DESCRIBE on the transactional id, WRITE on topics, READ on groups, and what brokers need.
+"""The permissions for transactions: WRITE and DESCRIBE on the transactional id, WRITE on topics, READ on groups, and those of brokers.
 
-Nobody has the identity that is asked for: what is said of it comes after permission.
+No producer has the identity in the requests: errors about it come after those about permissions.
 """
 
 from fencepost.broker_stub.security.operations import Operation, Resource

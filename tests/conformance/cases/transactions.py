@@ -74,7 +74,7 @@ def without_bumps(w: World) -> None:
 
 @case("E1", "E2", "F2", "F3", "F8")
 def ends_of_others(w: World) -> None:
-    """Who is not the producer of that id ends nothing, in every version."""
+    """A producer that does not own the id ends nothing, in every version."""
     topic = w.topic()
     for version in range(6):
         txn = w.begun()
@@ -97,7 +97,7 @@ def ends_of_others(w: World) -> None:
 
 @case("I5", "I6", "I7", "I8", "I2")
 def expected_identities(w: World) -> None:
-    """KIP-360: who says who it is gets the next epoch, the same once more, or is fenced."""
+    """KIP-360: a producer that names its identity gets the next epoch, the same one once more, or is fenced."""
     txn = w.txn()
     w.init(txn, expected=(10**9, 7), label="of an id that nobody uses")
     pid, _ = txn.identity
@@ -139,7 +139,7 @@ def takeovers(w: World) -> None:
 
 @case("I9", "I7")
 def recovery_after_a_fence(w: World) -> None:
-    """A producer whose transaction was aborted for it says who it was, and goes on."""
+    """InitProducerId with the own identity aborts the open transaction, and the producer goes on in the next epoch."""
     topic, txn = w.topic(), w.begun()
     before = txn.identity
     w.write(txn, topic, 0, label="a record")
@@ -328,7 +328,7 @@ def names_that_come_twice(w: World) -> None:
 
 @case("KIP-890")
 def a_transactional_batch_whose_length_lies(w: World) -> None:
-    """Too short for a header: whoever asks the coordinator about it reads it all the same."""
+    """The batch is too short for a header. The leader still asks the coordinator about it."""
     topic, txn = w.topic(), w.begun()
     for version in (9, 12):
         for length in (48, 40, 14):

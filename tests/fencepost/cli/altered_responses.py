@@ -42,7 +42,7 @@ def altered(api: Api, change: Callable[[Any], Any]) -> Lie:
 
 
 def numbered_0(answer: Message) -> Message:
-    """As if the one broker had the number 0, which is often a cluster's first, and as if nobody knew the controller."""
+    """The one broker has the number 0, as a cluster's first often has, and the controller is unknown."""
     if isinstance(answer, MetadataResponse):
         topics = [
             replace(topic, partitions=[replace(each, leader_id=0, replica_nodes=[0], isr_nodes=[0]) for each in topic.partitions])

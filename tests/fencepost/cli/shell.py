@@ -107,7 +107,7 @@ def complaint(ran: subprocess.CompletedProcess[str]) -> str:
 
 @contextmanager
 def answer_once(answer: bytes) -> Iterator[int]:
-    """The port of a server that says this to the first who says anything, hangs up and is gone after the block."""
+    """The port of a server that sends this to its first client after the first bytes, closes, and is gone after the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(DEADLINE_S)
 

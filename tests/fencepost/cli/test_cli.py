@@ -1,4 +1,4 @@
-"""The command line: what it starts, how fast, and what it says when it cannot."""
+"""The command line: what it starts, how fast, and its errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def ask(connection: socket.socket, request: Message, version: int) -> Message:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many consecutive ports that nobody listens on."""
+    """The first of so many consecutive ports that are free."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -368,7 +368,7 @@ def test_every_public_name_is_behind_the_door() -> None:
 
 
 def test_the_door_and_the_packages_export_the_same_names() -> None:
-    """Nothing public of `producer` and `broker_stub` is missing from `fencepost`, so nobody has to import a generic name."""
+    """`fencepost` has every public name of `producer` and `broker_stub`, so users need no import from these."""
     from fencepost import broker_stub, producer
 
     assert set(producer.__all__) <= set(fencepost.__all__)
@@ -401,7 +401,7 @@ def test_ctrl_c_is_heard_while_nobody_answers(command: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", ["broker", "proxy"])
 def test_a_port_that_is_taken_is_named(command: str) -> None:
-    """Who cannot listen says where."""
+    """A command that cannot listen names the port."""
     with BrokerStub() as stub, socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         ran = fencepost_runs(command, *([stub.bootstrap] if command == "proxy" else []), "--port", port)

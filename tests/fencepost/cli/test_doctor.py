@@ -145,7 +145,7 @@ def test_a_broker_that_does_not_answer(stub: BrokerStub) -> None:
     ids=["http", "tls"],
 )
 def test_addresses_that_are_no_brokers(answer: bytes, words: str) -> None:
-    """An HTTP server, and a port that wants TLS (it answers with an alert): each is named within seconds, and so is nobody there."""
+    """An HTTP server, a port that requires TLS (it answers with an alert), and a closed port are each named within seconds."""
     with answer_once(answer) as port:
         code, findings = doctor(f"127.0.0.1:{port}")
     assert code == 1

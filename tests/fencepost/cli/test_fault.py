@@ -173,8 +173,8 @@ def test_the_proxy_takes_them_too(broker: Running) -> None:
 
 
 def test_time_from_the_shell() -> None:
-    """`fencepost broker --virtual-clock` stands still until the control advances it; and whatever the page about testing says can be said
-    to it."""
+    """The clock of `fencepost broker --virtual-clock` stands still until the control advances it. Every command of docs/testing.md works
+    with it."""
     with running("broker", "--brokers", 2, "--port", 0, "--control", 0, "--virtual-clock") as process:
         at = up(process)
         said_on_the_page(at)
@@ -231,7 +231,7 @@ def test_mistakes_are_one_line(broker: Running, arguments: tuple[object, ...], s
 
 
 def test_a_control_that_is_none() -> None:
-    """Nobody there, no URL at all, another address, and another server: each is said, with how a control is opened."""
+    """A closed port, no URL, another address and another server: each error says what is wrong, and how to open a control."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
     ran = [run("fault", "list", "--control", nobody), run("fault", "list"), run("fault", "list", "--control", "https://x:1")]
@@ -246,8 +246,8 @@ def test_a_control_that_is_none() -> None:
 
 
 def test_a_control_that_other_machines_reach(broker: Running) -> None:
-    """Opened beyond this machine it prints a URL with a token in it, which is all that `--control` and FENCEPOST_CONTROL need; the
-    environment can hold the token by itself, for who opens it and for who asks. Without it nothing is done, and it is never repeated."""
+    """A control that other machines can reach prints a URL with a token, which `--control` and FENCEPOST_CONTROL need. The environment can
+    hold the token alone, for both sides. Without the token the control does nothing, and no output repeats the token."""
     with running("broker", "--port", 0, "--control", "0.0.0.0:0") as process:
         at = up(process)
         address = at.control.rpartition("@")[2]

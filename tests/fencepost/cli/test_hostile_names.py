@@ -1,4 +1,4 @@
-"""No name, header, key, reason or error of a stranger reaches a terminal as anything but printable text, whatever the command."""
+"""Names, headers, keys, reasons and errors of others reach a terminal only as printable text, with every command."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_colours_are_ours_alone(stub: BrokerStub) -> None:
 
 
 def test_a_traceback_is_printable_too(tmp_path: Path) -> None:
-    """What nobody foresaw is told with what a stranger wrote escaped."""
+    """An unexpected error is shown with the text of others escaped."""
     from fencepost.cli import shown
 
     lines = shown.crash_text(ValueError, ValueError(HOSTILE), None)

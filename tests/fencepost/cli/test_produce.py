@@ -1,4 +1,4 @@
-"""`fencepost produce`: every format gets there, every record that does not is named, and no wait is without an end."""
+"""`fencepost produce`: every format arrives, every record that does not arrive is named, and every wait has an end."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
 
 
 def test_no_broker(stub: BrokerStub) -> None:
-    """An address where nobody listens is told within the time it may take, before anything is read."""
+    """A closed port is reported within the time limit, before any input is read."""
     stub.stop_broker(1)
     ran = produce(stub, "--config", "max.block.ms=500", "-", given=b"x\n")
     assert stub.bootstrap in complaint(ran)

@@ -124,7 +124,7 @@ def test_long_names_and_short_rows() -> None:
 
 @pytest.mark.parametrize("kind", ["lines", "json", "fields", "csv", "columns"])
 def test_random_damage_is_told_and_nothing_else(kind: str) -> None:
-    """Whatever is flipped, cut out, doubled or put in: every line is a row or is named, in order, or the reading ends with a reason."""
+    """Bytes are flipped, cut out, doubled or inserted. Every line is a row or is named, in order, or the reading ends with a reason."""
     whole = b"\n".join(b'{"a": "k%d", "b": [%d, {"c": null}], "d": "\\u00e9\xc3\xa9"}' % (number, number) for number in range(40))
     if kind in ("csv", "columns"):
         whole = b"a,b,d\n" + b"\n".join(b'k%d,"x ""%d"", y",\xc3\xa9' % (number, number) for number in range(40))
@@ -256,7 +256,7 @@ def test_headers_that_are_none_are_bad_rows(stub: BrokerStub, tmp_path: Path) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_damage_of_parquet(stub: BrokerStub, tmp_path: Path, seed: int) -> None:
-    """Whatever is flipped, cut out or put in: one line that says that nothing was sent, or a report that says how far it got."""
+    """Bytes are flipped, cut out or inserted. The output is one line that nothing was sent, or a report of how far it got."""
     file = tmp_path / "in.parquet"
     rows = pa.table({"value": [f"v{number % 50}" for number in range(500)], "n": list(range(500))})
     pq.write_table(rows, file, row_group_size=100, compression="zstd")

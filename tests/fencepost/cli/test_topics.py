@@ -104,7 +104,7 @@ def test_wrong_options_of_topics(stub: BrokerStub) -> None:
 
 @pytest.mark.parametrize("command", [("topics", "list"), ("consume", "--topic", "t")])
 def test_addresses_where_no_broker_answers(command: tuple[str, ...]) -> None:
-    """Nobody there and another server there are told in one line within seconds, with the address."""
+    """A closed port and another server are reported in one line within seconds, with the address."""
     with answer_once(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
         assert f"127.0.0.1:{port}: an HTTP server answers there" in complaint(run(*command, "--bootstrap", f"127.0.0.1:{port}"))
     assert f"127.0.0.1:{port}: Connection refused" in complaint(run(*command, "--bootstrap", f"127.0.0.1:{port}"))

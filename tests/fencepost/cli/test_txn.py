@@ -72,7 +72,7 @@ def test_ids_and_their_states(stub: BrokerStub) -> None:
 
 
 def test_an_id_described(stub: BrokerStub) -> None:
-    """Identity, state, times and partitions; an id that nobody knows is exit code 1."""
+    """Identity, state, times and partitions. An unknown id is exit code 1."""
     token = prepare(stub)
     ran = txn("describe", "a", "--bootstrap", stub.bootstrap, "--json")
     (shown,) = ran.objects

@@ -77,7 +77,7 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said after seconds is said at once, and nobody waits as long as usual."""
+    """The message that comes after seconds comes at once, and all waits are shorter."""
     monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.3)
     monkeypatch.setattr(reaching, "REACH_MS", 1_500)
     for module in (asking, consume, examining, topics):

@@ -60,7 +60,7 @@ APPENDED = (0, 100)
 
 
 def test_the_same_offset_twice_is_a_duplicate() -> None:
-    """Kafka answers a duplicate with the original's offset; each answer beyond the first counts, whatever came between."""
+    """Kafka answers a duplicate with the original's offset. Each answer beyond the first counts, also with others in between."""
     assert refused((FIRST, APPENDED), (FIRST, APPENDED)) == 1
     assert refused((FIRST, APPENDED), (NEXT, (0, 103)), (FIRST, APPENDED), (NEXT, (0, 103)), (FIRST, APPENDED)) == 3
 
@@ -181,7 +181,7 @@ def test_where_every_answer_is_seen_every_duplicate_is() -> None:
 
 
 def test_where_answers_are_missed_it_counts_no_more_than_there_were() -> None:
-    """A connection that is cut takes answers along that nobody has seen; what they were is not guessed."""
+    """A cut connection loses answers. The count does not guess them."""
     before, _, duplicates = troubled(lambda faults: faults.on(Api.PRODUCE).reply().disconnect().times(5), request_timeout_ms=300)
     assert 0 < before.duplicates_refused <= duplicates
     assert before.records > 1000

@@ -46,7 +46,7 @@ def test_files_hold_every_flight_once(tmp_path: Path) -> None:
 
 
 def test_only_the_guarded_run_is_held_to_anything() -> None:
-    """What is lost without a guard is what the demo is there to show; a guarded run in which nobody was killed has shown nothing."""
+    """The demo shows losses without a guard. A guarded run without a kill has shown nothing."""
     off = outcome("off", lost=5, doubled=5)
     assert problems(Report(outcome(), off)) == []
     assert problems(Report(outcome(lost=1, doubled=2), off)) == ["1 rows lost by the guarded run", "2 rows doubled by the guarded run"]

@@ -49,7 +49,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def provide_java() -> None:
-    """The test requirements bring a Java for who has none."""
+    """Use the Java of the test requirements if there is no other one."""
     try:
         find_java()
     except JavaMissing:

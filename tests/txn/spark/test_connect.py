@@ -117,7 +117,7 @@ def test_a_version_is_written_once(remote: Any, stub: BrokerStub) -> None:
 
 
 def test_explain_says_how(remote: Any, stub: BrokerStub) -> None:
-    """As far as it is known to who may not ask Spark."""
+    """`explain` says what is known without access to Spark's context."""
     df = remote.range(1).selectExpr("'v' as value", "'k' as key")
     said = ExactlyOnceKafkaWriter(stub.bootstrap, "sink", topic=TOPIC).explain(df)
     assert f"kafka-claims: {CANNOT_ASK}" in said
@@ -135,7 +135,7 @@ def test_who_does_not_know_its_checkpoint_is_refused(remote: Any, stub: BrokerSt
 
 
 def test_a_job_that_is_interrupted_is_not_run_again(remote: Any, stub: BrokerStub) -> None:
-    """Whoever interrupts the session's operations has the writer stop, with nothing visible."""
+    """Interrupting the session's operations stops the writer, and readers see nothing."""
     held = stub.faults.on(Api.PRODUCE).where(topic=TOPIC).forever().hold()
     ended: list[BaseException] = []
 

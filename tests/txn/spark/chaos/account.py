@@ -1,6 +1,6 @@
-"""What is in a topic, by a consumer that nobody here wrote, held against what must be there: row numbers and digests, each once.
+"""The rows of a topic, read by a stock consumer, compared with those that must be there: row numbers and digests, each once.
 
-Afterwards nothing may be open: on every partition the last stable offset is the high watermark.
+Afterwards no transaction may be open: on every partition the last stable offset is the high watermark.
 """
 
 from __future__ import annotations

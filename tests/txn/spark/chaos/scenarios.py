@@ -73,8 +73,8 @@ def random_kills(site: Site, kills: int, *, guard: str, seed: int) -> Report:
 
 
 def lost_replies(site: Site, *, guard: str, seed: int = 0) -> Report:
-    """The answers to EndTxn are lost: of the first commit once, of the second three times; and of a third for good, whose driver is then
-    killed, so that nobody ever heard of it."""
+    """The responses to EndTxn are lost: of the first commit once, of the second three times, of the third always. The driver of the third
+    is then killed, so that it never gets the outcome."""
     with FaultProxy(site.bootstrap, journal=0) as proxy, Campaign(f"EndTxn unanswered {guard} {site.name}") as campaign:
         plan = planned(
             campaign,

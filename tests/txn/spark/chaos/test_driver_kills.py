@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def test_driver_killed_on_the_stub() -> None:
-    """Once its ledger record is acknowledged, a killed driver has written nothing that anybody sees, and is replayed; once EndTxn is
-    answered, it has written all of it, and its replay is skipped."""
+    """A driver that is killed before EndTxn is answered has written nothing that readers see, and its batch is replayed. After EndTxn is
+    answered it has written everything, and the replay is skipped."""
     points = [LEDGER, END_TXN]
     with stub_site(2) as site:
         report = driver_kills(site, points, guard="barrier")

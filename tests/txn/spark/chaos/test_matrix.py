@@ -72,7 +72,7 @@ def test_drivers_killed_at_each_point(site: Site, seed: int) -> None:
 
 
 def test_drivers_killed_at_random(site: Site, seed: int) -> None:
-    """Whatever a driver was doing."""
+    """The driver is killed at any time."""
     report = exact(random_kills(site, 4, guard="barrier", seed=seed), "barrier")
     assert len(report.deaths) == 4
 

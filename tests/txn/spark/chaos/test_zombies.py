@@ -1,4 +1,4 @@
-"""Tasks and drivers that come back: what they still send reaches the brokers, is refused, and is seen by nobody."""
+"""Tasks and drivers that come back: brokers refuse their late requests, and readers see nothing of them."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_comments_lines_and_other_options() -> None:
 
 
 def test_the_mechanism_follows_the_module_where_it_can() -> None:
-    """PLAIN says itself; SCRAM has two digests, and nobody guesses."""
+    """The PLAIN module implies its mechanism. SCRAM has two digests, so the mechanism has to be given."""
     settings = read_settings(of(f'{PLAIN} required username="alice" password="{SECRET}";'))
     assert settings.sasl_mechanism is not None
     assert (settings.sasl_mechanism.value, settings.sasl_username) == ("PLAIN", "alice")

@@ -113,7 +113,8 @@ def test_a_store_and_a_file_side_by_side(authority: Authority, client: Certifica
 def test_the_key_on_disk_is_locked_and_goes_away(
     authority: Authority, client: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenSSL reads keys from files only: nobody else can read this one, it is encrypted, and gone when the context is there."""
+    """OpenSSL reads keys from files only. Other users cannot read the file, it is encrypted, and it is deleted when the context is
+    there."""
     seen: list[tuple[int, bytes]] = []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

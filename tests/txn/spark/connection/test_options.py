@@ -52,7 +52,7 @@ def test_names_in_any_case() -> None:
 
 
 def test_one_option_in_two_cases_is_refused() -> None:
-    """Which of them is meant nobody knows."""
+    """It is not clear which of them is meant."""
     with pytest.raises(ConfigError, match="set twice"):
         read({"topic": "a", "Topic": "b"})
     with pytest.raises(ConfigError, match="set twice"):

@@ -39,7 +39,7 @@ class Report:
 
 @pytest.mark.usefixtures("by_value")
 def test_a_file_that_was_added_is_found_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
-    """On the driver and on an executor, where nobody has a file at that path: `addFile` has brought the file, and its name is enough."""
+    """On the driver and on an executor there is no file at the path: `addFile` has brought it, and its name is enough."""
     authority = Authority(tmp_path)
     there = Path(authority.cafile).rename(tmp_path / "fencepost-test-ca.pem")
     spark.sparkContext.addFile(str(there))

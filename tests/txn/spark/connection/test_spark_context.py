@@ -71,7 +71,8 @@ def test_without_pyspark_the_extra_is_named() -> None:
 
 
 def test_workers_on_this_host_are_the_drivers_python(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever `python3` is first on the path: the program was started by its interpreter's path, and no environment was activated."""
+    """Workers use the driver's Python, also if another `python3` is first on the path, because a program may be started by its
+    interpreter's path."""
     context = site.spark.sparkContext
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.setattr(context, "pythonExec", "python3")

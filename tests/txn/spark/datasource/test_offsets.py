@@ -15,7 +15,7 @@ OFFSETS = st.dictionaries(PLACES, st.integers(0, 1 << 40), max_size=8)
 
 @given(OFFSETS)
 def test_offsets_survive_a_checkpoint_in_one_order(offsets: dict[tuple[str, int], int]) -> None:
-    """Whatever order they were found in: Spark takes another text for another offset."""
+    """The text of the offsets does not depend on the order in which they were found, because Spark compares texts."""
     text = json.dumps(as_json(offsets))
     assert from_json(json.loads(text)) == offsets
     assert json.dumps(as_json(dict(reversed(offsets.items())))) == text

@@ -185,7 +185,7 @@ def test_offsets_that_are_gone_end_the_task_unless_they_may_be(stub: BrokerStub,
 
 
 def test_beginnings_that_make_no_sense_are_refused(stub: BrokerStub, readers: Readers) -> None:
-    """Partitions that are not named, or not there; times after every record, unless that means the end; a topic that nobody knows."""
+    """Partitions that are not named or do not exist, times after every record unless they mean the end, and an unknown topic."""
     write(stub, 1)
     with pytest.raises(ConfigError, match=r"must name every partition.*Named: t-0\. Read: t-0, t-1"):
         readers(startingOffsets='{"t":{"0":0}}').initialOffset()

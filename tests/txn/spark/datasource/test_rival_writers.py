@@ -1,4 +1,4 @@
-"""Several that write into one sink with `format("fencepost")`: whoever the ledger refuses leaves the one at work alone."""
+"""Several queries write into one sink with `format("fencepost")`: a query that the ledger refuses does not disturb the active one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(stub: BrokerStub) -> list[bytes]:
 
 
 def test_a_query_at_its_first_batch_goes_on(stub: BrokerStub, tmp_path: Path) -> None:
-    """The ledger has nothing that counts yet, and what is open says whose the sink is."""
+    """The ledger has no entry that counts yet, and the open transaction names the sink's query."""
     first, second = query(stub, tmp_path, "first"), query(stub, tmp_path, "second")
     begun = first.begin()
     with pytest.raises(LedgerBusy, match=r"batch 0 of query second, and a transaction is open that writes batch 0 of query first"):

@@ -58,7 +58,7 @@ def ints(*numbers: int | None) -> Any:
 
 @pytest.mark.parametrize("option", ["kafka.transaction.timeout.ms", "transactionTimeoutMs"])
 def test_the_transactions_own_timeout(stub: BrokerStub, option: str) -> None:
-    """In Kafka's words or in ours; it is told with the transactional id, and to nobody else who connects."""
+    """It has Kafka's name or ours. Only the connection with the transactional id gets it."""
     options: dict[str, Any] = {"jobId": "load", "version": 1, option: 90_000}
     play = Play(stub.bootstrap, TOPIC, **options)
     begun = play.begin()
@@ -88,7 +88,7 @@ def test_a_job_is_written_once(stub: BrokerStub) -> None:
 
 
 def test_without_a_job_nothing_stays_in_the_ledger(stub: BrokerStub) -> None:
-    """Nobody could ask for it."""
+    """No later call could ask for the entry."""
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.commit(play.task(begun, 0, value=["a"]), begun=begun)
@@ -251,7 +251,7 @@ def test_the_ledger_is_not_read_twice(stub: BrokerStub, checkpoint: Path) -> Non
 
 
 def test_a_batch_without_tasks_is_in_the_ledger(stub: BrokerStub, checkpoint: Path) -> None:
-    """Nobody brings word of the beginning: the end begins anew."""
+    """No task reports the beginning, so the end begins the transaction."""
     play = Play(stub.bootstrap, TOPIC, str(checkpoint))
     play.begin()
     play.commit(batch=0)
@@ -260,7 +260,7 @@ def test_a_batch_without_tasks_is_in_the_ledger(stub: BrokerStub, checkpoint: Pa
 
 
 def test_another_batch_than_was_begun_is_not_committed(stub: BrokerStub, checkpoint: Path) -> None:
-    """Whoever plans ahead of the checkpoint is not followed."""
+    """A plan that is ahead of the checkpoint is not followed."""
     play = Play(stub.bootstrap, TOPIC, str(checkpoint))
     begun = play.begin()
     told = play.task(begun, 0, value=["a"])
@@ -291,7 +291,7 @@ def test_a_commit_whose_answer_is_lost_is_one(stub: BrokerStub) -> None:
 
 
 def test_an_abort_never_raises(stub: BrokerStub, checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a word of any task the sink is taken over, which aborts; where nobody answers, that is logged."""
+    """Without a report of any task the sink is taken over, which aborts. If no broker answers, the failure is logged."""
     play = Play(stub.bootstrap, TOPIC, str(checkpoint), timeoutMs=1000)
     begun = play.begin()
     play.task(begun, 0, value=["lost"])

@@ -103,7 +103,7 @@ def test_a_second_query_with_the_sinks_id_leaves_the_first_one_alone(site: Site)
 
 @pytest.mark.parametrize("transactions", [0, 2], ids=["TV1", "TV2"])
 def test_what_fails_leaves_nothing_open(spark: SparkSession, tmp_path: Path, transactions: int) -> None:
-    """A stream and a batch job of whose tasks Spark has no word: readers need not wait for the transaction's time to pass."""
+    """A stream and a batch job fail, and Spark has no report of their tasks. Readers need not wait for the transaction's timeout."""
     fail = "if(value = 'fail', raise_error('asked for'), value) as value"
     with BrokerStub(transaction_version=transactions) as stub:
         site = Site(spark, stub, tmp_path)

@@ -84,7 +84,7 @@ def test_names_are_read_as_they_are_written() -> None:
     ],
 )
 def test_spark_s_own_words(ddl: str, words: str) -> None:
-    """Who knows the errors of Spark's sink knows these."""
+    """The errors are those of Spark's Kafka sink."""
     with pytest.raises(BadColumns) as raised:
         read_columns(schema(ddl))
     assert str(raised.value) == words

@@ -59,7 +59,7 @@ def test_every_length_and_every_alignment() -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.large_binary(), pa.binary_view()])
 def test_strings_are_their_utf8(kind: Any) -> None:
-    """A string has the partition of its UTF-8 bytes, whichever way Arrow holds it."""
+    """A string goes to the partition of its UTF-8 bytes, in every Arrow type for strings."""
     texts = ["", "ключ", "鍵", "🔑", "clé", "plain", None]
     keys = pa.array(texts, pa.string()).cast(pa.binary() if "binary" in str(kind) else pa.string()).cast(kind)
     assert kafka_partitions(keys, 97).to_pylist() == [KEYLESS if each is None else partition_for_key(each.encode(), 97) for each in texts]

@@ -58,7 +58,8 @@ def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
 
 
 def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can say whether such a commit was one before the ledger is asked, which says no here: written again, up to the limit."""
+    """The outcome of such a commit is unknown until the ledger is asked. Here the ledger does not have it: the batch is written again, up
+    to the limit."""
     monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.CLOSE_S", 0.2)
     unheard = site.stub.faults.on(Api.END_TXN).before().forever().drop()
     writer = site.by_hand(max_reruns=0, timeout_ms=2_500, request_timeout_ms=500)
@@ -104,8 +105,8 @@ def test_calls_for_a_batch_follow_one_another(site: Site) -> None:
 
 
 def test_a_second_call_for_a_batch(site: Site) -> None:
-    """Rows are never left out without a word: who calls the writer twice with a batch, each time with a part of it, is told so by the
-    second call. The same DataFrame once more is the same batch, and skipped."""
+    """Rows are never left out silently. A second call for a batch with another part of its rows raises. The same DataFrame once more is the
+    same batch, and skipped."""
     writer = site.writer()
     site.feed("1", "2")
 
@@ -120,8 +121,8 @@ def test_a_second_call_for_a_batch(site: Site) -> None:
 
 
 def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None:
-    """A driver whose transaction's time was up finds the batch in the ledger, by another driver: what its block goes on to write is in
-    there already, and written by nobody once more."""
+    """A driver's transaction has timed out, and the ledger has the batch, by another driver. The block's further writes are in it already,
+    and are not written again."""
     writer, other = site.by_hand(transaction_timeout_ms=1_000), site.by_hand()
     frames = [site.rows(value) for value in "123"]
     with writer.batch(frames[0], site.offsets(0)) as batch:
@@ -138,8 +139,8 @@ def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None
 
 @BOTH
 def test_a_write_that_has_failed_ends_the_batch(site: Site, guard: str) -> None:
-    """Its transaction is gone, with the writes before it. Who keeps the error from leaving the block is told so by the next write and at
-    the block's end, nothing is visible, the ledger has nothing, and the batch can be written again, whole."""
+    """Its transaction is aborted, with the earlier writes. If the caller suppresses the error inside the block, the next write and the
+    block's end raise. Readers see nothing, the ledger has nothing, and the batch can be written again as a whole."""
     writer = site.by_hand(guard=guard)
     refused = pytest.raises(Misuse, match="batch 0 of sink 'sink' cannot be committed: a write into it has failed")
     with refused as caught, writer.batch(site.rows("1"), site.offsets(0)) as batch:
@@ -280,8 +281,8 @@ def wait_out(slow: Site, held: Fault, times: int = 1) -> None:
 @BOTH
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: int) -> None:
-    """The coordinator aborts it. It is written once more with its rows prepared beforehand, so that nothing but writing takes time then;
-    where that was too long as well, TransactionTooLong says which setting to raise. What was aborted is seen by nobody."""
+    """The coordinator aborts it. The batch is written once more with its rows prepared first, so that the transaction contains only the
+    write. If this takes too long as well, TransactionTooLong names the setting to raise. Readers never see aborted rows."""
     writer = slow.by_hand(guard=guard, transaction_timeout_ms=TIMEOUT_MS)
     held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(times).hold()
     rows = slow.rows("one row, and so one request", key="value")

@@ -1,4 +1,4 @@
-"""Rows that the driver collects to write them itself: no more than it may, whatever the batch before was like."""
+"""Rows that the driver collects to write them itself: never more than the limit, after batches of any size."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_second_write_that_is_larger(site: Site) -> None:
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """One in which nobody has said how large Arrow batches are to be."""
+    """A Spark session without a setting for the size of Arrow batches."""
     session = spark.newSession()
     session.conf.unset(ARROW_ROWS)
     return session
@@ -106,7 +106,7 @@ def said(session: SparkSession) -> Any:
 
 @pytest.mark.parametrize("rows", ["500", "1000000", "0"])
 def test_what_the_user_says_of_arrow_batches_holds(session: SparkSession, rows: str) -> None:
-    """Whoever has large rows has small batches of them."""
+    """A user with large rows can set small Arrow batches."""
     session.conf.set(ARROW_ROWS, rows)
     with large_batches(session.range(1)):
         assert said(session) == rows
@@ -121,7 +121,7 @@ def test_releases_that_do_not_limit_the_bytes_of_arrow_batches(session: SparkSes
 
 
 def test_writes_that_overlap_leave_nothing_behind(session: SparkSession) -> None:
-    """Whichever ends first; and what the user says meanwhile stays."""
+    """This holds for both orders of their ends. A setting that the user changes in between stays."""
     frame = session.range(1)
     first, second = large_batches(frame), large_batches(frame)
     first.__enter__()

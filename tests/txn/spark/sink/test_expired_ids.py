@@ -1,4 +1,4 @@
-"""A sink that was idle for longer than the coordinator keeps transactional ids: nobody took it over, and it goes on by itself."""
+"""A sink was idle for longer than the coordinator keeps transactional ids. No other driver took it over, so it goes on without help."""
 
 from __future__ import annotations
 

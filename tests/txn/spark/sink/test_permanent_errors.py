@@ -50,7 +50,7 @@ class Unreadable:
 
 @pytest.fixture
 def guarded(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
-    """Brokers that want to know who asks."""
+    """Brokers that require authentication."""
     with BrokerStub(sasl={"ann": "secret"}) as stub:
         site = Site(spark, stub, tmp_path)
         try:
@@ -82,7 +82,7 @@ def test_an_executor_that_cannot_log_in(guarded: Site) -> None:
 
 @pytest.mark.parametrize(("guard", "kind"), [("barrier", NotPermitted), ("driver", MustAbort)])
 def test_a_permission_that_is_missing(site: Site, guard: str, kind: type[FencepostError]) -> None:
-    """Who may not write to the topic may not the next time either."""
+    """A retry without WRITE on the topic would fail again."""
     site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     writer = site.by_hand(guard=guard)
     with pytest.raises(kind, match="TOPIC_AUTHORIZATION_FAILED"):

@@ -1,4 +1,5 @@
-"""The checkpoint and the ledger: whatever happens to either, the query fails with what happened and the ways out, and nothing is lost."""
+"""The checkpoint and the ledger: after every change to either, the query fails with an error that names the change and the ways out, and
+nothing is lost."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def test_a_checkpoint_rolled_back_further(site: Site) -> None:
 
 
 def test_a_checkpoint_copied_to_a_second_query(site: Site) -> None:
-    """Both are the same query to Spark, too. Whichever falls behind is refused, and nothing is there twice."""
+    """Both are the same query to Spark, too. The one that falls behind is refused, and nothing is there twice."""
     site.feed("1")
     assert site.run(site.writer()) is None
     copy = site.place / "copy"
@@ -103,8 +104,8 @@ def test_a_checkpoint_copied_to_a_second_query(site: Site) -> None:
 def test_the_ledgers_topic_is_deleted_under_a_writer(
     site: Site, monkeypatch: pytest.MonkeyPatch, guard: str, made_anew: str | None
 ) -> None:
-    """The writer that meets it does not have it created by brokers that do so, which would be with the cluster's defaults, and goes on in
-    none that somebody else has made: the error says what is lost, which batch is known to be there, and the way out, which is one."""
+    """The writer does not let brokers create the topic again with the cluster's defaults, and does not continue in a topic that another
+    client made. The error says what is lost, which batch is known to be there, and the one way out."""
     monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.3)
     monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.LOOK_S", 0.0)
     writer = site.by_hand(guard=guard)

@@ -183,8 +183,8 @@ def test_a_ledger_that_is_deleted_under_a_writer(place: AnySite) -> None:
 
 
 def test_rivals_of_a_data_source(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """`format("fencepost")`: what is open says whose the sink is, and only its own query aborts it; a failed batch that nobody was heard of
-    is aborted at once, in every topic that it was begun for."""
+    """`format("fencepost")`: an open transaction names the sink's query, and only this query aborts it. A failed batch without a report of
+    any task is aborted at once, in every topic of it."""
     name = secrets.token_hex(4)
     topics = [f"{name}-a", f"{name}-b"]
     for topic in topics:

@@ -40,7 +40,7 @@ def test_columns_become_what_sparks_sink_makes_of_them(site: Site, guard: str) -
 
 @BOTH
 def test_keys_go_where_kafkas_clients_put_them(site: Site, guard: str) -> None:
-    """Whatever script they are in: murmur2 over their bytes, modulo the partitions. Rows without a key go along, in the same batch."""
+    """Keys in every script: murmur2 over their bytes, modulo the partitions. Rows without a key are in the same batch."""
     keys = ["ключ", "鍵", "clé", "k", "", "🔑"]
     df = site.rows(*keys, "no key", "nor this", key="case when value like 'no%' then null else value end")
     writer = site.by_hand(guard=guard)
@@ -195,8 +195,8 @@ def test_a_great_many_bad_rows(site: Site, guard: str, letters: dict[str, Any]) 
 @BOTH
 @pytest.mark.parametrize("told", [True, False])
 def test_a_compacted_topic_of_bad_rows(site: Site, guard: str, told: bool) -> None:
-    """It takes none without a key, and forgets others: it is refused before anything is written, whether there are bad rows or not; and
-    where nobody may read its configs, with the broker's refusal, the topic and the way out."""
+    """A compacted topic refuses rows without a key and deletes others. It is refused before anything is written, with and without bad rows.
+    If its configs may not be read, the error has the broker's refusal, the topic and the way out."""
     site.stub.create_topic("dead", config={"cleanup.policy": "compact"})
     if not told:
         site.stub.faults.on(Api.DESCRIBE_CONFIGS).where(topic="dead").forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -214,8 +214,8 @@ def test_a_compacted_topic_of_bad_rows(site: Site, guard: str, told: bool) -> No
 
 @BOTH
 def test_no_row_has_a_topic(site: Site, guard: str) -> None:
-    """A batch in which no row says where it goes, and nobody said it beforehand, has bad rows alone: they go where such rows go, or fail
-    the batch with their places."""
+    """A batch whose rows name no topic, without a default topic, has bad rows only: they go to the topic of bad rows, or fail the batch
+    with their places."""
     site.stub.create_topic("dead")
     topics = "case value when '1' then null when '2' then 'a/b' end"
     writer = site.by_hand(topic=None, guard=guard, on_bad_row="dead", bad_row_limit=3)
@@ -233,8 +233,7 @@ def test_no_row_has_a_topic(site: Site, guard: str) -> None:
 @BOTH
 @pytest.mark.parametrize("own", ["__fencepost_ledger", "__fencepost_claims", "dead"])
 def test_rows_that_name_a_topic_that_is_for_something_else(site: Site, guard: str, own: str) -> None:
-    """A row cannot write an entry of a sink, a claim or a bad row by naming the topic of these: it is a bad row. Who names such a topic in
-    the program is refused."""
+    """A row that names the topic of the ledger, of claims or of bad rows is a bad row. A program that names such a topic is refused."""
     site.stub.create_topic("dead")
     writer = site.by_hand(topic=None, guard=guard, on_bad_row="dead")
     topic = f"if(value = 'bad', '{own}', '{TOPIC}')"

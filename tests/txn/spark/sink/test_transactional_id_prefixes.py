@@ -67,8 +67,8 @@ def commit(sink_session: SinkSession, batch: int, value: str) -> None:
 
 
 def test_the_newer_driver_takes_the_old_id_over_first(stub: BrokerStub) -> None:
-    """The ledger says whose the newest batch is, so that its driver commits nothing more, and finds the sink in other hands when it comes
-    back; going back is the same."""
+    """The ledger names the driver of the newest batch. After the takeover this driver commits nothing more, and its next call says that
+    another driver has the sink. The way back is the same."""
     old, new = driver(stub, "old."), driver(stub, "new.")
     old.take_over()
     commit(old, 0, "0")
@@ -128,7 +128,7 @@ def test_one_that_comes_after_the_record(stub: BrokerStub) -> None:
 
 @pytest.mark.parametrize("first_commits_first", [True, False])
 def test_two_at_the_first_batch(stub: BrokerStub, *, first_commits_first: bool) -> None:
-    """The ledger has nothing, and both have looked: whoever's record comes second sees the other's, open or committed."""
+    """The ledger is empty, and both drivers have read it. The driver whose record comes second sees the other's, open or committed."""
     one, two = driver(stub, "one."), driver(stub, "two.")
     one.take_over()
     two.take_over()
