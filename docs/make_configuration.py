@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.producer.config.limits import AT_LEAST, AT_MOST
+from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import plain
-from fencepost.producer.settings_reader import AT_LEAST, AT_MOST, DOTTED
 from fencepost.producer.wire.records.compression import LEVELS, Codec
 
 PAGE: Final = Path(__file__).with_name("configuration.md")

@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 from typing import Final
 
-from fencepost.producer.settings_reader import DOTTED
+from fencepost.producer.config.names import DOTTED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from fencepost.producer.version import VERSION as __version__
+from fencepost.producer.foundations.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from fencepost._build import BuildInfo as BuildInfo

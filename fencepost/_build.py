@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from msgspec import Struct
 
 from fencepost.producer._hot import HOT, PURE_VARIABLE, in_archive, pure_wanted, read_build_record
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 
 
 class BuildInfo(Struct, frozen=True):

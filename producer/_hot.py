@@ -18,7 +18,7 @@ HOT: Final = (
     "fencepost.producer.wire.records.record_prefix",
     "fencepost.producer.wire.records.record_reader",
     "fencepost.producer.wire.records.record_columns",
-    "fencepost.producer.timeouts",
+    "fencepost.producer.foundations.timeouts",
     "fencepost.producer.accumulator.partitioner",
     "fencepost.producer.accumulator.batch",
     "fencepost.producer.accumulator.accumulator",

@@ -16,11 +16,13 @@ from mypy_extensions import mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
+from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
 from fencepost.producer.accumulator.named_partitioners import chooser, chosen
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk, list_chunks
 from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, packed_headers
+from fencepost.producer.config.reader import read_settings, warn_of_softening
 from fencepost.producer.config.settings import Partitioner, Settings
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event, TopicWanted
@@ -34,12 +36,10 @@ from fencepost.producer.errors import (
     TopicUnavailable,
     again,
 )
-from fencepost.producer.future_await import bulk_outcome, outcome
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
 from fencepost.producer.serializers import bind
-from fencepost.producer.settings_reader import read_settings, warn_of_softening
 from fencepost.producer.topics import Topics
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
 

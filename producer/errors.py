@@ -10,7 +10,7 @@ import enum
 from functools import partial
 from typing import Final
 
-from fencepost.producer.printable import printable
+from fencepost.producer.foundations.printable import printable
 from fencepost.producer.wire.codes import error_name
 
 __all__ = [

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
-from fencepost.producer.errors import ConfigError, DeliveryError, Misuse
+from fencepost.producer.errors import DeliveryError, Misuse
 
 log = logging.getLogger("fencepost.producer")
 
@@ -46,18 +46,6 @@ class ProducerRecord(Struct, kw_only=True):
     partition: int | None = None
     headers: list[tuple[str, bytes | None]] = []
     timestamp: int | None = None
-
-
-def read_interceptors(key: str, value: object) -> tuple[object, ...]:
-    """The setting. Raises ConfigError."""
-    given = tuple(value) if isinstance(value, list | tuple) else (value,)
-    for each in given:
-        if isinstance(each, str | type) or not (callable(each) or hasattr(each, "on_send") or hasattr(each, "on_acknowledgement")):
-            raise ConfigError(
-                f"{key}: {each!r} is no interceptor: give functions of the record, or objects with on_send(record) or "
-                "on_acknowledgement(metadata, error), not names or classes"
-            )
-    return given
 
 
 def chain(interceptors: tuple[Any, ...]) -> Interceptors | None:

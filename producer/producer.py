@@ -25,10 +25,10 @@ from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
-from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.interceptors import ProducerRecord
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.network.sender_thread import SenderThread
-from fencepost.producer.timeouts import seconds
 
 log = logging.getLogger("fencepost.producer")
 

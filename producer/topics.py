@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import deadline_after
-from fencepost.producer.condition import Condition
 from fencepost.producer.core.error_table import judge
 from fencepost.producer.core.events import Announce, Change
 from fencepost.producer.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
+from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 
 log = logging.getLogger("fencepost.producer")

@@ -22,7 +22,7 @@ import pytest
 import fencepost
 from fencepost import producer
 from fencepost.producer import _hot
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,12 +16,12 @@ import msgspec
 
 from fencepost.cli.topic_findings import topic_findings
 from fencepost.cli.verdicts import Finding, Verdict
-from fencepost.producer.address import Address
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.version import VERSION
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import API_VERSIONS_MAX, Connector, Versions
-from fencepost.producer.version import VERSION
 from fencepost.producer.wire import (
     REQUESTS,
     Api,

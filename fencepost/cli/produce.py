@@ -203,7 +203,7 @@ class Limits(NamedTuple):
 def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
     """One that knows the topic."""
     from fencepost.producer import ConfigError, FencepostError, Misuse, Producer
-    from fencepost.producer.settings_reader import read_settings
+    from fencepost.producer.config.reader import read_settings
 
     given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
     for name in ("bootstrap.servers", "bootstrap_servers"):

@@ -12,10 +12,11 @@ from typing import Any, Final
 from fencepost.cli.complaints import Complaint
 from fencepost.cli.waiting import waiting
 from fencepost.producer.config.bootstrap_servers import addresses
+from fencepost.producer.config.names import DOTTED
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.network.connector import Connector
-from fencepost.producer.settings_reader import DOTTED, read_settings
 
 REACH_MS: Final = 5_000
 SHARED: Final = ("security.", "ssl.", "sasl.")

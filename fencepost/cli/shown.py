@@ -11,7 +11,7 @@ import sys
 from base64 import b64encode
 from types import TracebackType
 
-from fencepost.producer.printable import printable as printable
+from fencepost.producer.foundations.printable import printable as printable
 
 
 def say(*lines: str) -> None:

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable
 
 from fencepost.producer.config.settings import Partitioner
-from fencepost.producer.errors import ConfigError
 
 Chooser = Callable[[bytes | None, list[int], list[int]], int | None]
 
@@ -33,28 +32,6 @@ def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int
 
 CHOOSERS: dict[Partitioner, Chooser] = {Partitioner.CRC32: crc32, Partitioner.FNV1A: fnv1a}
 """Those that are functions; the others are the accumulator's own."""
-
-NAMES: dict[str, Partitioner] = {
-    **{partitioner.value: partitioner for partitioner in Partitioner},
-    "murmur2": Partitioner.DEFAULT,
-    "murmur2_random": Partitioner.DEFAULT,
-    "consistent_random": Partitioner.CRC32,
-    "fnv1a_random": Partitioner.FNV1A,
-}
-"""librdkafka's names among them, where a record without a key is not hashed either."""
-
-
-def read_partitioner(key: str, value: object) -> Partitioner | Chooser:
-    """The setting. Raises ConfigError."""
-    if isinstance(value, Partitioner):
-        return value
-    if isinstance(value, str) and value in NAMES:
-        return NAMES[value]
-    if callable(value) and not isinstance(value, type):
-        return value
-    raise ConfigError(
-        f"{key}={value!r}: the partitioners are {', '.join(NAMES)}, or a function (key, all partitions, available partitions)"
-    )
 
 
 def chooser(partitioner: Partitioner | Chooser) -> Chooser | None:

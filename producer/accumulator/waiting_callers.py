@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fencepost.producer.accumulator.accumulator import Accumulator
-from fencepost.producer.condition import Condition
+from fencepost.producer.foundations.condition import Condition
 
 T = TypeVar("T")
 

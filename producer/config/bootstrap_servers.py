@@ -10,9 +10,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import SecurityProtocol, Settings
 from fencepost.producer.errors import ConfigError
+from fencepost.producer.foundations.address import Address
 
 PORT_MAX: Final = 65_535
 PROTOCOLS: Final = tuple(protocol.value for protocol in SecurityProtocol)

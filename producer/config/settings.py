@@ -1,4 +1,4 @@
-"""Every setting of a producer as one struct: name, unit and default. `producer.settings_reader` reads and checks user input."""
+"""Every setting of a producer as one struct: name, unit and default. `config.reader` reads and checks user input."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MetadataRecovery(enum.Enum):
 
 class Settings(Struct, frozen=True, kw_only=True):
     """Values are checked before they get here. Times are milliseconds, sizes bytes; the dotted Kafka name of each is in
-    `fencepost.producer.settings_reader`. docs/configuration.md is made from this."""
+    `fencepost.producer.config.reader`. docs/configuration.md is made from this."""
 
     bootstrap_servers: tuple[str, ...]
     """Where the cluster is found first: host:port or [IPv6]:port, several with commas or as a list. `SSL://host:port` and the like are

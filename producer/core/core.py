@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fencepost.producer.accumulator.accumulator import Accumulator
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.broker_connections import Nodes
 from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
@@ -41,6 +40,7 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.produce_requests import ProduceRequests
 from fencepost.producer.core.produce_responses import ProduceResponses
 from fencepost.producer.errors import FencepostError
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 

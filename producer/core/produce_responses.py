@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.broker_connections import Nodes, Request, backoff_ms
 from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
@@ -24,7 +23,8 @@ from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.produce_requests import BatchesSent, PartitionAsked
 from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.errors import Fatal, Fenced
-from fencepost.producer.printable import said
+from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, ProduceResponse
 from fencepost.producer.wire.messages.produce import PartitionProduceResponse

@@ -6,7 +6,7 @@ Everything else that can happen to a connection is an OSError of another kind, a
 from __future__ import annotations
 
 from fencepost.producer.errors import NoUsableBroker
-from fencepost.producer.printable import printable
+from fencepost.producer.foundations.printable import printable
 
 
 class ConnectError(OSError):

@@ -19,6 +19,8 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.rebootstrap import ELSEWHERE
 from fencepost.producer.core.events import NO_FEATURES, Features
 from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker, plain
+from fencepost.producer.foundations.printable import said
+from fencepost.producer.foundations.version import VERSION
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.oauth_tokens import TokenSource
@@ -26,8 +28,6 @@ from fencepost.producer.network.protocol_probe import WRONG_PORT, recognise, spe
 from fencepost.producer.network.resolver import resolve
 from fencepost.producer.network.sasl import Login, named
 from fencepost.producer.network.tls import explain
-from fencepost.producer.printable import said
-from fencepost.producer.version import VERSION
 from fencepost.producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Message, error_name
 from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse

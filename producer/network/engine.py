@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Batch
-from fencepost.producer.address import Address
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.core import Core
@@ -42,6 +41,7 @@ from fencepost.producer.core.events import (
 )
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import Connector

@@ -19,10 +19,10 @@ from typing import Final
 
 from fencepost.producer.config.settings import SaslMechanism, Settings
 from fencepost.producer.errors import AuthenticationFailed
+from fencepost.producer.foundations.printable import said
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.oauth_tokens import Token, TokenSource
 from fencepost.producer.network.run_in_thread import off_loop
-from fencepost.producer.printable import said
 from fencepost.producer.wire import Api, ErrorCode, Message, error_name
 from fencepost.producer.wire.messages.sasl import (
     SaslAuthenticateRequest,

@@ -15,11 +15,11 @@ from typing import TypeVar
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Shared, deadline_after
 from fencepost.producer.accumulator.waiting_callers import WaitingCallers
-from fencepost.producer.condition import Condition
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.events import Announce, Appended, Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import FencepostError, ProducerClosed
+from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.network.engine import Engine
 from fencepost.producer.observe.unobserved_failures import Failures
 

@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.cli.txn_asking import describe_transaction
 from fencepost.cli.txn_options import ask_within
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import MustAbort
 from tests.conformance.fixtures import require_kafka

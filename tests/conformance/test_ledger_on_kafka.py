@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer as Stranger
 
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
 from fencepost.txn.ledger.ledger import Ledger

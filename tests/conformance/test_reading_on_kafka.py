@@ -11,8 +11,8 @@ from confluent_kafka import Producer as Librdkafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.producer import Producer
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.reading import Isolation, Limits, LogReader, OffsetsGone
 from fencepost.txn.reading.limits import EARLIEST, LATEST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.shared.participant import ParticipationEnded
 from fencepost.txn.spark.errors import AttemptConflict

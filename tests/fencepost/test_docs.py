@@ -75,7 +75,8 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
 def test_what_the_configuration_page_calls_missing_is_refused() -> None:
     """Kafka's settings that are not there are no settings here, and the names of those that are there are accepted."""
     from fencepost.producer import ConfigError
-    from fencepost.producer.settings_reader import DOTTED, read_settings
+    from fencepost.producer.config.names import DOTTED
+    from fencepost.producer.config.reader import read_settings
 
     made = generator("make_configuration")
     for names in made.MISSING.values():

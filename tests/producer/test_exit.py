@@ -124,7 +124,7 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
                 producer.send("t", b"x")
             import atexit
             began = time.monotonic()
-            from fencepost.producer import exit_and_fork as lifecycle
+            from fencepost.producer.network import exit_and_fork as lifecycle
             lifecycle.leave_all()
             print(time.monotonic() - began < 10)
             """,
@@ -156,7 +156,7 @@ def test_daemon_threads_that_go_on_sending() -> None:
             for thread in threads:
                 thread.start()
             until(lambda: min(counts) > 100)
-            from fencepost.producer.exit_and_fork import leave_all
+            from fencepost.producer.network.exit_and_fork import leave_all
             leave_all()  # as atexit does; the threads would not live to be heard after it
             for thread in threads:
                 thread.join(20)

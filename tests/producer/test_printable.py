@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from fencepost import FencepostError, Producer, TransactionalProducer
 from fencepost.broker_stub import BrokerStub, Sasl
-from fencepost.producer.address import Address
+from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.printable import SAID_CHARACTERS_MAX, said
 from fencepost.producer.network.connect_error import ConnectError
-from fencepost.producer.printable import SAID_CHARACTERS_MAX, said
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.produce import BatchIndexAndErrorMessage
 from tests.fencepost.cli.altered_responses import Lie, altered, lying_relay

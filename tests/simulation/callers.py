@@ -24,7 +24,7 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
 from fencepost.producer.errors import BufferFull
-from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
 from tests.simulation.world import START_MS, World
 from tests.strike import Struck, draw_point, fork, interrupt, spared, struck

@@ -24,7 +24,7 @@ from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, S
 from fencepost.producer.core.idempotence.in_flight_window import InFlightWindow, Known
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, distance
 from fencepost.producer.errors import Persisted, ProducerForked
-from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
 from fencepost.producer.wire import Api, ErrorCode
 from tests.simulation.flavours import simulate

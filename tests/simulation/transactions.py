@@ -15,10 +15,10 @@ from fencepost.broker_stub.requests.call import Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.transactions.states import State as Known
-from fencepost.producer.address import Address
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Called, Command, Connected, Features, Return, Send
 from fencepost.producer.errors import Fenced
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import RequestHeader
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics

@@ -22,7 +22,6 @@ from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import RecordFuture, Shared
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import (
@@ -45,6 +44,7 @@ from fencepost.producer.core.events import (
     TopicWanted,
     Written,
 )
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
 from fencepost.producer.wire.records import BatchHeader, iter_batches, read_records
 from tests.strike import spared

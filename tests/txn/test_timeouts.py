@@ -12,8 +12,8 @@ import pytest
 from fencepost import build_info
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, BulkFuture, Producer, RecordFuture
-from fencepost.producer.settings_reader import read_settings
-from fencepost.producer.timeouts import seconds
+from fencepost.producer.config.reader import read_settings
+from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn import AsyncTransactionalProducer, GroupMetadata, TransactionalProducer
 from fencepost.txn.async_producer import AsyncTransaction
 from fencepost.txn.ledger.ledger import Ledger

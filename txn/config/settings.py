@@ -1,6 +1,6 @@
 """The settings that a transactional producer has besides a producer's, in both spellings, checked.
 
-All other settings go to `producer.settings_reader`. A setting that contradicts transactions is refused here.
+All other settings go to `fencepost.producer.config.reader`. A setting that contradicts transactions is refused here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from fencepost.producer.config.names import spelled
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import spelled
 from fencepost.txn.recovery.prepared_here import OnOpen
 from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request, backoff_ms
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command, Send
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse

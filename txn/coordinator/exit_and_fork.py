@@ -16,7 +16,7 @@ from typing import Final
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.errors import ProducerClosed
-from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.network.sender_thread import SenderThread
 from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.coordinator.send_admission import Admission

@@ -12,8 +12,8 @@ from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.events import Called, Event
 from fencepost.producer.errors import ConfigError, FencepostError, Misuse, again
+from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.engine import now_ms
-from fencepost.producer.timeouts import seconds
 from fencepost.txn.coordinator import state_machine as machine
 from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.foundations.call_outcome import SOON_S

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from fencepost.producer.errors import FencepostError
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 from fencepost.producer.wire.errors import NO_JSON
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.producer.printable import said
+from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from fencepost.txn.errors import NotPermitted

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fencepost.producer.errors import Misuse
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 from fencepost.txn.foundations.versioned_json import Format
 
 __all__ = ["FORMAT", "BadLedgerEntry", "LedgerEntry", "LedgerPartition", "ledger_key"]

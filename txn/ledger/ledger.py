@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.timeouts import seconds
+from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable

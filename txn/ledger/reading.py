@@ -16,7 +16,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from fencepost.producer.address import Address
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import PartitionData
 from fencepost.producer.wire.records.batch_header import iter_batches

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.printable import printable
+from fencepost.producer.foundations.printable import printable
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.errors import (
     CheckpointReplaced,

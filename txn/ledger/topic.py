@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.producer.core.cluster.view import NO_TOPIC_ID
-from fencepost.producer.printable import printable
+from fencepost.producer.foundations.printable import printable
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.txn.errors import NotPermitted

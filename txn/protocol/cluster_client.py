@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.broker_connections import backoff_ms
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import Connector, Versions

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from fencepost.producer.condition import Condition
+from fencepost.producer.foundations.condition import Condition
 from fencepost.txn.foundations.call_outcome import CallOutcome
 
 T = TypeVar("T")

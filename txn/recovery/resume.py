@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.keywords import ProducerOptions
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import SecurityProtocol, Settings
 from fencepost.producer.errors import ConfigError, Misuse
-from fencepost.producer.settings_reader import read_settings
-from fencepost.producer.timeouts import seconds
+from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.errors import CommitOutcomeUnknown
 from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.recovery.finish import run

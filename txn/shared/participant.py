@@ -19,9 +19,9 @@ from fencepost.producer.core.events import Called
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import ConfigError, DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed, again, plain
-from fencepost.producer.exit_and_fork import ExitGuard
+from fencepost.producer.foundations.timeouts import seconds
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
-from fencepost.producer.timeouts import seconds
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import ParticipationEnded as ParticipationEnded
 from fencepost.txn.errors import TransactionTimeout

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import MetadataRecovery, Settings
 from fencepost.producer.core.events import NEVER, NO_FEATURES, Command, Connect, Die, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.records.compression import Codec
 

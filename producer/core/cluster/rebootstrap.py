@@ -18,7 +18,7 @@ from fencepost.producer.core.cluster.broker_connections import Node, Nodes
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command
 from fencepost.producer.errors import plain
-from fencepost.producer.printable import said
+from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages import MetadataResponse
 

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from fencepost.producer.address import Address
 from fencepost.producer.core.events import Change, Heard
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages import MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataResponseTopic

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli import ledger as cli
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.ledger import TOPIC, Ledger

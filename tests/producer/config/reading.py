@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.producer import ConfigError, Settings
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 
 BARE: dict[str, Any] = {"bootstrap_servers": "a:9092"}
 

@@ -9,9 +9,9 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fatal, Producer
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.core.events import TopicWanted
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records.compression import LEVELS, Codec
 from tests.producer.config.reading import BARE, refusal

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from fencepost.producer import AsyncProducer, ConfigError, Partitioner, Producer, Settings
-from fencepost.producer.address import Address
-from fencepost.producer.settings_reader import BATCH_SIZE_MAX, DOTTED, read_settings
+from fencepost.producer.config.limits import BATCH_SIZE_MAX
+from fencepost.producer.config.names import DOTTED
+from fencepost.producer.config.reader import read_settings
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.records.compression import Codec
 from tests.producer.config.reading import BARE, read, refusal
 

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import RecordFuture, Shared
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import (
@@ -39,6 +38,7 @@ from fencepost.producer.core.events import (
     Written,
 )
 from fencepost.producer.core.idempotence.transaction_hooks import TransactionHooks, Transactions
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import (
     REQUESTS,
     Api,

@@ -14,9 +14,9 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub, FaultProxy
 from fencepost.producer import ConfigError, NoUsableBroker, Producer, TopicUnavailable
-from fencepost.producer.address import Address
 from fencepost.producer.config.bootstrap_servers import addresses
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import Api
 from tests.certificates import Authority
 from tests.names import names

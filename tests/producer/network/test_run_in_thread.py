@@ -15,7 +15,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, DeliveryFatal, FencepostError, Persisted
 from fencepost.producer.config.compression import aside_bytes
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.wire.records import compression
 from fencepost.producer.wire.records.compression import Codec
 from tests.producer.stub_helpers import QUICK, quick, values

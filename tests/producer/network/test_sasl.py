@@ -17,10 +17,10 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.security import sasl_mechanisms as mechanisms
 from fencepost.producer import AuthenticationFailed, Producer, SaslMechanism, Settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.oauth_tokens import Token, TokenSource
 from fencepost.producer.network.sasl import ITERATIONS_MAX, Exchange, oauth_bearer, plain, scram
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from tests.credentials import USERS, jwt, ours
 from tests.producer.stub_helpers import QUICK, until

@@ -18,8 +18,8 @@ from fencepost.broker_stub.faults.rules import Fault
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.cli.txn_asking import OpenTransaction, describe_transaction, open_transactions
 from fencepost.cli.txn_options import ask_within
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import Api, api_name, error_name
 from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import MustAbort

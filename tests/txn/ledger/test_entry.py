@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 from fencepost.txn.ledger.entry import FORMAT, VALUE_BYTES_MAX, BadLedgerEntry, LedgerEntry, LedgerPartition, ledger_key
 from fencepost.txn.ledger.scan import OPENED_BYTES_MAX
 

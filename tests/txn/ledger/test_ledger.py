@@ -12,8 +12,8 @@ from msgspec import structs
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.producer import Producer
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.reading import Isolation, Limits, LogReader, OffsetsGone, PartitionGone, ReadTimeout

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from fencepost.producer.config.secret import Secret
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.config.tls_context import client_context
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.network.tls import client_context
 
 TRUST_LOCATION: Final = "ssl.truststore.location"
 TRUST_PASSWORD: Final = "ssl.truststore.password"
@@ -210,7 +210,7 @@ def _context(material: Material, *, verify: bool) -> ssl.SSLContext:
 
 
 def _in_java_s_words(text: str, s: Settings) -> str:
-    """An error of `producer.network.tls`, if it names a temporary file instead of the user's."""
+    """An error of `producer.config.tls_context`, if it names a temporary file instead of the user's."""
     of_files = {f"ssl_keyfile={s.ssl_keyfile!r}": f"kafka.{KEY_PEM}", f"ssl_certfile={s.ssl_certfile!r}": f"kafka.{CHAIN_PEM}"}
     for ours, java in {**of_files, f"ssl_cafile={s.ssl_cafile!r}": f"kafka.{TRUST_PEM}", "ssl_password": f"kafka.{KEY_PASSWORD}"}.items():
         text = text.replace(ours, java)

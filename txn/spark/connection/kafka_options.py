@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.compression import NAMES as CODEC_NAMES
+from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import SaslMechanism, Settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import DOTTED
 from fencepost.txn.spark.connection import jaas
 from fencepost.txn.spark.connection import java_stores as stores
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.bootstrap_servers import read_servers
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.secret import HIDDEN
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.spark.connection.kafka_options import KAFKA, OWNERS_TIMEOUT, TRANSLATED, own_name, producer_settings, read_kafka_options
 
 Provider = Callable[[], Mapping[str, Any]]

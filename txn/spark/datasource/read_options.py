@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.reading.limits import Isolation, Limits
 from fencepost.txn.reading.positions import Place
 from fencepost.txn.spark.connection.kafka_options import KAFKA, read_kafka_options

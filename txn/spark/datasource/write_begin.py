@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.txn.ledger.rules import Decision
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.recovery.resume import ask_now

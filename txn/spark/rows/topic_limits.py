@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import FencepostError
-from fencepost.producer.printable import said
+from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import ErrorCode, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.producer.wire.records.compression import Codec

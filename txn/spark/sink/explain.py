@@ -10,8 +10,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.ledger.ledger import Ledger

@@ -21,8 +21,8 @@ from time import monotonic
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from fencepost.producer.accumulator.batch import RecordFuture
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, TopicUnavailable
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerUnusable

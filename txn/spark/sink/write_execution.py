@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fencepost.producer.base_producer import check_topic
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Misuse
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import slots_that_may_come
 from fencepost.txn.spark.errors import GuardUnavailable, TooMuch

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from pyspark import TaskContext, cloudpickle
 
 from fencepost.producer.errors import Misuse
-from fencepost.producer.version import VERSION
+from fencepost.producer.foundations.version import VERSION
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.connection.secrets import KafkaSettings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fencepost.producer.address import Address
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request
 from fencepost.producer.core.events import Connect, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker
+from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import Api
 from tests.producer.core.harness import VERSIONS, CoreHarness
 

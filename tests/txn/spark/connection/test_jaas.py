@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.spark.connection.jaas import read_jaas
 from fencepost.txn.spark.connection.options import read_options
 from tests.credentials import USERS

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from fencepost import broker_stub
 from fencepost.producer import Producer
+from fencepost.producer.config.tls_context import client_context
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.network.tls import client_context
 from fencepost.txn.spark.connection.options import read_options
 from tests.certificates import Authority, Certificate
 

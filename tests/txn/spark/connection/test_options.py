@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.spark.connection.kafka_options import FORBIDDEN, REASONS, TUNES_JAVA
 from fencepost.txn.spark.connection.options import SinkOptions, read_options
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.spark.connection.options import read_options
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 

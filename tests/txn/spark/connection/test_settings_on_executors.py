@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fencepost.producer.accumulator.partitioner import partition_for_key
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.txn.spark import route
 from fencepost.txn.spark.connection.options import read_options
 from fencepost.txn.spark.connection.secrets import KafkaSettings

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError, Misuse
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.txn.ledger.entry import LedgerEntry
 from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack, OlderVersion

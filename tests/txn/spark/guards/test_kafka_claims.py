@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer.settings_reader import read_settings
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fencepost.producer.wire.records.compression import Codec

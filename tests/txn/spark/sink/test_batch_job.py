@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError, Misuse
-from fencepost.producer.settings_reader import read_settings
 from fencepost.producer.wire import Api
 from fencepost.txn.ledger.errors import OlderVersion
 from fencepost.txn.ledger.ledger import Ledger

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.ledger.own_topics import KAFKAS
 from fencepost.txn.spark import ExactlyOnceKafkaWriter

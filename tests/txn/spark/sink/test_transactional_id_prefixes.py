@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError
-from fencepost.producer.settings_reader import read_settings
 from fencepost.txn.ledger.entry import LedgerEntry
 from fencepost.txn.ledger.errors import LedgerBusy
 from fencepost.txn.ledger.ledger import TOPIC as LEDGER

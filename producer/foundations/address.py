@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from fencepost.producer.printable import said
+from fencepost.producer.foundations.printable import said
 
 HOST_CHARACTERS_MAX: Final = 255
 

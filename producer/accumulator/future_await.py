@@ -8,10 +8,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
-from fencepost.producer.bulk.bulk import BulkFuture
+
+
+class Settling(Protocol):
+    """A future that tells its callbacks once, on the sender thread."""
+
+    def done(self) -> bool: ...
+
+    def hasten(self) -> None: ...
+
+    def add_done_callback(self, callback: Any) -> None: ...
+
+
+class SettlingBulk(Settling, Protocol):
+    """The future of a bulk."""
+
+    def result(self, timeout: float | None = None) -> Deliveries: ...
 
 
 async def outcome(future: RecordFuture) -> RecordMetadata:
@@ -21,14 +37,14 @@ async def outcome(future: RecordFuture) -> RecordMetadata:
     return future.result(0)
 
 
-async def bulk_outcome(bulk: BulkFuture) -> Deliveries:
+async def bulk_outcome(bulk: SettlingBulk) -> Deliveries:
     """What became of a bulk's rows, once every one has its outcome."""
     if not bulk.done():
         await _settled(bulk, lambda: None)
     return bulk.result(0)
 
 
-async def _settled(future: RecordFuture | BulkFuture, nobody_waits: Callable[[], None]) -> None:
+async def _settled(future: Settling, nobody_waits: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     settled = loop.create_future()
 

@@ -1,0 +1,96 @@
+"""The range of each setting, and the settings that contradict each other.
+
+Every error names the setting, its value and the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.errors import ConfigError, plain
+
+BATCH_SIZE_MAX: Final = 1_048_576
+"""A batch above the brokers' default max.message.bytes (1,048,588 with its overhead) would be refused."""
+
+CLIENT_ID_BYTES_MAX: Final = 32_767
+
+AT_LEAST: Final[dict[str, float]] = {
+    "linger_ms": 0,
+    "batch_size": 0,
+    "buffer_memory": 1024,
+    "max_request_size": 1024,
+    "max_block_ms": 0,
+    "max_in_flight": 1,
+    "retries": 0,
+    "retry_backoff_ms": 0,
+    "retry_backoff_max_ms": 0,
+    "request_timeout_ms": 1,
+    "delivery_timeout_ms": 1,
+    "metadata_max_age_ms": 1,
+    "metadata_max_idle_ms": 5_000,
+    "metadata_recovery_rebootstrap_trigger_ms": 0,
+    "reconnect_backoff_ms": 0,
+    "reconnect_backoff_max_ms": 0,
+    "socket_connection_setup_timeout_ms": 1,
+    "connections_max_idle_ms": 1,
+    "statistics_interval_ms": 0,
+    "resolve_grace_ms": 0,
+    "exit_flush_ms": 0,
+}
+AT_MOST: Final[dict[str, float]] = {
+    "batch_size": BATCH_SIZE_MAX,
+    "buffer_memory": 1 << 60,
+    "retries": 2_147_483_647,
+    "request_timeout_ms": 2_147_483_647,
+}
+
+
+def check_ranges(settings: Settings) -> None:
+    for name, low in AT_LEAST.items():
+        value = getattr(settings, name)
+        high = AT_MOST.get(name, float("inf"))
+        if not low <= value <= high:
+            allowed = f"at least {plain(low)}" if high == float("inf") else f"between {plain(low)} and {plain(high)}"
+            raise ConfigError(f"{name}={plain(value)} is out of range: it must be {allowed}")
+
+
+def check_conflicts(s: Settings) -> None:
+    try:
+        encoded = s.client_id.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"client_id={s.client_id!r} cannot be written as UTF-8: {error.reason}") from None
+    if len(encoded) > CLIENT_ID_BYTES_MAX:
+        raise ConfigError(f"client_id is {len(encoded)} bytes long: it must be at most {CLIENT_ID_BYTES_MAX}")
+    if s.enable_idempotence:
+        if s.acks != -1:
+            raise ConfigError(
+                f"enable_idempotence=True needs acks='all', not acks={s.acks}: "
+                "a leader that fails before its replicas have a batch would lose it"
+            )
+        if s.max_in_flight > 5:
+            raise ConfigError(
+                f"enable_idempotence=True needs max_in_flight of at most 5, not {s.max_in_flight}: "
+                "brokers remember five batches a partition"
+            )
+        if s.retries == 0:
+            raise ConfigError("enable_idempotence=True needs retries above 0: a lost reply could never be resolved")
+    if s.delivery_timeout_ms < s.linger_ms + s.request_timeout_ms:
+        raise ConfigError(
+            f"delivery_timeout_ms={plain(s.delivery_timeout_ms)} is less than linger_ms={plain(s.linger_ms)} "
+            f"+ request_timeout_ms={plain(s.request_timeout_ms)}: "
+            "not even one request would be waited for"
+        )
+    if (s.on_statistics is None) != (s.statistics_interval_ms == 0):
+        missing = "on_statistics is missing" if s.on_statistics is None else "statistics_interval_ms is 0"
+        raise ConfigError(f"{missing}: a function is called every statistics_interval_ms milliseconds where both are set")
+    if s.max_request_size > s.buffer_memory:
+        raise ConfigError(
+            f"max_request_size={s.max_request_size} exceeds buffer_memory={s.buffer_memory}: such a record could never be accepted"
+        )
+    if s.retry_backoff_ms > s.retry_backoff_max_ms:
+        raise ConfigError(f"retry_backoff_ms={plain(s.retry_backoff_ms)} exceeds retry_backoff_max_ms={plain(s.retry_backoff_max_ms)}")
+    if s.reconnect_backoff_ms > s.reconnect_backoff_max_ms:
+        raise ConfigError(
+            f"reconnect_backoff_ms={plain(s.reconnect_backoff_ms)} exceeds reconnect_backoff_max_ms={plain(s.reconnect_backoff_max_ms)}"
+        )

@@ -1,0 +1,115 @@
+"""Reading and checking a producer's settings: `linger_ms` and Kafka's `linger.ms` alike, conflicts refused with their reason.
+
+Every error names the value, the limit and the setting. An unknown key suggests the one that was probably meant. The struct itself, with
+all defaults, is `Settings`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.producer.config.bootstrap_servers import check_protocols, read_dns_lookup, read_servers
+from fencepost.producer.config.callables import read_callback, read_interceptors, read_partitioner, read_serializer
+from fencepost.producer.config.compression import read_codec, settle_level
+from fencepost.producer.config.limits import check_conflicts, check_ranges
+from fencepost.producer.config.names import setting_name, spelled
+from fencepost.producer.config.security import SECURITY_READERS, check_security
+from fencepost.producer.config.settings import MetadataRecovery, Settings
+from fencepost.producer.config.tls_context import client_context
+from fencepost.producer.errors import ConfigError
+
+log = logging.getLogger("fencepost.producer")
+
+ACKS: Final[dict[object, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Settings from keyword arguments or a dictionary in either spelling. Raises ConfigError."""
+    named: dict[str, Any] = {}
+    for name, key, value in spelled(given, setting_name):
+        named[name] = READERS[name](key, value) if name in READERS else value
+    if "bootstrap_servers" not in named:
+        raise ConfigError("bootstrap_servers is missing: give at least one broker as 'host:port'")
+    _soften(named)
+    settings = settle_level(_fit(_typed(named), given=named))
+    check_ranges(settings)
+    check_conflicts(settings)
+    check_protocols(settings)
+    check_security(settings, given={name for name, value in named.items() if value is not None})
+    if settings.security_protocol.tls and settings.ssl_context is None:
+        settings = msgspec.structs.replace(settings, ssl_context=client_context(settings))
+    return settings
+
+
+def _acks(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value not in ACKS:
+        raise ConfigError(f"{key}={value!r}: acks is 0, 1 or 'all' (-1)")
+    return ACKS[value]
+
+
+def _recovery(key: str, value: object) -> MetadataRecovery:
+    if isinstance(value, MetadataRecovery):
+        return value
+    named = {strategy.value: strategy for strategy in MetadataRecovery}
+    if not isinstance(value, str) or value.lower() not in named:
+        raise ConfigError(f"{key}={value!r}: it is one of {', '.join(named)}")
+    return named[value.lower()]
+
+
+READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "acks": _acks,
+    "compression_type": read_codec,
+    "metadata_recovery_strategy": _recovery,
+    "partitioner": read_partitioner,
+    "interceptors": read_interceptors,
+    "on_statistics": read_callback,
+    "key_serializer": read_serializer,
+    "value_serializer": read_serializer,
+    "bootstrap_servers": read_servers,
+    "client_dns_lookup": read_dns_lookup,
+    **SECURITY_READERS,
+}
+
+
+def warn_of_softening(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Say which setting has switched idempotence off, where nobody said that it should be."""
+    if settings.enable_idempotence or any(setting_name(key) == "enable_idempotence" for key in given):
+        return
+    setting = f"acks={settings.acks}" if settings.acks != -1 else f"retries={settings.retries}"
+    log.warning(
+        "%s switches idempotence off: a record may be lost, doubled or out of order. enable_idempotence=False says that this is meant",
+        setting,
+    )
+
+
+def _soften(named: dict[str, Any]) -> None:
+    """As Java does: acks other than all switch idempotence off, unless it was asked for
+    (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`)."""
+    if "enable_idempotence" not in named and (named.get("acks", -1) != -1 or named.get("retries", 1) == 0):
+        named["enable_idempotence"] = False
+
+
+def _typed(named: dict[str, Any]) -> Settings:
+    """Convert with msgspec, so that "5" is a number where one is wanted and a wrong type is named."""
+    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    ready: dict[str, Any] = {}
+    for name, value in named.items():
+        try:
+            ready[name] = value if name in READERS else msgspec.convert(value, types[name], strict=False)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            raise ConfigError(f"{name}={value!r}: {error}") from None
+    return Settings(**ready)
+
+
+def _fit(settings: Settings, *, given: Mapping[str, Any]) -> Settings:
+    """Limits that nobody chose make room for those that somebody did."""
+    floor = settings.linger_ms + settings.request_timeout_ms
+    if "delivery_timeout_ms" not in given and settings.delivery_timeout_ms < floor:
+        settings = msgspec.structs.replace(settings, delivery_timeout_ms=floor)
+    if "max_request_size" not in given and settings.max_request_size > settings.buffer_memory:
+        settings = msgspec.structs.replace(settings, max_request_size=settings.buffer_memory)
+    return settings

@@ -1,0 +1,1 @@
+"""What all rooms of `producer` stand on: a broker's address, printable text, a condition, timeouts, and the version."""
