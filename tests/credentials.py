@@ -17,7 +17,7 @@ MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER")
 
 
 def jwt(subject: str = "alice", *, life_s: float = 86_400, header: dict[str, Any] | None = None, **claims: Any) -> str:
-    """An unsecured token, as Kafka's default validator takes it. It outlives a run of all tests; a negative life has it expire in the past."""
+    """An unsecured token, as Kafka's default validator takes it. It outlives a run of all tests; a negative life makes it expired."""
     now = time.time()
     said = {"sub": subject, "iat": int(now) - 7200, "exp": now + life_s, **claims}
     parts = [header or {"alg": "none"}, {name: value for name, value in said.items() if value is not None}]
