@@ -1,6 +1,6 @@
 """An idempotent Kafka producer that speaks the wire protocol itself.
 
-`Producer` and what it raises are exported here. They are loaded when first asked for, so that `producer.wire` can be used without the rest.
+It exports `Producer`, `AsyncProducer` and their errors. Each name is loaded on first use, so `producer.wire` can be used alone.
 """
 
 from __future__ import annotations

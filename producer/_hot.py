@@ -1,7 +1,7 @@
-"""Which modules mypyc compiles, and whether what would be loaded was made from the sources beside it.
+"""Which modules mypyc compiles, and the check that the compiled files match the sources beside them.
 
-`verify` refuses, with `ImportError`, a compiled module whose `.py` was changed after the build, and one that no build of ours
-made. It uses the standard library only, because the build reads this file without importing the package.
+`verify` raises `ImportError` for a compiled module whose `.py` changed after the build, and for one that our build did not make. It only
+uses the standard library, because the build reads this file without importing the package.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ HOT: Final = (
     "fencepost.txn.transaction",
     "fencepost.broker_stub.log.record_scan",
 )
-"""The modules that every record and every request pass through: the one list, for the build, for the check at import, for `build_info`."""
+"""The modules that every record and every request pass through. The build, the check at import and `build_info` use this list."""
 
 BUILD_RECORD: Final = "_build_record.txt"
-"""What a build leaves beside this file: a line `module digest` for each compiled module, or one line `pure: reason`."""
+"""The build writes it beside this file: a line `module digest` for each compiled module, or one line `pure: reason`."""
 
 PURE_VARIABLE: Final = "FENCEPOST_PURE"
 
@@ -63,7 +63,7 @@ _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(_
 
 
 def pure_wanted() -> bool:
-    """Whether the environment asks for plain Python: a build then compiles nothing, and a run passes over what is compiled."""
+    """Whether the environment asks for plain Python: then a build compiles nothing, and a run ignores compiled files."""
     return os.environ.get(PURE_VARIABLE, "") not in ("", "0")
 
 
@@ -72,12 +72,12 @@ def source_path(module: str) -> str:
 
 
 def digest(source: bytes) -> str:
-    """What tells one source from another: the hash that Python itself uses for checked .pyc files."""
+    """The hash of a source that Python uses for checked .pyc files."""
     return source_hash(source).hex()
 
 
 def read_build_record() -> list[str]:
-    """The lines that the build left; none in a checkout, an editable install or an archive."""
+    """The lines that the build wrote; none in a checkout, an editable install or an archive."""
     try:
         with open(os.path.join(os.path.dirname(__file__), BUILD_RECORD), encoding="utf-8") as record:
             return record.read().splitlines()
@@ -86,12 +86,12 @@ def read_build_record() -> list[str]:
 
 
 def in_archive() -> bool:
-    """Whether this was imported from a zip, as Spark's --py-files has it: extensions cannot be, and the sources beside them are."""
+    """Whether this was imported from a zip, as with Spark's --py-files. Python imports sources from a zip, but no extension modules."""
     return not os.path.isdir(os.path.dirname(__file__))
 
 
 def verify() -> None:
-    """Make sure that a hot module, when imported, does what its source says. Called before the first of them is."""
+    """Check that each compiled module was made from the source beside it. Called before the first of them is imported."""
     compiled = [module for module in HOT if _extension_of(module)]
     if not compiled:
         return
@@ -103,10 +103,9 @@ def verify() -> None:
     if stale:
         files = " ".join(filter(None, map(_extension_of, stale)))
         raise ImportError(
-            f"fencepost: what is compiled of {', '.join(stale)} was not made from the source beside it: the .py file was edited after "
-            f"the build, or was compiled in place. What would run is not what you read. Either install again from your checkout (`make "
-            f"install`, or `pip install --force-reinstall --no-deps .`), or delete the compiled files ({files}), or set "
-            f"{PURE_VARIABLE}=1 to run the sources as they are."
+            f"fencepost: the compiled files of {', '.join(stale)} were not made from the sources beside them: a .py file was edited after "
+            f"the build, or was compiled in place. Either install again from your checkout (`make install`, or `pip install "
+            f"--force-reinstall --no-deps .`), or delete the compiled files ({files}), or set {PURE_VARIABLE}=1 to run the sources."
         )
 
 
@@ -123,12 +122,12 @@ def _is_stale(module: str, built: str | None) -> bool:
         with open(source_path(module), "rb") as source:
             return digest(source.read()) != built
     except FileNotFoundError:
-        # Somebody ships the compiled files alone; there is nothing to mistake them for.
+        # The compiled files were shipped without sources, so no source can contradict them.
         return False
 
 
 class _SourceFinder:
-    """Finds the hot modules' sources before the import system finds their compiled files."""
+    """Finds the sources of the compiled modules before the import system finds the compiled files."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:

@@ -1,7 +1,8 @@
-"""What a user can be told, as a small tree that says what to do next.
+"""The producer's errors, as a small tree that says what the caller does next.
 
 `Misuse` is a bug in the calling program, `Retriable` may be tried again as it is, `Fatal` needs a new producer. Every failed delivery
-says through `persisted` whether the record may be in the log. Nothing here decides anything: `verdict` and `window` do.
+says through `persisted` whether the record may be in the log. This module decides nothing: `core.error_table` and
+`core.idempotence.in_flight_window` choose the error.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ __all__ = [
 class Persisted(enum.Enum):
     """Whether a record whose delivery failed is in the partition's log.
 
-    `NO`: it is not there and never will be; sending it again cannot double it.
-    `MAYBE`: a request that carried it was sent and its fate is unknown; sending it again may double it.
-    `YES`: it is in the log of every in-sync replica, but its own acknowledgement (acks=all) or its offset did not come in time.
+    `NO`: it is not in the log and never will be. Sending it again cannot duplicate it.
+    `MAYBE`: a request with the record was sent, and its result is unknown. Sending it again may duplicate it.
+    `YES`: it is in the log of every in-sync replica, but its acknowledgement (acks=all) or its offset did not come in time.
     """
 
     NO = "no"
@@ -53,7 +54,7 @@ class Persisted(enum.Enum):
 
 
 class FencepostError(Exception):
-    """The root of everything raised on purpose. Its text may quote strangers, and is one line of printable characters."""
+    """The base class of all errors of this project. Its text may quote a broker, and is one line of printable characters."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -69,12 +70,12 @@ def again(error: FencepostError) -> FencepostError:
 
 
 def plain(number: float) -> str:
-    """A number with all its digits, and without a fraction that it does not have."""
+    """A number with all its digits, and without a fraction if it is whole."""
     return str(int(number)) if number == number and abs(number) < 1e18 and number == int(number) else str(number)
 
 
 class Misuse(FencepostError):
-    """The call is wrong and would be wrong again: fix the program."""
+    """The call is wrong, and the same call fails again: fix the program."""
 
 
 class ConfigError(Misuse, ValueError):
@@ -82,34 +83,34 @@ class ConfigError(Misuse, ValueError):
 
 
 class ProducerClosed(Misuse):
-    """The producer has been closed; a new one is needed."""
+    """The producer is closed: make a new one."""
 
 
 class ProducerForked(Misuse):
-    """The producer was made in a parent process; its sockets and threads are not this process's."""
+    """The producer was made in a parent process, which owns its sockets and threads: make a new one in this process."""
 
 
 class Retriable(FencepostError):
-    """Nothing is wrong with the call; the same call may succeed later."""
+    """The call is right, and the same call may succeed later."""
 
 
 class Fatal(FencepostError):
-    """This producer cannot go on; the cause is in the message."""
+    """This producer cannot continue: make a new one. The message says why."""
 
 
 class Fenced(Fatal):
-    """A newer producer took over this one's identity (PRODUCER_FENCED). INVALID_PRODUCER_EPOCH alone is no such end: it heals, and what
-    cannot be healed fails by itself."""
+    """A newer producer took over this one's producer id (PRODUCER_FENCED). INVALID_PRODUCER_EPOCH alone does not end the producer: the
+    core recovers with a new epoch, and only records that it cannot recover fail."""
 
 
 class NoUsableBroker(FencepostError):
-    """None of the brokers can be used, and trying again with the same settings comes to the same end: the message says for each what was
-    found and which setting it speaks of. The record was not accepted. The producer lives and tries anew at the next call."""
+    """No broker can be used, and another attempt with the same settings fails, too. The message says for each broker what is wrong and
+    which setting to check. The record was not accepted. The producer stays usable and tries again at the next call."""
 
 
 class AuthenticationFailed(NoUsableBroker):
-    """The same, because a broker does not take this client for whom it says it is (SASL, client certificate), or cannot show that it is
-    the broker it should be (its certificate)."""
+    """No broker can be used, because authentication failed: a broker rejects this client (SASL, client certificate), or this client
+    rejects the broker's certificate."""
 
 
 class BufferFull(Retriable, TimeoutError):
@@ -117,7 +118,7 @@ class BufferFull(Retriable, TimeoutError):
 
 
 class TopicUnavailable(Retriable, TimeoutError):
-    """The topic's partitions did not become known within `max_block_ms`, or the brokers say that there is no such partition; the record was
+    """No broker told the topic's partitions within `max_block_ms`, or the brokers say that the partition does not exist; the record was
     not accepted."""
 
 
@@ -128,8 +129,8 @@ class RecordTooLarge(Misuse, ValueError):
 class DeliveryError(FencepostError):
     """An accepted record was not acknowledged.
 
-    `topic`, `partition`: where it was bound for. `code`: the broker's last error code, 0 when there was none. `persisted`: see `Persisted`.
-    `attempts`: requests that carried it.
+    `topic`, `partition`: the record's. `code`: the broker's last error code, 0 when there was none. `persisted`: see `Persisted`.
+    `attempts`: how many requests contained the record.
     """
 
     def __init__(self, reason: str, *, topic: str, partition: int, persisted: Persisted, code: int = 0, attempts: int = 0) -> None:
@@ -143,7 +144,8 @@ class DeliveryError(FencepostError):
         super().__init__(f"{topic}-{partition}: {reason}{named}; attempts={attempts}, persisted={persisted.name}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors travel between processes (concurrent.futures, Spark), although their arguments have names."""
+        """Errors are pickled between processes (concurrent.futures, Spark). Exception's own way cannot do it: it passes no keyword
+        arguments."""
         make = partial(
             type(self), topic=self.topic, partition=self.partition, persisted=self.persisted, code=self.code, attempts=self.attempts
         )
@@ -157,25 +159,26 @@ class DeliveryError(FencepostError):
 
 
 class DeliveryTimeout(DeliveryError, Retriable, TimeoutError):
-    """`delivery_timeout_ms` passed first. Retry freely when `persisted` is NO; otherwise a retry may double the record."""
+    """`delivery_timeout_ms` passed before the acknowledgement. When `persisted` is NO, the caller may send the record again. Otherwise
+    that may duplicate the record."""
 
 
 class RecordRefused(DeliveryError):
-    """The broker refused the record's batch for a reason that another attempt would not change."""
+    """The broker refused the record's batch, and refuses it again if it is sent again."""
 
 
 class DeliveryUnknown(DeliveryError):
-    """The record was sent, and nobody can tell any more whether it is in the log; the broker refused nothing."""
+    """The record was sent, and the producer cannot find out whether it is in the log. The broker refused nothing."""
 
 
 class DeliveryFatal(DeliveryError, Fatal):
-    """The record failed together with its producer."""
+    """The record failed because its producer failed."""
 
 
 class UndeliveredRecords(FencepostError):
-    """Raised by `flush` and `close`: deliveries failed that nobody had looked at.
+    """Raised by `flush` and `close`: deliveries failed, and the program read the error of none of them.
 
-    `count`: records; `failures`: one `DeliveryError` a failed batch, at most 100 of them.
+    `count`: records; `failures`: one `DeliveryError` for each failed batch, at most 100 of them.
     """
 
     def __init__(self, count: int, failures: list[DeliveryError]) -> None:

@@ -1,4 +1,4 @@
-"""Interceptors: what sees every record before it is accepted, and its outcome afterwards, as Kafka's ProducerInterceptor does.
+"""Interceptors see every record before it is accepted, and its outcome afterwards, like Kafka's ProducerInterceptor.
 
     class Audit:
         def on_send(self, record: ProducerRecord) -> ProducerRecord | None: ...        # None: the record as it is now
@@ -6,15 +6,15 @@
 
     Producer(..., interceptors=[Audit(), lambda record: record.headers.append(("host", b"a"))])
 
-Either method may be missing, and a function is an `on_send`. They are called in their order, each `on_send` with what the one before it
-made of the record: topic, key, value, partition, headers and timestamp may all be changed, before serializers and partitioner have seen
-them. `on_send` runs in the call that sends, on the caller's thread. `on_acknowledgement` runs where delivery callbacks do, before the
-record's own; or in the call, if that raises and the record was not accepted. Where it takes a third argument it gets the record's headers
-(KIP-512). On failure the metadata has the topic, and the partition if one was chosen or asked for.
+Either method may be missing, and a function is an `on_send`. Interceptors are called in their order, and each `on_send` gets the record
+of the one before it. It may change topic, key, value, partition, headers and timestamp. Serializers and the partitioner run afterwards.
+`on_send` runs in the call that sends, on the caller's thread. `on_acknowledgement` runs where delivery callbacks run, before the record's
+own callback. If the call raises because the record was not accepted, it runs in the call. With a third parameter it gets the record's
+headers (KIP-512). On failure the metadata has the topic, and the partition if one was chosen or given.
 
-What they raise is logged and goes no further; the record goes on as it was before. That an interceptor was told of a failure does not count
-as somebody having looked at it. `send_many` calls `on_send` for every row, whose topic has to stay, and no `on_acknowledgement`: what
-became of the rows is in what it returns. `send_arrow` makes no record that could be shown, and refuses to pass them by.
+An exception of an interceptor is logged, and the record continues unchanged. A failed delivery that only interceptors were told of counts
+as not read. `send_many` calls `on_send` for every row, which must not change the topic, and calls no `on_acknowledgement`: its return
+value has the results of the rows. `send_arrow` makes no record objects, so it refuses to run with interceptors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OnAcknowledgement = Callable[[RecordMetadata, Exception | None, list[tuple[str, 
 
 
 class ProducerRecord(Struct, kw_only=True):
-    """A record on its way into `send`, for interceptors to look at and to change. `headers` is a list of its own."""
+    """A record that is being sent. Interceptors may read and change it. `headers` is its own list."""
 
     topic: str
     value: Any = None
@@ -49,12 +49,12 @@ class ProducerRecord(Struct, kw_only=True):
 
 
 def chain(interceptors: tuple[Any, ...]) -> Interceptors | None:
-    """All of them as one; None where there are none."""
+    """One object that calls all of them; None if there are none."""
     return Interceptors(interceptors) if interceptors else None
 
 
 class Interceptors:
-    """See the module. Threads: any, as `send` is called by any."""
+    """See the module. Any thread may call it."""
 
     def __init__(self, interceptors: tuple[Any, ...]) -> None:
         sending = [getattr(each, "on_send", each if callable(each) else None) for each in interceptors]
@@ -63,21 +63,21 @@ class Interceptors:
         self._on_acknowledgement = [_with_headers(each) for each in told if each is not None]
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """What the chain makes of a record."""
+        """The record after every `on_send`."""
         for each in self._on_send:
             offered = _copy(record)
             try:
                 returned = each(offered)
                 if not (returned is None or isinstance(returned, ProducerRecord)):
                     raise TypeError(
-                        f"on_send returned {type(returned).__name__}: it returns a ProducerRecord, or None for the one it was given"
+                        f"on_send returned {type(returned).__name__}: it must return a ProducerRecord, or None to keep its argument"
                     )
                 changed = offered if returned is None else returned
                 if not isinstance(changed.headers, list | tuple):
-                    raise TypeError(f"on_send left {changed.headers!r} for headers: they are a list")
+                    raise TypeError(f"on_send set headers to {changed.headers!r}: headers must be a list")
                 record = changed
             except Exception:
-                log.exception("an interceptor's on_send raised; the record for %s goes on without it", record.topic)
+                log.exception("an interceptor's on_send raised; the record for topic %s is sent without its changes", record.topic)
         return record
 
     def rows(self, topic: str, records: Iterable[object], *, mappings: bool) -> Iterator[object]:
@@ -85,7 +85,7 @@ class Interceptors:
         return (self._row(topic, row, mappings) for row in records)
 
     def watched(self, headers: Headers | None, on_delivery: OnDelivery | None) -> OnDelivery | None:
-        """A delivery callback that tells the interceptors, and then the record's own."""
+        """A delivery callback that calls the interceptors, and then the record's own callback."""
         if not self._on_acknowledgement or not (on_delivery is None or callable(on_delivery)):
             return on_delivery
 
@@ -95,7 +95,7 @@ class Interceptors:
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
             if on_delivery is None:
                 future.overlooked()
-            # Here nobody would be interrupted: all that they raise is contained.
+            # On the sender thread even a BaseException of an interceptor must not end the thread.
             self._tell(future.result(0) if error is None else nowhere, error, headers, contained=BaseException)
             if on_delivery is not None:
                 on_delivery(future)
@@ -138,12 +138,12 @@ class Interceptors:
             return row
         record = self.on_send(ProducerRecord(**{**fields, "topic": topic, "headers": list(headers or ())}))
         if record.topic != topic:
-            raise Misuse(f"an interceptor sent a row of send_many({topic!r}) to {record.topic!r}: all rows of a call go to its topic")
+            raise Misuse(f"an interceptor sent a row of send_many({topic!r}) to {record.topic!r}: it must not change the topic")
         return record.key, record.value, record.headers or None, record.timestamp, record.partition
 
 
 def _copy(record: ProducerRecord) -> ProducerRecord:
-    """What an interceptor does before it raises must not be seen."""
+    """A copy, so that the changes of an interceptor that raises are lost."""
     return ProducerRecord(
         topic=record.topic,
         value=record.value,
@@ -155,7 +155,7 @@ def _copy(record: ProducerRecord) -> ProducerRecord:
 
 
 def _with_headers(told: Callable[..., object]) -> OnAcknowledgement:
-    """One way to call them all."""
+    """The method as a function of three arguments."""
     try:
         takes = inspect.signature(told).parameters.values()
     except ValueError:

@@ -1,11 +1,11 @@
-"""Serializers: how keys and values that are not bytes become bytes.
+"""Serializers convert keys and values to bytes.
 
     Producer(..., value_serializer="json")                      # msgspec; also "msgpack" and "string"
     Producer(..., value_serializer=lambda order: order.encode())
     Producer(..., value_serializer=AvroSerializer(...))         # confluent-kafka's are called with their SerializationContext
 
-They run in `send` and `send_many`, on the caller's thread, before anything is accepted; what they raise comes out of the call. None stays
-None: it is a tombstone, not a value.
+They run in `send` and `send_many`, on the caller's thread, before a record is accepted. The call raises what they raise. None stays None,
+because it is a tombstone, not a value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from fencepost.producer.accumulator.batch import Headers
 
 Serialize = Callable[[str, Any, Headers | None], object]
-"""What it returns should be bytes or None; `send` looks, and says so."""
+"""It should return bytes or None. `send` checks that."""
 
 
 def bind(serializer: Any, field: str) -> Serialize | None:
-    """One way to call them all; None for bytes. `field` is "key" or "value"."""
+    """The serializer as a function of topic, value and headers; None for bytes. `field` is "key" or "value"."""
     if serializer is None:
         return None
     serialization = sys.modules.get("confluent_kafka.serialization")

@@ -1,6 +1,6 @@
-"""The topics callers may append to, and the wait for one that is not known yet.
+"""The topics that callers may append to, and the wait for a topic that is not known yet.
 
-Filled on the sender thread from what the core announces; read by callers' threads.
+The sender thread fills it with what the core announces. Callers' threads read it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 log = logging.getLogger("fencepost.producer")
 
 SAY_MISSING_S = 2.0
-ABSENT = "there is none of that name; create it, or check the name: "
-CREATABLE = "allow_auto_create_topics only helps where the brokers have auto.create.topics.enable"
-NOT_CREATABLE = "brokers are not asked to create it (allow_auto_create_topics=False, existing_topics, or a Participant)"
+ABSENT = "the topic does not exist; create it, or check the name: "
+CREATABLE = "allow_auto_create_topics=True only helps if the brokers have auto.create.topics.enable=true"
+NOT_CREATABLE = "the producer does not ask brokers to create it (allow_auto_create_topics=False, existing_topics, or a Participant)"
 
 
 class Topics:
@@ -42,7 +42,7 @@ class Topics:
         self._dead: FencepostError | None = None
 
     def announce(self, news: Announce) -> None:
-        """Take what was heard of a topic and wake those who wait for it."""
+        """Take the news of a topic and wake the callers that wait for it."""
         heard = news.heard
         waited_for, said = False, ""
         with self._lock:
@@ -65,12 +65,12 @@ class Topics:
                 self._learn(heard.topic, heard.partitions, list(news.available))
         self._changed.notify_all()
         if waited_for:
-            # Not under the lock: a log handler that sends what is logged waits in `wait`, and holds a lock of its own.
-            log.warning("topic %r is waited for, up to max_block_ms: the brokers say %s", heard.topic, said)
+            # Not under the lock: a log handler may send its records with this producer. It then waits in `wait`, and holds its own lock.
+            log.warning("a call still waits for topic %r, at most max_block_ms: the brokers say %s", heard.topic, said)
 
     def _has_long_been_missing(self, topic: str) -> bool:
-        """A topic that was just created is missing for a moment; whoever waits for one that stays away is told, once, before the wait is
-        over."""
+        """Whether to warn now. A topic that was just created is missing for a moment, so the first seconds pass without a warning. After
+        that there is one warning for each topic."""
         since = self._missing_since.setdefault(topic, time.monotonic())
         if since is None or time.monotonic() - since < SAY_MISSING_S:
             return False
@@ -86,23 +86,23 @@ class Topics:
             self._accumulator.topics[topic] = queues
 
     def forget_refusal(self, topic: str) -> None:
-        """Somebody is about to ask for the topic again."""
+        """A caller is about to ask for the topic again."""
         with self._lock:
             self._refused.pop(topic, None)
             self._unheard.pop(topic, None)
             self._short.discard(topic)
 
     def die(self, error: FencepostError) -> None:
-        """Nothing will be heard any more."""
+        """The producer ended: no more news of topics comes."""
         with self._lock:
             self._dead = error
         self._changed.notify_all()
 
     def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
-        """The topic's queues, once it is known to have the partition (-1: any). Raises TopicUnavailable, also for a partition that the
-        brokers, asked for it, do not have, RecordRefused or NoUsableBroker.
+        """Wait until the topic is known to have the partition (-1: any), and return its queues. Raises RecordRefused, NoUsableBroker or
+        TopicUnavailable; the last also when newer metadata lacks the partition.
 
-        `trouble`: what keeps the brokers from answering, asked when nothing was heard.
+        `trouble`: says why no broker answers. It is called when no metadata came.
         """
         deadline = deadline_after(timeout_s)
         while True:
@@ -115,14 +115,14 @@ class Topics:
                 raise self.unavailable(topic, partition, timeout_s, trouble())
 
     def look(self, topic: str, partition: int) -> TopicQueues | None:
-        """The topic's queues if it is known to have the partition, None if there is reason to wait. Raises as `wait` does, or what ended
-        the producer."""
+        """The topic's queues if it is known to have the partition, None if the caller has to wait. Raises as `wait` does, or the error
+        that ended the producer."""
         queues = self._accumulator.topics.get(topic)
         if queues is not None and partition < queues.partitions:
             return queues
         if queues is not None and topic in self._short:
             there = f"{topic!r} has {queues.partitions} partitions, numbered from 0"
-            raise TopicUnavailable(f"there is no partition {partition}: {there}, as the brokers said when asked for it")
+            raise TopicUnavailable(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
         if topic in self._refused:
             code = self._refused[topic]
             raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)
@@ -133,14 +133,14 @@ class Topics:
         return None
 
     def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
-        """The error of a wait that was in vain. `trouble`: what keeps the brokers from answering."""
+        """The error of a wait that reached its deadline. `trouble`: why no broker answers."""
         limit = f"within max_block_ms={plain(timeout_s * 1000)}"
         queues = self._accumulator.topics.get(topic)
         if queues is not None:
             return TopicUnavailable(f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}")
         if topic in self._missing:
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
-        return TopicUnavailable(f"nothing was heard of topic {topic!r} {limit}: {trouble}")
+        return TopicUnavailable(f"no broker told the partitions of topic {topic!r} {limit}: {trouble}")
 
 
 def _missing_words(code: int, *, creatable: bool) -> str:

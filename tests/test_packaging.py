@@ -170,7 +170,7 @@ def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
         refused = import_from(site, statement)
         assert refused.returncode == 1
         last = refused.stderr.strip().splitlines()[-1]
-        assert last.startswith("ImportError: fencepost: what is compiled of fencepost.producer.wire.schema.varint")
+        assert last.startswith("ImportError: fencepost: the compiled files of fencepost.producer.wire.schema.varint")
         assert "make install" in last
         assert "FENCEPOST_PURE=1" in last
         assert str(site / "fencepost/producer/wire/schema/varint") in last
@@ -184,7 +184,7 @@ def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
     (site / "fencepost" / "producer" / _hot.BUILD_RECORD).unlink(missing_ok=True)
     (site / (module.replace(".", "/") + EXTENSION_SUFFIXES[0])).write_bytes(b"not even a library")
     refused = import_from(site, f"import {module}")
-    assert "ImportError: fencepost: what is compiled of" in refused.stderr
+    assert "ImportError: fencepost: the compiled files of" in refused.stderr
     assert module in refused.stderr.strip().splitlines()[-1]
 
 
@@ -198,7 +198,7 @@ def test_an_edited_source_is_noticed(site: Path) -> None:
     source.write_bytes(before + b"#")
     refused = import_from(site, "import fencepost.producer")
     assert refused.returncode == 1
-    assert "fencepost.producer.wire.records.batch_builder was not made from the source beside it" in refused.stderr
+    assert "fencepost.producer.wire.records.batch_builder were not made from the sources beside them" in refused.stderr
     source.write_bytes(before)
     os.utime(source, (1, 1))
     assert import_from(site, "import fencepost").returncode == 0

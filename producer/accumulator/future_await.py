@@ -1,6 +1,6 @@
 """`await` for a record's future, on any event loop: the loop of an AsyncProducer, or another one beside a sender thread.
 
-It never blocks a loop. A record whose waiter is cancelled stays on its way, and if it fails then, that counts as not looked at.
+It never blocks a loop. Cancelling the waiter does not cancel the record. If that record then fails, the failure counts as not read.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ async def outcome(future: RecordFuture) -> RecordMetadata:
 
 
 async def bulk_outcome(bulk: SettlingBulk) -> Deliveries:
-    """What became of a bulk's rows, once every one has its outcome."""
+    """The results of a bulk's rows, once every row has one."""
     if not bulk.done():
         await _settled(bulk, lambda: None)
     return bulk.result(0)
 
 
-async def _settled(future: Settling, nobody_waits: Callable[[], None]) -> None:
+async def _settled(future: Settling, abandoned: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     settled = loop.create_future()
 
     def tell(_: object) -> None:
         try:
             if settled.cancelled():
-                nobody_waits()
+                abandoned()
             elif _running() is loop:
                 _wake(settled)
             else:
                 hand_over()
         except BaseException:
-            # The handler of a signal raised in here: the waiter shall hear all the same.
+            # A signal handler raised in here. The waiter must be woken all the same.
             hand_over()
             raise
 
     def hand_over() -> None:
-        with suppress(RuntimeError):  # the waiter's loop has been closed
+        with suppress(RuntimeError):  # the waiter's loop is closed
             loop.call_soon_threadsafe(_wake, settled)
 
     future.hasten()

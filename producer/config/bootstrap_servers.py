@@ -1,8 +1,8 @@
 """Reading `bootstrap_servers`: host:port, [IPv6]:port, and PROTOCOL://host:port where the protocol is the one that is set.
 
-Kafka passes over whatever stands before `://`. Here it must be `security_protocol`, as whoever writes SSL:// believes that TLS is spoken.
-An IPv6 literal needs its brackets: without them nobody could tell where the port begins. It resolves no names; every connection does, and
-tries all addresses of its name, as Kafka's `client.dns.lookup=use_all_dns_ips`.
+Kafka ignores the text before `://`. Here it must be the value of `security_protocol`, because a user who writes SSL:// expects TLS.
+An IPv6 address needs brackets, because otherwise the beginning of the port is ambiguous. This module resolves no names. Every connection
+resolves its name and tries all addresses, as Kafka does with `client.dns.lookup=use_all_dns_ips`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ DNS_LOOKUP: Final = "use_all_dns_ips"
 
 
 def read_servers(key: str, value: object) -> tuple[str, ...]:
-    """The servers, each checked, from a text with commas, a list or a tuple."""
+    """The servers, each checked, from a str with commas, a list or a tuple. Raises ConfigError."""
     servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
     servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
     if not servers:
         raise ConfigError(f"{key}={value!r}: give at least one broker as 'host:port', several separated by commas")
     for server in servers:
         if not isinstance(server, str):
-            raise ConfigError(f"{key}={value!r}: a server is written 'host:port', not {server!r}")
+            raise ConfigError(f"{key}={value!r}: a server must be a str 'host:port', not {server!r}")
         _read(server)
     return servers
 
 
 def read_dns_lookup(key: str, value: object) -> str:
-    """Kafka has another value, whose only use is Kerberos."""
+    """Kafka's other value only matters for Kerberos."""
     if value != DNS_LOOKUP:
-        raise ConfigError(f"{key}={value!r}: every address of a name is tried, which is {DNS_LOOKUP!r}; nothing else is supported")
+        raise ConfigError(f"{key}={value!r}: only {DNS_LOOKUP!r} is supported: the producer tries every address of a name")
     return DNS_LOOKUP
 
 
@@ -45,7 +45,7 @@ def addresses(settings: Settings) -> list[Address]:
 
 
 def check_protocols(settings: Settings) -> None:
-    """Refuse a server that says another protocol than the one that would be spoken."""
+    """Refuse a server with another protocol than `security_protocol`."""
     for server in settings.bootstrap_servers:
         said = _read(server)[0]
         if said is not None and said != settings.security_protocol.value:

@@ -34,7 +34,7 @@ PARTITIONERS: Final[dict[str, Partitioner]] = {
     "consistent_random": Partitioner.CRC32,
     "fnv1a_random": Partitioner.FNV1A,
 }
-"""librdkafka's names among them, where a record without a key is not hashed either."""
+"""Our names, and librdkafka's for the partitioners that do not hash a missing key."""
 
 
 def read_partitioner(key: str, value: object) -> Partitioner | Callable[..., int | None]:
@@ -46,7 +46,7 @@ def read_partitioner(key: str, value: object) -> Partitioner | Callable[..., int
     if callable(value) and not isinstance(value, type):
         return value
     raise ConfigError(
-        f"{key}={value!r}: the partitioners are {', '.join(PARTITIONERS)}, or a function (key, all partitions, available partitions)"
+        f"{key}={value!r}: it must be one of {', '.join(PARTITIONERS)}, or a function (key, all partitions, available partitions)"
     )
 
 
@@ -56,11 +56,11 @@ def read_serializer(key: str, value: object) -> object:
         return None
     if isinstance(value, str):
         if value not in SERIALIZERS:
-            raise ConfigError(f"{key}={value!r}: the serializers are bytes, {', '.join(SERIALIZERS)}, or a function of the value")
+            raise ConfigError(f"{key}={value!r}: it must be one of bytes, {', '.join(SERIALIZERS)}, or a function of the value")
         return SERIALIZERS[value]
     if not callable(value) and not hasattr(value, "serialize"):
         raise ConfigError(
-            f"{key}={value!r} is no serializer: give a name, a function of the value, or an object with serialize(topic, value)"
+            f"{key}={value!r} is not a serializer: give a name, a function of the value, or an object with serialize(topic, value)"
         )
     return value
 
@@ -71,7 +71,7 @@ def read_interceptors(key: str, value: object) -> tuple[object, ...]:
     for each in given:
         if isinstance(each, str | type) or not (callable(each) or hasattr(each, "on_send") or hasattr(each, "on_acknowledgement")):
             raise ConfigError(
-                f"{key}: {each!r} is no interceptor: give functions of the record, or objects with on_send(record) or "
+                f"{key}: {each!r} is not an interceptor: give functions of the record, or objects with on_send(record) or "
                 "on_acknowledgement(metadata, error), not names or classes"
             )
     return given
@@ -79,5 +79,5 @@ def read_interceptors(key: str, value: object) -> tuple[object, ...]:
 
 def read_callback(key: str, value: object) -> object:
     if value is not None and not callable(value):
-        raise ConfigError(f"{key}={value!r}: a function of the statistics is wanted")
+        raise ConfigError(f"{key}={value!r}: it must be a function that takes a ProducerStats")
     return value

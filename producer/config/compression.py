@@ -1,7 +1,7 @@
-"""Reading and checking the settings of compression: which codec, and how thoroughly it packs.
+"""Reading and checking the settings of compression: the codec and its level.
 
-A level is given for whatever codec is chosen (`compression_level`) or for one by its name, as Kafka has it (KIP-390). It refuses levels
-that a codec does not have, and levels that would be ignored, because the chosen codec is another one.
+`compression_level` applies to the chosen codec; `compression_gzip_level` and the like apply to one codec, as in Kafka (KIP-390). It
+refuses a level that the codec does not have, and a level of a codec that is not chosen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES: Final[dict[str, str]] = {
 """Java's names and librdkafka's."""
 
 LEVEL_OF: Final[dict[str, Codec]] = {f"compression_{codec.name.lower()}_level": codec for codec in LEVELS}
-"""The settings that are about one codec."""
+"""The settings that apply to one codec."""
 
 NO_LEVELS: Final = ("compression.snappy.level", "compression_snappy_level", "compression.none.level", "compression_none_level")
 
@@ -36,17 +36,17 @@ ASIDE_BYTES: Final[dict[Codec, int]] = {
     Codec.LZ4: 512 * 1024,
     Codec.ZSTD: 256 * 1024,
 }
-"""From how many bytes on packing a batch takes about a millisecond or more, which is too long for somebody else's event loop."""
+"""From this size on, compressing a batch takes about a millisecond or more, which is too long on the caller's event loop."""
 
 ASIDE_BYTES_THOROUGH: Final = 8 * 1024
-"""The same where a level above the codec's default was chosen: ten times as long, or a hundred times."""
+"""The same for a level above the codec's default, which takes ten or a hundred times as long."""
 
 GZIP_USUAL: Final = 6
-"""What gzip's -1 stands for."""
+"""The level that gzip's -1 means."""
 
 
 def aside_bytes(s: Settings) -> int | None:
-    """From which size on batches are packed beside the event loop; None for never."""
+    """From this size on, batches are compressed in a thread beside the event loop; None for never."""
     codec, level = s.compression_type, s.compression_level
     if codec not in ASIDE_BYTES:
         return None
@@ -65,24 +65,24 @@ def read_codec(key: str, value: object) -> Codec:
 
 
 def check_key(key: str, value: object) -> None:
-    """Refuse the level of a codec that has none, which somebody may look for under its name."""
+    """Refuse a level for a codec that has none. Raises ConfigError."""
     if key in NO_LEVELS:
-        raise ConfigError(f"{key}={value!r}: {key.replace('.', '_').split('_')[1]} has no levels")
+        raise ConfigError(f"{key}={value!r}: {key.replace('.', '_').split('_')[1]} has no levels: leave the setting out")
 
 
 def settle_level(s: Settings) -> Settings:
-    """The settings with `compression_level` for the codec that they choose, wherever it was said. Raises ConfigError."""
+    """The settings with the level of the chosen codec in `compression_level`, whichever setting gave it. Raises ConfigError."""
     chosen = s.compression_type
     said: dict[str, Any] = {name: getattr(s, name) for name in ("compression_level", *LEVEL_OF) if getattr(s, name) is not None}
     for name, level in said.items():
         codec = LEVEL_OF.get(name, chosen)
         if codec is not chosen:
-            raise ConfigError(f"{name}={level} would be ignored: compression_type is {chosen.name.lower()}")
+            raise ConfigError(f"{name}={level} would be ignored, because compression_type is {chosen.name.lower()}: leave it out")
         levels = LEVELS.get(codec)
         if levels is None:
-            raise ConfigError(f"{name}={level}: compression_type is {chosen.name.lower()}, which has no levels")
+            raise ConfigError(f"{name}={level}: compression_type is {chosen.name.lower()}, which has no levels: leave {name} out")
         if level not in levels:
-            raise ConfigError(f"{name}={level} is out of range: {codec.name.lower()} has the levels {levels}")
+            raise ConfigError(f"{name}={level} is out of range: the levels of {codec.name.lower()} are {levels}")
     if len(said) > 1:
-        raise ConfigError(f"{' and '.join(f'{name}={level}' for name, level in said.items())}: one level is enough")
+        raise ConfigError(f"{' and '.join(f'{name}={level}' for name, level in said.items())}: give only one of them")
     return msgspec.structs.replace(s, compression_level=next(iter(said.values()), None))

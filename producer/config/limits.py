@@ -11,7 +11,7 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError, plain
 
 BATCH_SIZE_MAX: Final = 1_048_576
-"""A batch above the brokers' default max.message.bytes (1,048,588 with its overhead) would be refused."""
+"""With its overhead, such a batch is just below the brokers' default max.message.bytes (1,048,588)."""
 
 CLIENT_ID_BYTES_MAX: Final = 32_767
 
@@ -59,34 +59,34 @@ def check_conflicts(s: Settings) -> None:
     try:
         encoded = s.client_id.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"client_id={s.client_id!r} cannot be written as UTF-8: {error.reason}") from None
+        raise ConfigError(f"client_id={s.client_id!r} cannot be encoded as UTF-8: {error.reason}") from None
     if len(encoded) > CLIENT_ID_BYTES_MAX:
         raise ConfigError(f"client_id is {len(encoded)} bytes long: it must be at most {CLIENT_ID_BYTES_MAX}")
     if s.enable_idempotence:
         if s.acks != -1:
             raise ConfigError(
                 f"enable_idempotence=True needs acks='all', not acks={s.acks}: "
-                "a leader that fails before its replicas have a batch would lose it"
+                "otherwise a batch is lost if its leader fails before a replica has it"
             )
         if s.max_in_flight > 5:
             raise ConfigError(
                 f"enable_idempotence=True needs max_in_flight of at most 5, not {s.max_in_flight}: "
-                "brokers remember five batches a partition"
+                "brokers remember the last five batches of each producer and partition"
             )
         if s.retries == 0:
-            raise ConfigError("enable_idempotence=True needs retries above 0: a lost reply could never be resolved")
+            raise ConfigError("enable_idempotence=True needs retries above 0, not 0: the producer resends a batch if its reply is lost")
     if s.delivery_timeout_ms < s.linger_ms + s.request_timeout_ms:
         raise ConfigError(
             f"delivery_timeout_ms={plain(s.delivery_timeout_ms)} is less than linger_ms={plain(s.linger_ms)} "
             f"+ request_timeout_ms={plain(s.request_timeout_ms)}: "
-            "not even one request would be waited for"
+            "a record needs the time of at least one request"
         )
     if (s.on_statistics is None) != (s.statistics_interval_ms == 0):
         missing = "on_statistics is missing" if s.on_statistics is None else "statistics_interval_ms is 0"
-        raise ConfigError(f"{missing}: a function is called every statistics_interval_ms milliseconds where both are set")
+        raise ConfigError(f"{missing}: set both (on_statistics is called every statistics_interval_ms milliseconds), or neither")
     if s.max_request_size > s.buffer_memory:
         raise ConfigError(
-            f"max_request_size={s.max_request_size} exceeds buffer_memory={s.buffer_memory}: such a record could never be accepted"
+            f"max_request_size={s.max_request_size} exceeds buffer_memory={s.buffer_memory}: a record of that size never fits the buffer"
         )
     if s.retry_backoff_ms > s.retry_backoff_max_ms:
         raise ConfigError(f"retry_backoff_ms={plain(s.retry_backoff_ms)} exceeds retry_backoff_max_ms={plain(s.retry_backoff_max_ms)}")

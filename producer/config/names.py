@@ -48,18 +48,18 @@ DOTTED: Final[dict[str, str]] = {
     "exit.flush.ms": "exit_flush_ms",
     **ALIASES,
 }
-"""Kafka's names, and ours in the same style, for each setting; and what other clients call it where their users would look for that."""
+"""For each dotted name the setting: Kafka's names, ours in the same style, and names of other clients."""
 
 
 def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Iterator[tuple[str, str, Any]]:
-    """Each setting's own name, the key that it was given under, and its value. Raises ConfigError for one given in two spellings."""
+    """For each setting its own name, the key that the caller used, and the value. Raises ConfigError for one given in two spellings."""
     seen: set[str] = set()
     for key, value in given.items():
         if not isinstance(key, str):
-            raise ConfigError(f"{key!r} is no name of a setting")
+            raise ConfigError(f"{key!r} is not the name of a setting: names are str")
         name = name_of(key, value)
         if name in seen:
-            raise ConfigError(f"{name} is set twice: {key!r} repeats it in another spelling")
+            raise ConfigError(f"{name} is set twice: {key!r} is another spelling of it; give only one")
         seen.add(name)
         yield name, key, value
 

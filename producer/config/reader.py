@@ -1,7 +1,7 @@
-"""Reading and checking a producer's settings: `linger_ms` and Kafka's `linger.ms` alike, conflicts refused with their reason.
+"""Reading and checking a producer's settings. Both `linger_ms` and Kafka's `linger.ms` are accepted.
 
-Every error names the value, the limit and the setting. An unknown key suggests the one that was probably meant. The struct itself, with
-all defaults, is `Settings`.
+Every error names the setting, the value and the limit. For an unknown name the error suggests a similar one. `Settings` is the struct
+with all defaults.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
 
 def _acks(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in ACKS:
-        raise ConfigError(f"{key}={value!r}: acks is 0, 1 or 'all' (-1)")
+        raise ConfigError(f"{key}={value!r}: acks must be 0, 1 or 'all' (-1)")
     return ACKS[value]
 
 
@@ -56,7 +56,7 @@ def _recovery(key: str, value: object) -> MetadataRecovery:
         return value
     named = {strategy.value: strategy for strategy in MetadataRecovery}
     if not isinstance(value, str) or value.lower() not in named:
-        raise ConfigError(f"{key}={value!r}: it is one of {', '.join(named)}")
+        raise ConfigError(f"{key}={value!r}: it must be one of {', '.join(named)}")
     return named[value.lower()]
 
 
@@ -76,25 +76,25 @@ READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
 
 
 def warn_of_softening(settings: Settings, given: Mapping[str, Any]) -> None:
-    """Say which setting has switched idempotence off, where nobody said that it should be."""
+    """Log which setting switched idempotence off, unless the caller set `enable_idempotence`."""
     if settings.enable_idempotence or any(setting_name(key) == "enable_idempotence" for key in given):
         return
     setting = f"acks={settings.acks}" if settings.acks != -1 else f"retries={settings.retries}"
     log.warning(
-        "%s switches idempotence off: a record may be lost, doubled or out of order. enable_idempotence=False says that this is meant",
+        "%s switches idempotence off: records may be lost, duplicated or out of order. Set enable_idempotence=False if you want that",
         setting,
     )
 
 
 def _soften(named: dict[str, Any]) -> None:
-    """As Java does: acks other than all switch idempotence off, unless it was asked for
+    """Switch idempotence off for acks other than all and for retries=0, unless the caller set `enable_idempotence`. So does Java
     (`ProducerConfig.postProcessAndValidateIdempotenceConfigs`)."""
     if "enable_idempotence" not in named and (named.get("acks", -1) != -1 or named.get("retries", 1) == 0):
         named["enable_idempotence"] = False
 
 
 def _typed(named: dict[str, Any]) -> Settings:
-    """Convert with msgspec, so that "5" is a number where one is wanted and a wrong type is named."""
+    """Convert with msgspec: a number may be given as "5", and the error for a wrong type names both types."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     ready: dict[str, Any] = {}
     for name, value in named.items():
@@ -106,7 +106,7 @@ def _typed(named: dict[str, Any]) -> Settings:
 
 
 def _fit(settings: Settings, *, given: Mapping[str, Any]) -> Settings:
-    """Limits that nobody chose make room for those that somebody did."""
+    """Adjust limits that the caller did not give to those that the caller gave."""
     floor = settings.linger_ms + settings.request_timeout_ms
     if "delivery_timeout_ms" not in given and settings.delivery_timeout_ms < floor:
         settings = msgspec.structs.replace(settings, delivery_timeout_ms=floor)

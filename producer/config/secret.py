@@ -1,6 +1,6 @@
-"""A value that is used and never shown: a password, or what gives out tokens and may have a password in it.
+"""A value that is used and never shown: a password, or a token provider, which may contain a password.
 
-It refuses to be printed, formatted, pickled or turned into JSON; `reveal` is the one way to it.
+Printing and formatting show asterisks. Pickling and JSON raise. `reveal` is the only way to the value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Secret(Generic[T]):
         self._value = value
 
     def reveal(self) -> T:
-        """The value itself, for whoever has to send or use it."""
+        """The value itself, for code that sends or uses it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -40,4 +40,4 @@ class Secret(Generic[T]):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled: hand the settings over as they were given, and the password by a safe way")
+        raise TypeError("a Secret cannot be pickled: pass the original settings, and pass the password in a safe way")

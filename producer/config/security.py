@@ -1,6 +1,6 @@
-"""Reading and checking the settings of TLS and SASL: which names they have, what they take, and which of them exclude each other.
+"""Reading and checking the settings of TLS and SASL: their names, their values, and which of them exclude each other.
 
-Every refusal names the setting and the reason, and none of them shows a password.
+Every error names the setting and the reason. No error shows a password.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ NEEDS: Final[dict[SaslMechanism, tuple[str, ...]]] = {
     SaslMechanism.SCRAM_SHA_512: PASSWORD,
     SaslMechanism.OAUTHBEARER: TOKEN[:1],
 }
-"""What each mechanism cannot do without."""
+"""The settings that each mechanism needs."""
 
 TAKES: Final[dict[SaslMechanism, tuple[str, ...]]] = {**dict.fromkeys(SaslMechanism, PASSWORD), SaslMechanism.OAUTHBEARER: TOKEN}
-"""What each mechanism makes use of."""
+"""The settings that each mechanism uses."""
 
 
 def check_security(s: Settings, *, given: Collection[str]) -> None:
-    """Refuse what contradicts itself or would be ignored. `given`: the names of the settings that somebody chose."""
+    """Refuse settings that contradict each other or would be ignored. `given`: the names of the settings that the caller gave."""
     protocol = s.security_protocol
     for name in sorted(given):
         if name.startswith("ssl_") and not protocol.tls:
             with_tls = "SASL_SSL" if protocol.sasl else "SSL, or SASL_SSL with SASL"
-            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no TLS: with TLS it is {with_tls}")
+            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no TLS: set it to {with_tls}")
         if name.startswith("sasl_") and not protocol.sasl:
             with_sasl = "SASL_SSL" if protocol.tls else "SASL_SSL, or SASL_PLAINTEXT without TLS"
-            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no SASL: with SASL it is {with_sasl}")
+            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no SASL: set it to {with_sasl}")
     if protocol.tls:
         _check_tls(s, given)
     if protocol.sasl:
@@ -71,16 +71,16 @@ def _check_tls(s: Settings, given: Collection[str]) -> None:
     beside = [name for name in sorted(given) if name.startswith("ssl_") and name != "ssl_context"]
     if s.ssl_context is not None:
         if beside:
-            raise ConfigError(f"{beside[0]} beside ssl_context would be ignored: put it into the context, or leave the context out")
+            raise ConfigError(f"{beside[0]} would be ignored beside ssl_context: put it into the context, or leave ssl_context out")
         _try_out(s.ssl_context)
     if s.ssl_certfile is None:
         for name in ("ssl_keyfile", "ssl_password"):
             if name in given:
-                raise ConfigError(f"{name} is set without ssl_certfile: a key is of no use without its certificate")
+                raise ConfigError(f"{name} is set without ssl_certfile: set ssl_certfile to the certificate of the key")
 
 
 def _try_out(context: ssl.SSLContext) -> None:
-    """Whether the context is one for clients, before a connection fails for it."""
+    """Refuse a context that is not for clients now, not when the first connection fails."""
     try:
         TlsPipe(context, server_hostname="broker")
     except (ValueError, ssl.SSLError) as error:
@@ -96,12 +96,12 @@ def _check_sasl(s: Settings, given: Collection[str]) -> None:
             raise ConfigError(f"sasl_mechanism={mechanism.value} needs {name}")
     for name in (*PASSWORD, *TOKEN):
         if name in given and name not in TAKES[mechanism]:
-            raise ConfigError(f"{name} is of no use to sasl_mechanism={mechanism.value}, which takes {' and '.join(TAKES[mechanism])}")
+            raise ConfigError(f"sasl_mechanism={mechanism.value} does not use {name}: it uses {' and '.join(TAKES[mechanism])}")
     for name in PASSWORD:
         value = getattr(s, name)
         text = value.reveal() if isinstance(value, Secret) else value
         if text is not None and (not text or "\0" in text):
-            raise ConfigError(f"{name} {'is empty' if not text else 'contains a NUL character'}: no broker would accept it")
+            raise ConfigError(f"{name} {'is empty' if not text else 'contains a NUL character'}: no broker accepts that")
 
 
 def _mechanisms() -> str:
@@ -140,16 +140,16 @@ def _path(key: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str | os.PathLike) or not isinstance(path := os.fspath(value), str) or not path:
-        raise ConfigError(f"{key}={value!r}: a path is a str or a pathlib.Path, and not empty")
+        raise ConfigError(f"{key}={value!r}: it must be a path, as a str or a pathlib.Path that is not empty")
     return path
 
 
 def _check_hostname(key: str, value: object) -> bool:
-    """A truth value, or the name of the way to check as Kafka has it."""
+    """A bool, or Kafka's name of the check."""
     words: dict[object, bool] = {"https": True, "true": True, "1": True, "none": False, "": False, "false": False, "0": False}
     known = words.get(str(value).lower())
     if known is None:
-        raise ConfigError(f"{key}={value!r}: it is True or False, or 'https' or 'none' as Kafka says it")
+        raise ConfigError(f"{key}={value!r}: it must be True or False, or Kafka's 'https' or 'none'")
     return known
 
 
@@ -160,15 +160,15 @@ def _context(key: str, value: object) -> ssl.SSLContext | None:
 
 
 def _provider(key: str, value: object) -> Secret[Callable[..., object]] | None:
-    """A callable, or an object with a method `token`, as kafka-python and aiokafka have it. A partial shows its arguments, which may be
-    a client's secret, and so it is not to be shown."""
+    """A callable, or an object with a method `token`, as kafka-python and aiokafka have it. It becomes a Secret, because the repr of a
+    functools.partial shows its arguments, and those may contain a client's secret."""
     if isinstance(value, Secret):
         value = value.reveal()
     if value is None:
         return None
     provider = value if callable(value) else getattr(value, "token", None)
     if not callable(provider):
-        raise ConfigError(f"{key} must be callable, or have a method token(), and {type(value).__name__} is neither")
+        raise ConfigError(f"{key} must be callable or have a method token(), not {type(value).__name__}")
     return Secret(provider)
 
 

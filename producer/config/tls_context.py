@@ -16,15 +16,15 @@ NO_PEM: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xfe\xed\xfe\xed", "it is a Java keystore (JKS); write it as PEM, with `keytool -exportcert -rfc` for certificates"),
     (b"0\x82", "it looks like PKCS#12 or DER; write it as PEM, with `openssl pkcs12` or `openssl x509 -inform der`"),
 )
-"""First bytes of what people give instead of PEM."""
+"""The first bytes of files that users often give instead of PEM."""
 
 
 def client_context(s: Settings) -> ssl.SSLContext:
-    """A context as the settings want it. Raises ConfigError where a file is not what it should be."""
+    """The context for the settings. Raises ConfigError if a file cannot be read or holds something else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = s.ssl_check_hostname
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As with Java's truststores, a certificate that is named as trusted is trusted, be it a root or not.
+    # Every certificate in ssl_cafile is trusted, root or not, as in Java's truststores.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if s.ssl_cafile is None:
         context.load_default_certs()
@@ -43,7 +43,7 @@ def _trust(context: ssl.SSLContext, path: str) -> None:
     try:
         context.load_verify_locations(cafile=path)
     except ssl.SSLError as error:
-        raise ConfigError(f"ssl_cafile={path!r}: a certificate in it cannot be read: {reason_of(error)}") from None
+        raise ConfigError(f"ssl_cafile={path!r}: a certificate in the file cannot be read: {reason_of(error)}") from None
 
 
 def _own_certificate(context: ssl.SSLContext, s: Settings, certfile: str) -> None:
@@ -53,7 +53,7 @@ def _own_certificate(context: ssl.SSLContext, s: Settings, certfile: str) -> Non
     asked = False
 
     def password() -> str:
-        # Without a function to ask, OpenSSL would ask whoever sits at the terminal.
+        # Without this function, OpenSSL would ask for the password on the terminal.
         nonlocal asked
         asked = True
         return s.ssl_password.reveal() if s.ssl_password is not None else ""
@@ -66,7 +66,7 @@ def _own_certificate(context: ssl.SSLContext, s: Settings, certfile: str) -> Non
 
 def _why_no_chain(s: Settings, error: Exception, holder: str, keyfile: str, *, asked: bool) -> str:
     if "KEY_VALUES_MISMATCH" in str(error):
-        return f"{holder}={keyfile!r}: the private key is not that of the certificate in ssl_certfile={s.ssl_certfile!r}"
+        return f"{holder}={keyfile!r}: the private key does not belong to the certificate in ssl_certfile={s.ssl_certfile!r}"
     if asked and s.ssl_password is None:
         return f"{holder}={keyfile!r}: the private key is encrypted: set ssl_password"
     if asked:
@@ -75,7 +75,7 @@ def _why_no_chain(s: Settings, error: Exception, holder: str, keyfile: str, *, a
 
 
 def _read_pem(name: str, path: str, what: str) -> None:
-    """Refuse a file that cannot be read, or has nothing of that kind in PEM form in it."""
+    """Refuse a file that cannot be read, or that contains no such object in PEM form."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -83,11 +83,11 @@ def _read_pem(name: str, path: str, what: str) -> None:
         raise ConfigError(f"{name}={path!r}: {error.strerror or error}") from None
     if f"{what.upper()}-----".encode() not in content:
         hint = next((f": {words}" for start, words in NO_PEM if content.startswith(start)), "")
-        raise ConfigError(f"{name}={path!r}: there is no {what} in PEM form in it{hint}")
+        raise ConfigError(f"{name}={path!r}: the file contains no {what} in PEM form{hint}")
 
 
 def reason_of(error: Exception) -> str:
-    """OpenSSL's words without its file names and line numbers."""
+    """OpenSSL's reason, without its file names and line numbers."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.replace("_", " ").lower()
     return str(error)

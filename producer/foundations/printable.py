@@ -1,8 +1,8 @@
-"""Text of strangers as it may stand in an error, in a log line and on a terminal.
+"""Text from brokers and other peers, made safe for errors, log lines and terminals.
 
-Brokers say what they like: names of hosts, error messages, states. Nothing is lost of them, but whatever a terminal might obey or nobody
-would see (controls, new lines that begin a line of a log, bidirectional and zero-width characters) is escaped as Python does. `said` is for
-where such words enter, errors pass all of theirs through `printable`.
+A broker can send any text: host names, error messages, states. All characters that do not print (controls, new lines, bidirectional and
+zero-width characters) are escaped as Python escapes them, because a terminal may obey them and a reader cannot see them. Code that reads
+a broker's text calls `said`. Every error passes its whole text through `printable`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ SAID_CHARACTERS_MAX: Final = 1000
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The same in printable characters, but for those to keep."""
+    """The text with every other character escaped. `keep`: characters that stay as they are."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text)
 
 
 def said(text: str | None, most: int = SAID_CHARACTERS_MAX) -> str:
-    """A broker's words, as much of them as can be read in a message."""
+    """A broker's text, printable and cut to `most` characters."""
     words = printable((text or "")[: most + 1])
     return words if len(words) <= most else f"{words[:most]}..."

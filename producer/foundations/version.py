@@ -1,4 +1,4 @@
-"""The version that the project calls itself, as brokers see it in ApiVersions."""
+"""The project's version, which ApiVersions also tells brokers."""
 
 from __future__ import annotations
 

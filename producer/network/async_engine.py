@@ -1,6 +1,6 @@
-"""The engine on a caller's event loop, and the signals that its tasks wait for.
+"""The engine on a caller's event loop, and the signals that the caller's tasks wait for.
 
-It begins no thread and blocks nothing. All of it runs on the loop's thread but `post`.
+It starts no thread and blocks nothing. `post` may be called on any thread, all else runs on the loop's thread.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from fencepost.producer.observe.unobserved_failures import Failures
 
 
 class Signal:
-    """Something happened: everybody who waits goes on, in the order in which they came."""
+    """An event that wakes every waiting task, in the order in which they began to wait."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def give(self) -> None:
-        # Who waits leaves by himself, so that no one is forgotten where an exception of a signal's handler strikes in between.
+        # Each waiter removes itself. So none is lost if a signal handler raises during the loop.
         for waiter in list(self._waiting):
             if not waiter.done():
                 waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Wait for the next one. A future for each who waits: cancelling one of them leaves the others waiting."""
+        """Wait for the next one. Each waiter has its own future, so cancelling one does not end the wait of the others."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
@@ -43,7 +43,7 @@ class Signal:
 
 
 class AsyncEngine:
-    """See the module. `settled`: batches have their outcomes, and bytes were given back. `heard`: there is news of a topic."""
+    """See the module. `settled`: batches have outcomes, and bytes of the buffer are free again. `heard`: there is news of a topic."""
 
     def __init__(
         self,
@@ -87,16 +87,16 @@ class AsyncEngine:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it works while the caller's thread waits: only if the loop is another thread's."""
+        """Whether it works while the caller's thread waits: only if another thread runs the loop."""
         return self.loop.is_running() and threading.get_ident() != self._thread
 
     @property
     def strands_children(self) -> bool:
-        """Whether a child that is forked in a callback has nothing to go back to: it has the caller's own loop."""
+        """Whether a child that a callback forks must end when the callback returns. No: it returns to the caller's own loop."""
         return False
 
     def post(self, event: Event) -> None:
-        """Hand the core an event, soon, from any thread. After the end it is ignored."""
+        """Pass an event to the core soon, from any thread. After the end it is ignored."""
         if self._ended or self.loop.is_closed():
             return
         if threading.get_ident() == self._thread:
@@ -105,18 +105,18 @@ class AsyncEngine:
             self.loop.call_soon_threadsafe(self.engine.handle, event)
 
     def wake(self) -> None:
-        """The accumulator has something new."""
+        """Tell the core that the accumulator has something new."""
         self.post(APPENDED)
 
     async def end(self, reason: FencepostError) -> None:
-        """Whatever has no outcome fails with the reason; nothing is left on the loop."""
+        """Fail every record without an outcome with the reason, and leave nothing on the loop."""
         if not self._ended:
             self._ended = True
             self.engine.end(reason)
         await self.engine.close_links()
 
     def stop(self, reason: FencepostError) -> None:
-        """The same without waiting, for a producer that nobody closed: on the loop where it still runs, or else here."""
+        """The same without waiting, for a producer that was not closed: on the loop if it still runs, otherwise here."""
         if self._ended:
             return
         self._ended = True
@@ -131,12 +131,12 @@ class AsyncEngine:
         self._closing = self.loop.create_task(self.engine.close_links())
 
     def _give_up(self, reason: FencepostError) -> None:
-        # What failed is said here: `asyncio.run` cancels the task that closes the links before it has begun, and timers die with the loop.
+        # Log the failures now: `asyncio.run` cancels the task that closes the connections before it starts, and the timers with it.
         self.engine.end(reason)
         self.failures.say()
 
     def _leave(self, error: BaseException) -> None:
-        """Have the loop end with it, as with what any other callback of the loop raises, once it is at the end of this step."""
+        """Raise the error on the loop after this step, as if a callback of the loop raised it."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(_raise, error)
 

@@ -1,6 +1,6 @@
-"""Why a connection was not made, where the same settings would come to the same end once more.
+"""Why a connection failed, if another attempt with the same settings fails, too.
 
-Everything else that can happen to a connection is an OSError of another kind, and worth another attempt.
+Every other failure of a connection is another kind of OSError, and may pass.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fencepost.producer.foundations.printable import printable
 
 
 class ConnectError(OSError):
-    """`kind`: as what callers are told of it, when no other broker can be used either."""
+    """`kind`: the error that callers get if no other broker can be used either."""
 
     def __init__(self, reason: str, *, kind: type[NoUsableBroker] = NoUsableBroker) -> None:
         super().__init__(printable(reason))

@@ -1,7 +1,6 @@
-"""One TCP link to one broker: writing requests, reading answers in order, TLS around them, and authenticating again while it lives.
+"""One connection to one broker: writing requests, reading responses in order, TLS, and reauthentication.
 
-`connector` makes connections. A connection retries nothing and remembers nothing beyond its own life; the core decides what a lost
-connection means for the requests on it.
+`connector` makes connections. A connection retries nothing. If it is lost, the core decides what that means for its requests.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from fencepost.producer.wire import FRAME_BYTES_MAX, Api, FrameSplitter, Message
 from fencepost.producer.wire.tls import TlsPipe
 
 CORRELATION_ID_FIRST = int.from_bytes(b"\r\n\r\n", "big")
-"""Any number would do, and this one ends the line and the headers that an HTTP server waits for: it complains at once instead of saying
-nothing until somebody's patience ends."""
+"""Any number would do. This one is the empty line for which an HTTP server waits, so an HTTP server replies at once with an error, and
+the connection does not wait for a timeout."""
 
 STRANGERS_BYTES_MAX = 1024 * 1024
-"""Largest answer of a peer that has still to say what it speaks, and to authenticate where that is wanted: a thousandth would do."""
+"""The largest response of a peer before ApiVersions and authentication are over. Real ones are a thousand times smaller."""
 
 READ_BYTES = 256 * 1024
-"""Most that is read at once, into memory that stays. What asyncio would allocate for each read goes back to the system afterwards, which
-costs more than the read."""
+"""The most that is read at once, into a buffer that is kept. asyncio's own buffers are allocated and freed for each read, which costs
+more than the read."""
 
 RENEW_SHARE_MIN, RENEW_SHARE_SPAN = 0.85, 0.1
-"""A session is renewed when 85 to 95 % of its life have passed, at another moment on each link (KIP-368)."""
+"""A session is renewed after 85 to 95 % of its lifetime, at a random moment for each connection (KIP-368)."""
 
 
 class Pending(Struct):
-    """A request that has been written and not answered. `bytes_max`: of its answer. `answer`: who waits for it, if it is not the link's
-    user."""
+    """A request that was written and not answered. `bytes_max`: the largest response. `answer`: the future of a request that the connection
+    itself sent."""
 
     correlation_id: int
     token: int
@@ -52,7 +51,7 @@ class Pending(Struct):
 
 
 class Held(Struct, frozen=True):
-    """A request that waits until the link has been authenticated again."""
+    """A request that waits until reauthentication is over."""
 
     token: int
     version: int
@@ -64,27 +63,27 @@ OnReply = Callable[[int, Message], None]
 OnWritten = Callable[[int], None]
 OnLost = Callable[[str], None]
 Perform = Callable[[Ask], Awaitable[float | None]]
-"""Authenticates, and returns for how many seconds that holds, None for ever."""
+"""Authenticates, and returns the session's lifetime in seconds, None for no limit."""
 
 Explain = Callable[[Exception, bytes], ConnectError | None]
-"""What it means that something cannot be read, with the first bytes that the peer sent (what they say, unless TLS itself failed): None if
-it may go better another time."""
+"""Explains why a response cannot be read, from the first bytes of the peer (decrypted, unless TLS itself failed). None if another attempt
+may succeed."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """See the module.
 
-    `on_reply(token, message)`, `on_written(token)` (a request without an answer is in the socket) and `on_lost(reason)` are called on
-    the loop's thread, `on_lost` exactly once. `refused` then says why another link would fare no better, if it would not. `tls`: the
-    session to speak through. `on_unserved` is called when the peer ends the link without having answered any request of `send`.
+    `on_reply(token, message)`, `on_written(token)` (the socket has a request that gets no response) and `on_lost(reason)` are called on
+    the loop's thread, `on_lost` exactly once. `refused` then says why another connection fails, too; None if it may succeed. `tls`: the
+    TLS session. `on_unserved` is called when the peer closes the connection and has answered no request of `send`.
     """
 
     def __init__(
         self, client_id: str, *, on_reply: OnReply, on_lost: OnLost, tls: TlsPipe | None = None, explain: Explain | None = None
     ) -> None:
         self.refused: ConnectError | None = None
-        self.opening = b""  # as it came, and as it was meant
-        self._heard = b""
+        self.opening = b""  # the first bytes as received
+        self._heard = b""  # the first bytes, decrypted
         self.on_unserved: Callable[[], None] = lambda: None
         self._served = False
         self._client_id = client_id
@@ -111,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio's side ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # No assert: uvloop's is none by its class.
+        # No assert: uvloop's transport does not inherit from asyncio.Transport.
         self._transport = transport = cast(asyncio.Transport, transport)
         self._socket_writer = SocketWriter(transport)
         transport.set_write_buffer_limits(high=0)
@@ -120,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             self._socket_writer.write([self._tls.pending()])
 
     def resume_writing(self) -> None:
-        """The socket has taken everything that asyncio had; it calls this because the buffer's limit is 0."""
+        """The socket took all bytes of asyncio's buffer. asyncio calls this because the buffer's limit is 0."""
         assert self._socket_writer is not None
         self._socket_writer.go_on()
         if not self._socket_writer.empty:
@@ -146,29 +145,29 @@ class Connection(asyncio.BufferedProtocol):
                 self._take(frame)
             if self._tls is not None and self._tls.ended:
                 self._hung_up(None)
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):  # the peer hung up during the handshake
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):  # the peer closed the connection during the handshake
             self._hung_up(None)
         except (WireError, ssl.SSLError) as error:
             refusal = self._explain(error, self.opening if isinstance(error, ssl.SSLError) else self._heard)
             if refusal is not None:
                 self._refuse(refusal)
             else:
-                self.abort(f"the answer could not be read: {error}")
+                self.abort(f"the response could not be read: {error}")
         except BaseException as error:
-            # The handler of a signal may raise anywhere. What was read is lost, and with it where the next answer begins.
-            self.abort(f"reading was cut short: {error!r}")
+            # A signal handler may raise anywhere. Then the read bytes are lost, and the start of the next response is unknown.
+            self.abort(f"reading was interrupted: {error!r}")
             raise
 
     def connection_lost(self, error: Exception | None) -> None:
-        # Nothing is left to abort. asyncio's transport would do it all the same where it had closed with bytes still to write: it would
-        # come here once more, find no protocol, and log an AttributeError.
+        # Nothing is left to abort. If asyncio's transport closed with bytes still to write, `abort` would call connection_lost again, on a
+        # transport without a protocol, and asyncio would log an AttributeError.
         self._transport = None
         self._hung_up(error)
 
     # -- the connector's side -------------------------------------------------------------------------------------------
 
     async def secured(self) -> None:
-        """Wait until the TLS handshake is over. Raises Refusal, or ConnectionError."""
+        """Wait until the TLS handshake is over. Raises ConnectError, or ConnectionError."""
         if self._tls is not None and not self._tls.established:
             self._secured = asyncio.get_running_loop().create_future()
             if self._lost:
@@ -176,7 +175,8 @@ class Connection(asyncio.BufferedProtocol):
             await self._secured
 
     async def ask(self, message: Message, version: int) -> Message:
-        """Send a request of the link's own and wait for the answer. Raises Refusal, or ConnectionError when the link is lost first."""
+        """Send a request of the connection's own and wait for the response. Raises ConnectError, or ConnectionError when the connection is
+        lost first."""
         if self._lost:
             raise self.refused or ConnectionError("the connection was lost")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -184,20 +184,20 @@ class Connection(asyncio.BufferedProtocol):
         return await answer
 
     async def log_in(self, perform: Perform, *, patience_s: float) -> None:
-        """Authenticate, now and whenever it has to be done again; each time within that many seconds."""
+        """Authenticate now, and again before each session ends; each time within `patience_s` seconds."""
         self._perform = perform
         self._patience_s = patience_s
         self._expire_after(await perform(self.ask))
 
     def known(self) -> None:
-        """The peer has said what it speaks, and has authenticated where that is wanted: its answers may be large from here on."""
+        """ApiVersions and authentication are over: from now on, responses may be large."""
         self._splitter.limit = FRAME_BYTES_MAX
 
     # -- the engine's side -------------------------------------------------------------------------------------------
 
     def send(self, token: int, api: int, version: int, message: Message, *, answered: bool = True) -> None:
-        """Write a request. Its answer comes as on_reply(token, ...), after those of all earlier requests; one without an answer is over
-        with on_written(token)."""
+        """Write a request. Its response comes as on_reply(token, ...), after those of all earlier requests. A request that gets no response
+        ends with on_written(token)."""
         if self._perform is not None and self._held is None and asyncio.get_running_loop().time() >= self._renew_at:
             self._begin_renewal()
         if self._held is not None:
@@ -206,27 +206,27 @@ class Connection(asyncio.BufferedProtocol):
             self._write(token, api, version, message, answered=answered)
 
     def adopt(self, *, on_reply: OnReply, on_written: OnWritten, on_lost: OnLost) -> None:
-        """Hand the link over to whoever uses it from here on; a link that is already lost says so at once."""
+        """Set the callbacks of the engine. If the connection is already lost, `on_lost` is called at once."""
         self._on_reply, self._on_written, self._on_lost = on_reply, on_written, on_lost
         if self._lost:
             on_lost("the connection was lost")
 
     def abort(self, reason: str) -> None:
-        """Cut the connection now."""
+        """Close the connection now."""
         if self._transport is not None:
             self._transport.abort()
         self._give_up(reason)
 
     def silence(self) -> None:
-        """Cut the connection and tell nobody."""
+        """Close the connection without calling `on_lost`."""
         self._on_lost = lambda reason: None
-        self.abort("the connection was given up")
+        self.abort("the connection was closed by this producer")
 
     # -- authenticating again ----------------------------------------------------------------------------------------
 
     def _begin_renewal(self) -> None:
-        """KIP-368: the requests that are on their way are answered first, the next ones wait until the broker knows again who sends
-        them. As in Java's client it begins with the first request that comes after the time, so that an idle link is left alone."""
+        """Reauthenticate (KIP-368). Requests in flight are answered first, and later ones wait until it is over. As in Java's client, the
+        first request after the time begins it, so an idle connection does not reauthenticate."""
         self._held = []
         self._renewal = asyncio.get_running_loop().create_task(self._renew())
 
@@ -238,9 +238,9 @@ class Connection(asyncio.BufferedProtocol):
         except ConnectError as refusal:
             self._refuse(refusal)
         except TimeoutError:
-            self.abort(f"authenticating again took longer than socket_connection_setup_timeout_ms={plain(self._patience_s * 1000)}")
+            self.abort(f"reauthentication took longer than socket_connection_setup_timeout_ms={plain(self._patience_s * 1000)}")
         except OSError as error:
-            self.abort(f"authenticating again failed: {error}")
+            self.abort(f"reauthentication failed: {error}")
         else:
             held, self._held = self._held or [], None
             for each in held:
@@ -280,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.resume_writing()
 
     def _decrypt(self, data: memoryview, tls: TlsPipe) -> bytes:
-        """What the bytes say. What TLS itself has to answer is answered, an alert for those that say nothing good among it."""
+        """The decrypted bytes. Replies of TLS itself are written to the peer, for example an alert for invalid bytes."""
         assert self._socket_writer is not None
         try:
             return tls.receive(data)
@@ -292,13 +292,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, frame: bytes) -> None:
         if not self._pending:
-            raise Unasked("an answer to no request")
+            raise Unasked("a response without a request")
         pending = self._pending[0]
         if len(frame) > pending.bytes_max:
-            raise Oversized(f"an answer to {api_name(pending.api)} of {len(frame)} bytes, where at most {pending.bytes_max} are taken")
+            raise Oversized(f"a response to {api_name(pending.api)} has {len(frame)} bytes, and at most {pending.bytes_max} are accepted")
         correlation_id, message = decode_response(frame, Api(pending.api), pending.version)
         if correlation_id != pending.correlation_id:
-            raise Unasked(f"correlation id {correlation_id} where {pending.correlation_id} was due")
+            raise Unasked(f"a response has correlation id {correlation_id} instead of {pending.correlation_id}")
         self._pending.popleft()
         if pending.answer is None:
             self._served = True
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort(str(refusal))
 
     def _hung_up(self, error: Exception | None) -> None:
-        """The peer's doing, or the network's."""
+        """The peer or the network ended the connection."""
         if not self._lost and not self._served:
             self.on_unserved()
         self.abort(f"the connection was lost: {error}" if error is not None else "the broker closed the connection")
@@ -334,8 +334,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class Unasked(WireError):
-    """An answer that fits no request."""
+    """A response that matches no request."""
 
 
 class Oversized(WireError):
-    """An answer that says more than was asked for can need."""
+    """A response that is larger than its request can need."""

@@ -1,8 +1,7 @@
-"""How a link comes to be: a host's addresses one after the other, TLS, the versions that the broker offers, authentication, and the cluster
-that it speaks for.
+"""Makes connections: it tries a host's addresses in turn, then does TLS, ApiVersions, authentication, and a check of the cluster id.
 
-Each address has `socket_connection_setup_timeout_ms` for all of that. Where it fails for a reason that another attempt would meet again, a
-Refusal says which setting does not fit what was found there; where the peer just closes, it is asked in another way what it is.
+Each address has `socket_connection_setup_timeout_ms` for all of that. If another attempt fails, too, a ConnectError says which setting
+does not fit the peer. If the peer closes without a reply, a second connection finds out what the peer speaks.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Versions = dict[int, tuple[int, int]]
 
 
 class Opened(NamedTuple):
-    """A link, and what was said on it first."""
+    """A connection, and the broker's versions and features."""
 
     link: Connection
     versions: Versions
@@ -50,7 +49,7 @@ class Opened(NamedTuple):
 
 
 class Connector:
-    """See the module. One producer's."""
+    """See the module. Each producer has one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -60,18 +59,18 @@ class Connector:
         self._said = ""
 
     def level(self, error: Exception) -> int:
-        """How loudly to log it: what stays, and is not what was said last, is for whoever looks after the program."""
+        """The log level of an error. An operator must see an error that lasts, but not the same one twice in a row."""
         if not isinstance(error, ConnectError) or str(error) == self._said:
             return logging.INFO
         self._said = str(error)
         return logging.ERROR if error.kind is AuthenticationFailed else logging.WARNING
 
     async def open(self, host: str, port: int, *, cluster: str | None = None) -> Opened:
-        """A link to the first of the host's addresses that answers, and the versions that the broker offers. `cluster`: whose broker it has
-        to be.
+        """A connection to the first of the host's addresses that answers, and the versions that the broker offers. `cluster`: the id of the
+        cluster that the broker must belong to.
 
-        Raises OSError with what happened, at each address where the host has others than its name, a Refusal if the reason stays; host
-        and port are for the caller to name.
+        Raises OSError with the failure of each address, a ConnectError if another attempt fails, too. The text does not name host and
+        port; the caller does.
         """
         failures: list[str] = []
         kind: type[NoUsableBroker] | None = None
@@ -86,9 +85,9 @@ class Connector:
                 reason = str(refusal)
                 kind = refusal.kind if kind is not AuthenticationFailed else kind
             except OverflowError:
-                reason = "there is no such port"
+                reason = "the port is not a valid number"
             except OSError as error:
-                # What asyncio makes of the system's error repeats the address.
+                # The text of asyncio's error repeats the address.
                 reason = os.strerror(error.errno) if error.errno and error.errno > 0 else f"{error}{attempt.stage}"
             failures.append(reason if ip == host else f"{ip}: {reason}")
         raise OSError("; ".join(failures)) if kind is None else ConnectError("; ".join(failures), kind=kind)
@@ -118,7 +117,7 @@ class Connector:
 
 
 def _questions(versions: Versions) -> Iterator[tuple[Message, int]]:
-    """Which cluster is it? Metadata has the last word: what the producer knows is from there."""
+    """Requests that return the cluster id. Metadata comes last, because the producer's own cluster id comes from Metadata."""
     if Api.DESCRIBE_CLUSTER in versions:
         yield DescribeClusterRequest(), 0
     low, high = versions.get(Api.METADATA, (0, -1))
@@ -128,7 +127,7 @@ def _questions(versions: Versions) -> Iterator[tuple[Message, int]]:
 
 
 class _Attempt:
-    """One address, once. `stage`: what it was at, for a message."""
+    """One attempt at one address. `stage`: the current step, for an error message."""
 
     def __init__(self, settings: Settings, host: str, ip: str, port: int) -> None:
         self.host = host
@@ -142,7 +141,7 @@ class _Attempt:
         self.link = Connection(settings.client_id, on_reply=_unasked, on_lost=_unheard, tls=self._tls, explain=self._explain)
 
     async def connect(self) -> Versions:
-        """Connected, secured, and the broker's versions; what a peer that closes without a word is, is found out."""
+        """Connect, do the TLS handshake, and return the broker's versions. If the peer closes without a reply, find out what it speaks."""
         await asyncio.get_running_loop().create_connection(lambda: self.link, self.ip, self.port)
         try:
             if self._tls is not None:
@@ -156,7 +155,7 @@ class _Attempt:
             raise
 
     async def _ask_versions(self) -> Versions:
-        """What the broker speaks (KIP-35, KIP-511)."""
+        """The API versions of the broker (KIP-35, KIP-511)."""
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
         answer = await self.link.ask(request, API_VERSIONS_MAX)
         assert isinstance(answer, ApiVersionsResponse)
@@ -170,8 +169,8 @@ class _Attempt:
         return {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
 
     async def look_for_sasl(self, versions: Versions) -> None:
-        """A listener with SASL answers ApiVersions and closes at the next request. It can be told by what it answers to a mechanism
-        that there is not: a listener without SASL says that it is the wrong moment."""
+        """Find out whether the listener requires SASL. Such a listener answers ApiVersions and closes at the next request. To a handshake
+        with an unknown mechanism it replies UNSUPPORTED_SASL_MECHANISM. A listener without SASL replies ILLEGAL_SASL_STATE."""
         if self._settings.security_protocol.sasl or Api.SASL_HANDSHAKE not in versions:
             return
         answer = await self.link.ask(SaslHandshakeRequest(mechanism="?"), 1)
@@ -179,14 +178,14 @@ class _Attempt:
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             protocol = self._settings.security_protocol
             raise ConnectError(
-                f"the listener wants SASL ({named(answer.mechanisms)}) and closes at other requests: "
+                f"the listener requires SASL ({named(answer.mechanisms)}) and closes at other requests: "
                 f"security_protocol={protocol.value}; set it to {'SASL_SSL' if protocol.tls else 'SASL_PLAINTEXT'}, and sasl_mechanism",
                 kind=AuthenticationFailed,
             )
 
     async def refuse_another(self, cluster: str, versions: Versions) -> None:
-        """Another cluster may be at the address by now, with a broker of the same id, and producer ids begin with the same numbers in every
-        cluster: it would take batches, and the end of a transaction, for its own."""
+        """Refuse a broker of another cluster. The address may belong to another cluster now, with a broker of the same id. Producer ids
+        begin with the same numbers in every cluster, so that broker would accept our batches and the end of our transaction."""
         theirs = ""
         for request, version in _questions(versions):
             answer = await self.link.ask(request, version)
@@ -198,18 +197,18 @@ class _Attempt:
             raise OSError(f"the broker there {ELSEWHERE.format(theirs=said(theirs), ours=said(cluster))}")
 
     async def _find_out(self) -> None:
-        """The peer closed without a word: perhaps it wants to be spoken to in another way."""
+        """The peer closed without a reply: check whether it expects TLS, or expects none."""
         if self._tls is not None and await speaks_kafka(self.ip, self.port):
             protocol = self._settings.security_protocol
             plain_one = "SASL_PLAINTEXT" if protocol.sasl else "PLAINTEXT"
             raise ConnectError(
-                f"the port has no TLS: security_protocol={protocol.value}; set it to {plain_one}, or use the port that has TLS"
+                f"the port has no TLS, but security_protocol={protocol.value}: set it to {plain_one}, or use the port that has TLS"
             )
         if self._tls is None and await speaks_tls(self.ip, self.port):
             raise self._wants_tls()
 
     def _explain(self, error: Exception, opening: bytes) -> ConnectError | None:
-        """What it means that an answer cannot be read. Once there was a good one, it means nothing but that."""
+        """Why a response cannot be read, if the first bytes or the TLS error tell."""
         if isinstance(error, ssl.SSLError):
             established = self._tls is not None and self._tls.established
             return explain(error, self._settings, self.host, opening, established=established)
@@ -221,12 +220,14 @@ class _Attempt:
     def _wants_tls(self) -> ConnectError:
         protocol = self._settings.security_protocol
         secure_one = "SASL_SSL" if protocol.sasl else "SSL"
-        return ConnectError(f"the port wants TLS: security_protocol={protocol.value}; set it to {secure_one}, or use the port without TLS")
+        return ConnectError(
+            f"the port requires TLS, but security_protocol={protocol.value}: set it to {secure_one}, or use the port without TLS"
+        )
 
 
 def _unasked(token: int, message: object) -> None:
-    """Nobody uses the link yet."""
+    """During setup no response belongs to a caller."""
 
 
 def _unheard(reason: str) -> None:
-    """Who waits for an answer is told there."""
+    """During setup the future of the pending request tells of the loss."""

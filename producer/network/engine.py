@@ -1,7 +1,7 @@
-"""The only impure part: on an event loop it turns the core's commands into sockets, timers and callbacks.
+"""The engine: on an event loop, it turns the core's commands into sockets, timers and callbacks.
 
-Whose loop that is, the façade decides: `sender` runs one on a thread of its own, `aio` uses the caller's. Everything here runs on the
-loop's thread. What the core raises is a bug; it ends the producer with every record told so, and never hangs a caller.
+`sender_thread` runs it on a thread with a loop of its own, `async_engine` on the caller's loop. Everything here runs on the loop's thread.
+An exception of the core is a bug. It ends the producer and fails every record, so that no caller hangs.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def now_ms() -> float:
 
 
 class Engine:
-    """Owns the links and the core. `announce` is told what is heard of topics, `freed` that bytes were given back to the budget, `died`
-    that the producer has ended. `pack_aside_bytes`: from which size on batches are packed off the loop, which is somebody else's. `step` is
-    the core's `handle`; whoever watches a producer puts himself in between, where events and commands are plain values."""
+    """Owns the connections and the core. It calls `announce` with news of topics, `freed` when bytes of the buffer are free again, and
+    `died` when the producer ended. `pack_aside_bytes`: from this size on, batches are compressed off the loop, because the loop is the
+    caller's. `step` is the core's `handle`; an observer may replace it, because events and commands are plain values."""
 
     def __init__(
         self,
@@ -138,19 +138,19 @@ class Engine:
             self._tell_room()
 
     def _fail(self, error: BaseException) -> None:
-        """A step was cut short, and nobody can say where the core stands. The handler of a signal may raise wherever the caller's loop is,
-        and the caller shall see that; the records have their turn when the loop goes on, and no event has one any more (`_busy`)."""
+        """A step was interrupted, so the state of the core is unknown, and the producer ends. If a signal handler raised on the caller's
+        loop, the caller gets that exception. The records fail when the loop continues, and `_busy` keeps out further events."""
         self._inbox.clear()
         if not isinstance(error, Exception):
-            self._loop.call_soon(self.end, Fatal(f"the sender was cut short: {error!r} was raised inside it; the producer ends here"))
+            self._loop.call_soon(self.end, Fatal(f"{error!r} interrupted the sender: the producer cannot continue; make a new one"))
             raise error
-        log.exception("the sender failed; the producer ends here")
+        log.exception("the sender failed: the producer cannot continue; make a new one")
         self.end(Fatal(f"internal error in the sender: {error!r}"))
 
     def _set_timer(self, seen_ms: float) -> None:
-        """Wake the core for what comes due after the time that it has seen; some of that may be past by now. A timer that ends sooner is
-        left: nearly every event puts off what was due, and to look once too often is cheaper than a timer for each. Not one that is past:
-        an exception that left the loop may have taken it along."""
+        """Set the timer for the core's next deadline after `seen_ms`; that may be past by now. A timer that ends sooner stays: nearly every
+        event moves the deadline, and one wakeup too many is cheaper than a timer for each event. A timer in the past is replaced, because
+        an exception that left the loop may have removed it."""
         wake_ms = self.core.next_wake_ms(seen_ms)
         if wake_ms == NEVER:
             return
@@ -160,7 +160,7 @@ class Engine:
             if loop_s <= self._timer_at_s <= at_s:
                 return
             self._timer.cancel()
-        # uvloop's handles do not all know when they are due.
+        # Not every handle of uvloop tells its time.
         self._timer, self._timer_at_s = self._loop.call_at(at_s, self._tick), at_s
 
     def _tick(self) -> None:
@@ -184,7 +184,7 @@ class Engine:
         batch = command.batch
         self.core.metrics.settled(batch.topic, int(batch.count), failed=command.failure is not None)
         batch.settle(command.base_offset, command.log_append_time, command.failure)
-        # What fails in a transaction is told by its commit, or was given up by an abort.
+        # In a transaction the commit raises the failure, and an abort makes it irrelevant.
         if command.failure is not None and self.core.transactions is None:
             self.failures.add(batch)
             if self._say_timer is None and self.failures.unlogged and not self._loop.is_closed():
@@ -195,7 +195,7 @@ class Engine:
     def _do_pack(self, command: Pack) -> None:
         builder = command.batch.builder
         if builder is None:
-            return  # It has failed already.
+            return  # The batch has failed already.
         pack = partial(builder.payload, command.codec, command.level)
         beside(self._loop, pack, partial(self._packed, command.batch), name="fencepost-packer")
 
@@ -211,7 +211,7 @@ class Engine:
         dial.add_done_callback(partial(self._dialled, command.node))
 
     def _do_disconnect(self, command: Disconnect) -> None:
-        log.info("giving up the connection to broker %d: %s", command.node, command.reason)
+        log.info("closing the connection to broker %d: %s", command.node, command.reason)
         dial = self._dials.pop(command.node, None)
         link = self._links.pop(command.node, None)
         if dial is not None:
@@ -221,10 +221,10 @@ class Engine:
         self._inbox.append(LinkLost(command.node, command.reason))
 
     def _do_die(self, command: Die) -> None:
-        log.error("the producer cannot go on: %s", command.error)
+        log.error("the producer cannot continue, make a new one: %s", command.error)
         self._accumulator.refusal = command.error
         self._died(command.error)
-        # Callers could append until now: what came in after the core had failed everything has its turn here.
+        # Callers could append until now: fail the records that came after the core failed all others.
         for late in self.core.abandon(command.error):
             self._do(late)
 
@@ -232,8 +232,8 @@ class Engine:
         if self.core.dead is not None:
             return
         if payload is None:
-            log.error("a batch could not be packed; the producer ends here", exc_info=error)
-            self.end(Fatal(f"internal error while packing a batch: {error!r}"))
+            log.error("a batch could not be compressed: the producer cannot continue; make a new one", exc_info=error)
+            self.end(Fatal(f"internal error while a batch was compressed: {error!r}"))
             return
         self.handle(Packed(batch, payload))
 
@@ -246,7 +246,7 @@ class Engine:
     async def _dial(self, command: Connect) -> None:
         node = command.node
         try:
-            # At a bootstrap address another cluster may well be: what becomes of that is `recovery`'s to say.
+            # A bootstrap address may lead to another cluster: `rebootstrap` decides what that means.
             cluster = self.core.view.cluster_id if node >= 0 else None
             link, versions, features = await self._connector.open(command.host, command.port, cluster=cluster)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
@@ -265,8 +265,8 @@ class Engine:
         self.handle(Connected(node, versions, features))
 
     def _dialled(self, node: int, dial: asyncio.Task[None]) -> None:
-        """Whoever has the loop may cancel whatever runs on it, and the handler of a signal may raise there. A dial that came to its own
-        end, or is given up here, has been taken out before."""
+        """An attempt to connect ended. The caller's program may cancel any task on its loop, and a signal handler may raise in one. The
+        core learns that here. `_dial` and `_do_disconnect` remove their attempt from `_dials` before it ends."""
         error = None if dial.cancelled() else dial.exception()
         if self._dials.get(node) is dial or (error is not None and node not in self._dials):
             self._dials.pop(node, None)
@@ -274,7 +274,7 @@ class Engine:
             if link is not None:
                 link.silence()
             if self.core.dead is None:
-                self.handle(LinkLost(node, f"the attempt to connect was {'cancelled' if error is None else f'cut short: {error!r}'}"))
+                self.handle(LinkLost(node, f"the attempt to connect was {'cancelled' if error is None else f'interrupted: {error!r}'}"))
 
     def _lost(self, node: int, link: Connection, reason: str) -> None:
         if self._links.get(node) is link:
@@ -285,7 +285,7 @@ class Engine:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def end(self, reason: FencepostError) -> None:
-        """Nothing more is accepted or sent; whatever has no outcome fails with the reason. Cut short, it goes on with the loop."""
+        """Accept and send nothing more, and fail every record without an outcome. After a signal handler raised, the loop repeats it."""
         try:
             self._end(reason)
         except BaseException as error:
@@ -300,14 +300,14 @@ class Engine:
             self._died(reason)
         for command in self.core.abandon(again(reason)):
             self._do(command)
-        # After a failure inside the sender a batch may be in nobody's list; what it carried may have been sent.
+        # After a failure inside the sender a batch may be in no list of the core; its records may have been sent.
         for batch in self._accumulator.unsettled():
             failure = DeliveryFatal(str(reason), topic=batch.topic, partition=int(batch.partition), persisted=Persisted.MAYBE)
             self._do(Settle(batch, failure=failure))
         self._tell_room()
 
     async def close_links(self) -> None:
-        """Leave no timer, task or socket behind, and no failure unsaid."""
+        """Log the failures, and close all timers, tasks and sockets."""
         self.failures.say()
         for timer in (self._timer, self._say_timer):
             if timer is not None:

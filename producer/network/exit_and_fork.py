@@ -1,9 +1,9 @@
-"""What happens to a producer that nobody closes: process exit, garbage collection, fork.
+"""What happens to a producer that the program does not close: process exit, garbage collection, fork.
 
-Exit takes no more records, flushes within `exit_flush_ms` and says how many were not delivered. Collection ends the sender thread and
-warns. In a forked child the producer refuses every call, because its sockets and its thread belong to the parent; the parent's goes on
-untouched.
-A child that a callback forked on the sender thread ends when the callback does.
+At exit the producer refuses new records, flushes within `exit_flush_ms` and logs how many records were not delivered. Garbage collection
+ends the sender thread and warns. In a forked child the producer refuses every call, because its sockets and its thread belong to the
+parent. The parent's producer is not affected.
+If a callback on the sender thread forks, the child process ends when the callback returns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("fencepost.producer")
 
 
 class ExitGuard:
-    """Held by the producer object alone, so that its collection is the producer's collection."""
+    """Only the producer object references it, so both are garbage-collected together."""
 
     def __init__(self, sender: SenderThread | AsyncEngine, accumulator: Accumulator, shared: Shared, *, exit_flush_s: float) -> None:
         self.sender = sender
@@ -42,7 +42,7 @@ class ExitGuard:
         self._ended = True
         LIVE.add(self)
         leave_with_multiprocessing()
-        self._ended = False  # Ctrl-C may have struck before: then no producer owns this guard, and it ends nothing.
+        self._ended = False  # Last: if Ctrl-C interrupts the lines above, no producer owns this guard, and it must end nothing.
 
     def end(self) -> None:
         """The producer was closed properly."""
@@ -51,19 +51,23 @@ class ExitGuard:
 
     def __del__(self) -> None:
         if not self._ended and self._shared.forked is None and self.sender.running:
-            warnings.warn("a producer was garbage-collected without close(); its undelivered records fail", ResourceWarning, stacklevel=2)
+            warnings.warn(
+                "a producer was garbage-collected without close(); its undelivered records fail: call close() or use `with`",
+                ResourceWarning,
+                stacklevel=2,
+            )
             self.sender.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
 
     def begin_to_leave(self) -> Callable[[], None]:
-        """The process exits: begin to flush. What this returns waits for the rest of the bound, and says what was not delivered."""
+        """The process exits: begin to flush. The returned function waits at most `exit_flush_ms`, and logs what was not delivered."""
         if self._ended or self._shared.forked is not None or not self.sender.running:
             return lambda: None
         self.end()
         patience_s = self._exit_flush_s if self.sender.goes_on else 0.0
         with self._shared.region:
-            # Daemon threads go on until the very end: what they sent from here on would be accepted, and lost.
+            # Daemon threads run until the interpreter ends. A record that they send from now on would be accepted and lost.
             if self._accumulator.refusal is None:
-                self._accumulator.refusal = ProducerClosed("the process exits: no record can be sent any more")
+                self._accumulator.refusal = ProducerClosed("the process exits: no more records can be sent")
         return partial(self._leave, self._accumulator.begin_flush(self), time.monotonic(), patience_s)
 
     def _leave(self, batches: list[Batch], began: float, patience_s: float) -> None:
@@ -75,10 +79,14 @@ class ExitGuard:
         unseen = self.sender.failures.take()
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
-            log.critical("exit without close(): %d records were not delivered after waiting %.1f s", count, waited_s)
+            log.critical(
+                "exit without close(): %d records were not delivered after waiting %.1f s (exit_flush_ms): call close() or use `with`",
+                count,
+                waited_s,
+            )
 
     def after_fork_in_child(self) -> None:
-        """This process has a copy of the memory, but neither the thread nor, by rights, the sockets."""
+        """Make the copy in this process unusable: the sender thread does not exist here, and the parent uses the sockets."""
         forked = ProducerForked(
             f"this producer was made in process {os.getppid()} and cannot be used in its child {os.getpid()}: make a new one after the fork"
         )
@@ -91,14 +99,14 @@ class ExitGuard:
 
 
 def end_child(error: BaseException | None) -> None:
-    """A callback forked, and now its child's copy of it is over. What comes next on the sender thread is the parent's: the sockets, and the
-    callbacks of other records. The child ends as a program ends."""
+    """End the child of a callback that forked, once the callback returned in the child. What follows on the sender thread (sockets,
+    callbacks of other records) belongs to the parent. The exit code is the one that a program would have."""
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
     elif error is not None:
-        log.error("a callback raised in the child that it had forked", exc_info=error)
+        log.error("a callback forked, and raised in the child process; the child ends with exit code 1", exc_info=error)
         code = 1
     else:
         code = 0
@@ -110,24 +118,24 @@ def end_child(error: BaseException | None) -> None:
 
 LIVE: weakref.WeakSet[ExitGuard] = weakref.WeakSet()
 BURIED: list[SenderThread | AsyncEngine] = []
-"""A parent's senders in its child: kept, so that no destructor touches a socket or an epoll set that the parent is using."""
+"""In a forked child, the parent's senders. They are kept, so that no destructor touches a socket or an epoll set that the parent uses."""
 
 
 def leave_all() -> None:
-    """At exit, for every producer that is still open. They share the time that they have."""
+    """At exit, for every open producer. All begin to flush before the first one is waited for."""
     for leave in [exit_guard.begin_to_leave() for exit_guard in list(LIVE)]:
         leave()
 
 
 def leave_with_multiprocessing() -> None:
-    """A child of multiprocessing that was forked ends with `os._exit`, which passes over `atexit`; it runs its own finalizers."""
+    """A forked child of multiprocessing ends with `os._exit`, which does not run `atexit`. It runs multiprocessing's finalizers."""
     process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
     if process is not None and util is not None and process.parent_process() is not None and os.getpid() not in LEAVING:
         LEAVING[os.getpid()] = util.Finalize(None, leave_all, exitpriority=0)
 
 
 LEAVING: dict[int, object] = {}
-"""What multiprocessing was asked to run at this process's end."""
+"""By process id: the finalizer that multiprocessing runs at the end of the process."""
 
 
 def bury_all() -> None:

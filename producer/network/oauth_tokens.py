@@ -1,9 +1,9 @@
-"""OAuth bearer tokens: asked of the program's provider, and kept as long as it says that they may be.
+"""OAuth bearer tokens: the program's provider returns them, and they are reused for most of their lifetime.
 
-The provider is called beside the loop, because it may block, or awaited where it is a coroutine function. It is called without arguments,
-or, where it cannot do without one or `sasl_oauthbearer_config` is set, with that text, as librdkafka's `oauth_cb` is. It returns the token,
-or a tuple of the token, its expiry in seconds since 1970 and, if it likes, a principal (unused, it is in the token) and a dictionary of
-SASL extensions. Without an expiry every authentication asks anew. A token is never shown; the time when it ends may be.
+The provider runs in a thread beside the loop, because it may block. A coroutine function is awaited. The provider gets no argument. If it
+needs one, or `sasl_oauthbearer_config` is set, it gets that text, like librdkafka's `oauth_cb`. It returns the token, or a tuple: the
+token, its expiry in seconds since 1970, and optionally a principal (unused, the token contains it) and a dictionary of SASL extensions.
+Without an expiry, every authentication calls the provider. Errors and logs never show a token; they may show its expiry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fencepost.producer.network.run_in_thread import off_loop
 from fencepost.producer.wire.errors import NO_JSON
 
 REUSED_SHARE: Final = 0.8
-"""A token with a known expiry is used again until so much of its life has passed, as librdkafka does."""
+"""A token with a known expiry is reused for this share of its lifetime, as in librdkafka."""
 
 TOKEN: Final = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 EXTENSION_NAME: Final = re.compile(r"[a-zA-Z]+")
@@ -34,7 +34,7 @@ NAME: Final = "sasl_oauth_token_provider"
 
 
 class Token:
-    """What a provider gave. `expires_at`: seconds since 1970, None where nobody said."""
+    """A provider's token. `expires_at`: seconds since 1970, None if the provider did not tell."""
 
     def __init__(self, value: str, expires_at: float | None, extensions: Mapping[str, str]) -> None:
         self.value = value
@@ -45,7 +45,7 @@ class Token:
         return f"<a token{self.described()}>"
 
     def described(self) -> str:
-        """What can be said of it without giving it away: whose it is and that it has ended, where it is a JWT."""
+        """A description without the token itself: for a JWT its subject and, if it has expired, since when."""
         claims = _claims(self.value)
         subject = claims.get("sub")
         ends = claims.get("exp", self.expires_at)
@@ -55,7 +55,7 @@ class Token:
 
 
 class TokenSource:
-    """See the module. One producer's."""
+    """See the module. Each producer has one."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.sasl_oauth_token_provider is not None
@@ -67,7 +67,7 @@ class TokenSource:
         self._kept_until = 0.0
 
     async def token(self) -> Token:
-        """A token to show to a broker now. Raises Refusal for what is none, OSError where the provider raised one."""
+        """A valid token. Raises ConnectError if the provider returns something else, OSError if the provider raised one."""
         if self._kept is not None and time.time() < self._kept_until:
             return self._kept
         asked_at = time.time()
@@ -85,7 +85,7 @@ class TokenSource:
             given = call() if inspect.iscoroutinefunction(self._provider) else await off_loop(call, name="fencepost-token")
             return await given if inspect.isawaitable(given) else given
         except OSError as error:
-            # The token's issuer cannot be reached, perhaps: that may pass.
+            # Perhaps the token's issuer cannot be reached. That may pass.
             raise OSError(f"{NAME} raised {type(error).__name__}: {error}") from error
         except Exception as error:
             raise _wrong(f"raised {type(error).__name__}: {error}") from error
@@ -96,7 +96,7 @@ def _needs_argument(provider: Callable[..., object]) -> bool:
         signature = inspect.signature(provider)
         signature.bind()
     except ValueError:
-        return False  # it does not say what it takes
+        return False  # its parameters are unknown
     except TypeError:
         return True
     return False
@@ -105,28 +105,30 @@ def _needs_argument(provider: Callable[..., object]) -> bool:
 def _read(given: Any) -> Token:
     value, expires_at, _, extensions = (*given, *(None,) * 4)[:4] if isinstance(given, tuple) else (given, None, None, None)
     if not isinstance(value, str):
-        raise _wrong(f"returned {type(given).__name__}: the token is a str, alone or first in a tuple")
+        raise _wrong(f"returned {type(given).__name__}: the token must be a str, alone or first in a tuple")
     if not TOKEN.fullmatch(value):
-        raise _wrong("returned a text that is no bearer token: it has characters that none has" if value else "returned an empty text")
+        raise _wrong(
+            "returned a str that is no bearer token: it has characters that RFC 6750 does not allow" if value else "returned an empty str"
+        )
     if not (expires_at is None or isinstance(expires_at, int | float)):
-        raise _wrong(f"returned an expiry of type {type(expires_at).__name__}: it is seconds since 1970")
+        raise _wrong(f"returned an expiry of type {type(expires_at).__name__}: it must be seconds since 1970")
     return Token(value, expires_at, _extensions(extensions))
 
 
 def _extensions(given: Any) -> Mapping[str, str]:
-    """Names and values as RFC 7628 has them; `auth` is taken."""
+    """SASL extensions, checked against RFC 7628, which reserves the name `auth`."""
     extensions = given or {}
     if not isinstance(extensions, Mapping):
-        raise _wrong(f"returned SASL extensions of type {type(given).__name__}: they are a dictionary")
+        raise _wrong(f"returned SASL extensions of type {type(given).__name__}: they must be a dictionary")
     for name, value in extensions.items():
         fits = isinstance(name, str) and isinstance(value, str) and EXTENSION_NAME.fullmatch(name) and EXTENSION_VALUE.fullmatch(value)
         if not fits or name == "auth":
-            raise _wrong(f"returned a SASL extension {name!r} that cannot be sent")
+            raise _wrong(f"returned a SASL extension {name!r} that RFC 7628 does not allow")
     return extensions
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """What a JWT says, unverified: for messages only. Nothing for another token."""
+    """The claims of a JWT, unverified, for messages only. Empty for another token."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}

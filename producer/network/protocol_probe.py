@@ -1,7 +1,7 @@
-"""Who answers, if it is not a Kafka broker that speaks as the settings say: told from its first bytes, or found out by asking.
+"""What the peer is, if it is not a Kafka broker with the protocol of the settings. Its first bytes tell, or a second connection.
 
-`speaks_tls` and `speaks_kafka` open a connection of their own, say hello in the other way and hang up. They are for a peer that closed the
-first connection without a word: no password and no record is ever sent by them.
+`speaks_tls` and `speaks_kafka` open their own connection, begin the other protocol and close. They are for a peer that closed the first
+connection without a reply. They never send a password or a record.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ OPENINGS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"AMQP", "an AMQP server"),
     (b"RFB ", "a VNC server"),
 )
-"""How peers begin, in lower case where case does not matter. None of it can be the length of a frame that a broker would send."""
+"""The first bytes of other servers, in lower case if case does not matter. No frame of a broker begins with them."""
 
 OPENING_BYTES: Final = 64
 
 
 def recognise(opening: bytes) -> str | None:
-    """Who begins like this; None for nobody known."""
+    """The kind of server that begins with these bytes; None if it is unknown."""
     lower = opening.lower()
-    return next((who for start, who in OPENINGS if opening.startswith(start) or lower.startswith(start)), None)
+    return next((server for start, server in OPENINGS if opening.startswith(start) or lower.startswith(start)), None)
 
 
 async def speaks_tls(ip: str, port: int) -> bool:
     """Whether a TLS server listens there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent to it, so it does not matter who it is
+    context.verify_mode = ssl.CERT_NONE  # nothing secret is sent, so the server's identity does not matter
     pipe = TlsPipe(context)
     pipe.begin()
     answer = await _ask(ip, port, pipe.pending(), 2)
@@ -62,7 +62,7 @@ async def speaks_kafka(ip: str, port: int) -> bool:
 
 
 async def _ask(ip: str, port: int, question: bytes, size: int) -> bytes:
-    """The first bytes of the answer; none where there is none."""
+    """The first bytes of the response; empty without one."""
     with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(ip, port)

@@ -1,4 +1,4 @@
-"""The addresses behind a host name, looked up without holding up the loop. It caches nothing."""
+"""The addresses of a host name, looked up without blocking the loop. It caches nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fencepost.producer.network.run_in_thread import off_loop
 
 
 async def resolve(host: str, *, timeout_s: float) -> list[str]:
-    """Every address of the host, in the resolver's order. Raises OSError when there is none in time."""
+    """Every address of the host, in the resolver's order. Raises OSError if none is found within `timeout_s`."""
     try:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
@@ -21,12 +21,12 @@ async def resolve(host: str, *, timeout_s: float) -> list[str]:
         async with asyncio.timeout(timeout_s):
             return await off_loop(partial(_look_up, host), name=f"fencepost-resolver-{host}")
     except TimeoutError:
-        raise OSError(f"the name was not resolved within {plain(timeout_s)} s") from None
+        raise OSError(f"the name was not resolved within {plain(timeout_s)} s (socket_connection_setup_timeout_ms)") from None
 
 
 def _look_up(host: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:  # a name that cannot be encoded, or has a zero in it
+    except (OSError, ValueError) as error:  # ValueError: a name that cannot be encoded, or that contains a NUL
         raise OSError(f"the name cannot be resolved: {error}") from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

@@ -1,8 +1,8 @@
-"""How large an answer may be, by what was asked: a broker that says much more only means to keep the producer busy.
+"""How large the response to each request may be. A malicious broker could otherwise keep the producer busy with huge responses.
 
-To read a megabyte of small parts takes the event loop 20 to 120 ms, and meanwhile no other broker is heard. So an answer about a few things
-is given a megabyte, and Metadata what its topics can plausibly need: a partition takes 20 to 60 bytes. Whoever asks about all topics, or
-reads records, takes what fits in a frame.
+Decoding a megabyte of small parts takes the event loop 20 to 120 ms, and no other broker is served meanwhile. So most responses may have
+one megabyte. The limit of Metadata grows with the topics of the request: a partition takes 20 to 60 bytes. Metadata of all topics, and
+responses with records, may fill a frame.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BYTES_MAX: Final[dict[int, int]] = {
     Api.OFFSET_FETCH: 16 * MIB,
     Api.DESCRIBE_CONFIGS: 16 * MIB,
 }
-"""Where it is more than one MiB."""
+"""The requests whose responses may have more than one MiB."""
 
 METADATA_TOPIC_BYTES: Final = MIB
 METADATA_BYTES_MAX: Final = 16 * MIB
 
 
 def answer_bytes_max(asked: Message) -> int:
-    """The largest answer that is taken."""
+    """The largest response to this request that is accepted."""
     if not isinstance(asked, MetadataRequest):
         return BYTES_MAX.get(asked.api, MIB)
     if asked.topics is None:

@@ -1,7 +1,7 @@
-"""Running what blocks beside the loop, without a thread pool.
+"""Runs a blocking function in a thread beside the loop, without a thread pool.
 
-A pool refuses work once the interpreter begins to exit, which is when a producer that was not closed still has to deliver; so each call
-has a thread of its own, or where none can be started any more, blocks. It sets no deadline: whoever awaits does.
+A pool refuses work once the interpreter begins to exit. At that time a producer that was not closed still has to deliver. So each call
+has its own thread; if no thread can be started any more, the call blocks the loop. It sets no deadline; the caller does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def off_loop(run: Callable[[], T], *, name: str) -> T:
-    """What `run` returns or raises. Its thread is a daemon of that name, and is not interrupted when nobody awaits it any more."""
+    """What `run` returns or raises. Its thread is a daemon with that name. Cancelling the caller does not interrupt the thread."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def settle(result: T | None, error: Exception | None) -> None:
@@ -31,14 +31,14 @@ async def off_loop(run: Callable[[], T], *, name: str) -> T:
 
 
 def beside(loop: asyncio.AbstractEventLoop, run: Callable[[], T], then: Callable[[T | None, Exception | None], None], *, name: str) -> None:
-    """The same without a task, which anybody could cancel: `then`, on the loop, with what was returned, or else what was raised."""
+    """The same without a task, so that nothing can cancel it. `then` is called on the loop with the result, or with the exception."""
 
     def work() -> None:
         outcome = _outcome(run)
         try:
             loop.call_soon_threadsafe(then, *outcome)
         except RuntimeError:
-            return  # The loop ended first; nobody waits any more.
+            return  # The loop ended before the function, so nothing waits for the result.
 
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
@@ -49,5 +49,5 @@ def beside(loop: asyncio.AbstractEventLoop, run: Callable[[], T], then: Callable
 def _outcome(run: Callable[[], T]) -> tuple[T | None, Exception | None]:
     try:
         return run(), None
-    except Exception as error:  # noqa: BLE001 - the outermost frame of a thread: whoever awaits it gets the error
+    except Exception as error:  # noqa: BLE001 - the outermost frame of a thread: the caller gets the error
         return None, error

@@ -1,8 +1,8 @@
-"""SASL on the client's side: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, when a connection begins and again while it lives.
+"""SASL on the client's side: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, for authentication and reauthentication.
 
-A mechanism is a generator: it yields what the broker is told and is sent what the broker answers. SCRAM is the standard library's hashlib;
-a password goes into it as its UTF-8 bytes, as Kafka's own clients and brokers have it, and not prepared with SASLprep, which would make
-another password of some. The broker must prove that it knows the password, too. No error and no log line contains a password or a token.
+A mechanism is a generator: it yields the client's messages and is sent the broker's responses. SCRAM uses the standard library's hashlib.
+As in Kafka's clients and brokers, a password is its UTF-8 bytes, without SASLprep, which would change some passwords. The broker must
+prove that it knows the password, too. No error and no log line contains a password or a token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fencepost.producer.wire.messages.sasl import (
 )
 
 Ask = Callable[[Message, int], Awaitable[Message]]
-"""Sends a request in that version and waits for its answer."""
+"""Sends a request in that version and waits for its response."""
 
 Exchange = Generator[bytes, bytes, None]
 
@@ -40,8 +40,8 @@ HANDSHAKE_VERSION: Final = 1
 AUTHENTICATE_VERSION_MAX: Final = 2
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 131_072
-"""Kafka makes credentials of 4,096 to 16,384 iterations. Fewer are too easily guessed, and a peer that asks for very many only wants to
-keep the client busy."""
+"""Kafka's credentials have 4,096 to 16,384 iterations. With fewer iterations a password is too easy to guess. A malicious peer could ask
+for very many, to keep the client busy."""
 
 NAMED_MAX: Final = 20
 NAMED_CHARACTERS_MAX: Final = 200
@@ -52,7 +52,7 @@ SERVER_FINAL: Final = re.compile(r"([ev])=([^,]+)(?:,.*)?")
 
 
 class Login:
-    """Authenticates one connection, as often as it has to be."""
+    """Authenticates one connection, and reauthenticates it."""
 
     def __init__(self, s: Settings, versions: Mapping[int, tuple[int, int]], tokens: TokenSource | None) -> None:
         assert s.sasl_mechanism is not None
@@ -62,7 +62,7 @@ class Login:
         self._tokens = tokens
 
     async def perform(self, ask: Ask) -> float | None:
-        """Authenticate; returns for how many seconds that holds, None for ever. Raises Refusal, or OSError."""
+        """Authenticate; returns the session's lifetime in seconds, None for no limit. Raises ConnectError, or OSError."""
         await self._shake_hands(ask)
         token = await self._tokens.token() if self._tokens is not None else None
         exchange = self._begin(token)
@@ -74,7 +74,7 @@ class Login:
             if answer.error_code:
                 raise self._refused(answer, token)
             go_on = partial(_next_words, exchange, answer.auth_bytes)
-            # A broker may ask for so many iterations that others would not be heard for half a second.
+            # The iterations of SCRAM may take half a second. In a thread, they do not block the loop, which serves other brokers.
             then = await off_loop(go_on, name="fencepost-scram") if self._mechanism in HASHES else go_on()
             if then is None:
                 return answer.session_lifetime_ms / 1000.0 if answer.session_lifetime_ms > 0 else None
@@ -90,14 +90,14 @@ class Login:
         assert isinstance(answer, SaslHandshakeResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise ConnectError(
-                f"the broker does not take sasl_mechanism={self._mechanism.value}; it takes {named(answer.mechanisms)}",
+                f"the broker does not accept sasl_mechanism={self._mechanism.value}: it accepts {named(answer.mechanisms)}",
                 kind=AuthenticationFailed,
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             protocol = self._settings.security_protocol
             raise ConnectError(
-                f"the listener does without SASL (ILLEGAL_SASL_STATE): security_protocol={protocol.value}; "
-                f"it is {'SSL' if protocol.tls else 'PLAINTEXT'}, or another port"
+                f"the listener has no SASL (ILLEGAL_SASL_STATE), but security_protocol={protocol.value}: "
+                f"set it to {'SSL' if protocol.tls else 'PLAINTEXT'}, or use another port"
             )
         if answer.error_code:
             raise OSError(f"SaslHandshake was answered with {error_name(answer.error_code)}")
@@ -118,18 +118,18 @@ class Login:
             return OSError(f"SaslAuthenticate was answered with {words}")
         if token is not None:
             return ConnectError(
-                f"the broker refused the OAUTHBEARER token{token.described()}: {words}; the setting is sasl_oauth_token_provider",
+                f"the broker refused the OAUTHBEARER token{token.described()}: {words}; check sasl_oauth_token_provider",
                 kind=AuthenticationFailed,
             )
         return ConnectError(
             f"the broker refused user {self._settings.sasl_username!r} with sasl_mechanism={self._mechanism.value}: {words}; "
-            "the settings are sasl_username and sasl_password",
+            "check sasl_username and sasl_password",
             kind=AuthenticationFailed,
         )
 
 
 def _next_words(exchange: Exchange, heard: bytes) -> bytes | None:
-    """What the broker is told next; None at the end."""
+    """The client's next message; None at the end."""
     try:
         return exchange.send(heard)
     except StopIteration:
@@ -137,7 +137,7 @@ def _next_words(exchange: Exchange, heard: bytes) -> bytes | None:
 
 
 def named(mechanisms: Sequence[str]) -> str:
-    """What a broker says that it takes, as much of it as can be read in a message."""
+    """The mechanisms that a broker accepts, printable and shortened."""
     return said(", ".join(mechanisms[:NAMED_MAX]), NAMED_CHARACTERS_MAX) or "none"
 
 
@@ -147,16 +147,16 @@ def plain(username: str, password: str) -> Exchange:
 
 
 def oauth_bearer(token: Token) -> Exchange:
-    """RFC 7628, KIP-255. An answer that says something says what is wrong; the refusal itself comes after one more exchange."""
+    """RFC 7628, KIP-255. A response with text is an error. The broker sends the refusal itself after one more message of the client."""
     extensions = "".join(f"\x01{name}={value}" for name, value in token.extensions.items())
     complaint = yield f"n,,\x01auth=Bearer {token.value}{extensions}\x01\x01".encode()
     if complaint:
         yield b"\x01"
-        raise _untrusted("the broker found something wrong with the token, and then accepted it")
+        raise _untrusted("the broker reported an error of the token, and then accepted it")
 
 
 def scram(mechanism: SaslMechanism, username: str, password: str, *, nonce: str | None = None) -> Exchange:
-    """RFC 5802, without channel binding. `nonce` is drawn where it is not given."""
+    """RFC 5802, without channel binding. `nonce`: random if it is not given."""
     digest = HASHES[mechanism]
     nonce = nonce or secrets.token_urlsafe(24)
     name = username.replace("=", "=3D").replace(",", "=2C")
@@ -177,16 +177,16 @@ def scram(mechanism: SaslMechanism, username: str, password: str, *, nonce: str 
 def _read_server_first(words: str, nonce: str, mechanism: SaslMechanism) -> tuple[str, bytes, int]:
     """The broker's nonce, salt and iterations."""
     found = SERVER_FIRST.fullmatch(words)
-    if words.startswith("m="):  # RFC 5802: who does not know what it asks for must not go on
-        raise _untrusted(f"the broker wants an extension of {mechanism.value} that this client does not have")
+    if words.startswith("m="):  # RFC 5802: a client that does not know the extension must stop
+        raise _untrusted(f"the broker requires an extension of {mechanism.value} that this client does not support")
     if found is None:
         raise _untrusted(f"the broker's first {mechanism.value} message cannot be read")
     server_nonce, salt, iterations = found[1], found[2], int(found[3])
     if not server_nonce.startswith(nonce) or server_nonce == nonce:
-        raise _untrusted(f"the broker's {mechanism.value} nonce does not begin with the client's and go on: it does not answer this client")
+        raise _untrusted(f"the broker's {mechanism.value} nonce does not extend the client's nonce: the message is not for this client")
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise _untrusted(
-            f"the broker asks for {iterations} iterations of {mechanism.value}, and this client takes {ITERATIONS_MIN} to {ITERATIONS_MAX}"
+            f"the broker asks for {iterations} iterations of {mechanism.value}: this client accepts {ITERATIONS_MIN} to {ITERATIONS_MAX}"
         )
     try:
         return server_nonce, base64.b64decode(salt, validate=True), iterations
@@ -197,10 +197,10 @@ def _read_server_first(words: str, nonce: str, mechanism: SaslMechanism) -> tupl
 def _check_server_final(words: str, expected: bytes, username: str) -> None:
     found = SERVER_FINAL.fullmatch(words)
     if found is not None and found[1] == "e":
-        raise _untrusted(f"the broker refused user {username!r}: {said(found[2])}; the settings are sasl_username and sasl_password")
+        raise _untrusted(f"the broker refused user {username!r}: {said(found[2])}; check sasl_username and sasl_password")
     try:
         signature = base64.b64decode(found[2], validate=True) if found is not None else b""
-    except ValueError:  # binascii.Error, and what there is for text that is not ASCII
+    except ValueError:  # also binascii.Error; ValueError itself for text that is not ASCII
         signature = b""
     if not hmac.compare_digest(signature, expected):
         raise _untrusted(

@@ -1,6 +1,6 @@
-"""The sender thread: an engine on an event loop of its own, and what callers' threads may ask of it.
+"""The sender thread: an engine on its own event loop, and the calls that callers' threads may make.
 
-Nothing here blocks the loop. Every wait of a caller has a deadline and ends when the thread does.
+Nothing here blocks the loop. Every wait of a caller has a deadline, and ends when the thread ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SenderThread:
-    """See the module. `announce` and `died` are the engine's, called on the thread."""
+    """See the module. `announce` and `died` are the engine's callbacks; they run on the sender thread."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SenderThread:
 
     @property
     def running(self) -> bool:
-        # Not `Thread.is_alive`: struck by Ctrl-C, it takes the thread for one that has ended, for good (Python 3.11 and 3.12).
+        # Not `Thread.is_alive`: if Ctrl-C interrupts it, Python 3.11 and 3.12 report the running thread as ended from then on.
         return self._started and not self._over.notified and self._shared.forked is None
 
     @property
@@ -71,7 +71,7 @@ class SenderThread:
 
     @property
     def strands_children(self) -> bool:
-        """Whether a child that is forked in a callback has nothing to go back to but this thread."""
+        """Whether a child that a callback forks must end when the callback returns. Yes: it only has this thread to return to."""
         return True
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class SenderThread:
         self._started = True
 
     def post(self, event: Event) -> None:
-        """Hand the core an event, soon. After the end it is ignored."""
+        """Pass an event to the core soon. After the end it is ignored."""
         try:
             self._loop.call_soon_threadsafe(self.engine.handle, event)
         except RuntimeError:
@@ -87,16 +87,16 @@ class SenderThread:
                 raise
 
     def wake(self) -> None:
-        """The accumulator has something new."""
+        """Tell the core that the accumulator has something new."""
         self.post(APPENDED)
 
     def when_room(self, attempt: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Make the attempt whenever bytes were given back, until it succeeds; None when the time passed first. Whoever began to wait
-        before has his first. The sender stops lingering meanwhile, and waits for no attempt."""
+        """Repeat the attempt whenever bytes of the buffer become free, until it succeeds; None when the time passes first. Callers make
+        their attempts in the order in which they began to wait. Meanwhile the sender thread does not linger, and waits for no attempt."""
         return self._line.wait(attempt, deadline_after(timeout_s), self.wake)
 
     def catch_up(self, timeout_s: float) -> bool:
-        """Wait until the thread has finished what it does now, callbacks included; False when the time passed first."""
+        """Wait until the thread has finished its current step, callbacks included; False when the time passes first."""
         done = Condition()
         try:
             self._loop.call_soon_threadsafe(done.notify_all)
@@ -109,8 +109,8 @@ class SenderThread:
         return True
 
     def stop(self, reason: FencepostError) -> None:
-        """End the loop: whatever has no outcome fails with the reason. Returns once the thread is gone, or after a bound."""
-        with suppress(RuntimeError):  # Another call has closed the loop; the thread may still be ending.
+        """End the loop, and fail every record without an outcome. Returns when the thread has ended, or after `STOP_TIMEOUT_S`."""
+        with suppress(RuntimeError):  # Another call closed the loop; the thread may still be ending.
             self._loop.call_soon_threadsafe(self._finish, reason)
         if not self._started or threading.current_thread() is self._thread:
             return
@@ -120,7 +120,7 @@ class SenderThread:
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._started = True  # Also where whoever started it was struck by Ctrl-C.
+        self._started = True  # Here, too: Ctrl-C may interrupt `start` before it sets it.
         self._shared.sender_ident = threading.get_ident()
         asyncio.set_event_loop(self._loop)
         try:
@@ -130,7 +130,7 @@ class SenderThread:
             self.engine.end(ProducerClosed("the producer is closed"))
             self._tell_room()
             self._loop.close()
-            self._shared.sender_ident = 0  # The system gives the number to the next thread.
+            self._shared.sender_ident = 0  # The system may give the same number to the next thread.
             self._over.notify_all()
 
     def _finish(self, reason: FencepostError) -> None:
@@ -138,10 +138,10 @@ class SenderThread:
         self._stop.set()
 
     def _freed(self) -> None:
-        """Bytes were given back. Whoever waits for room hears at once of plenty of it, and soon of a little: callers and this thread would
-        take turns for each batch."""
+        """Bytes of the buffer became free. Callers that wait for room are woken at once if much is free, and after a delay if little is.
+        Otherwise callers and this thread would alternate for every batch."""
         if not self._accumulator.waiting:
-            return  # Who begins to wait now makes an attempt first.
+            return  # A caller that begins to wait now makes an attempt first.
         if self._accumulator.room() >= self._plenty:
             self._tell_room()
         elif not self._telling:

@@ -1,7 +1,7 @@
-"""The way into a socket for frames that lie in pieces: one gathering write for as much as it takes, without putting them together first.
+"""Writes frames that consist of several buffers to a socket with one gathering write (`writev`), without joining them first.
 
-What the socket does not take at once goes on when asyncio says that there is room. Where the loop is not asyncio's own, or not on sockets,
-pieces are joined and asyncio's transport has them. It does not notice errors: it leaves them to the transport, which meets them, too.
+The bytes that the socket does not take at once are written when asyncio tells that there is room. If the loop is not asyncio's own, or
+not on sockets, the buffers are joined and passed to asyncio's transport. It handles no errors: the transport meets and reports them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 from fencepost.producer.wire.schema.fields import Buffer
 
 PIECES_MAX: Final = 512
-"""Of one gathering write; systems take 1024 (IOV_MAX)."""
+"""The most buffers of one gathering write; systems accept 1024 (IOV_MAX)."""
 
 AHEAD_BYTES: Final = 64 * 1024
-"""What the transport is given to wait with, and copies."""
+"""The bytes that the transport copies, and with which it waits for room in the socket."""
 
 
 class SocketWriter:
-    """Made on the loop's thread, like every call. The transport's high-water mark must be 0, and nobody else may write to it."""
+    """Make and call it on the loop's thread. The transport's high-water mark must be 0, and no other code may write to the transport."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -36,11 +36,11 @@ class SocketWriter:
 
     @property
     def empty(self) -> bool:
-        """Whether the socket has taken everything."""
+        """Whether the socket has all bytes."""
         return not self._waiting and not self._transport.get_write_buffer_size()
 
     def write(self, pieces: Sequence[Buffer]) -> None:
-        """Write them in this order, after everything before."""
+        """Write the buffers in this order, after all earlier ones."""
         if self._fd < 0 or self._transport.is_closing():
             self._transport.write(b"".join(pieces))
             return
@@ -48,16 +48,16 @@ class SocketWriter:
         self.go_on()
 
     def go_on(self) -> None:
-        """Write what waits, as far as the socket takes it: when there is something new, and when asyncio says that there is room."""
+        """Write waiting bytes as far as the socket takes them. Called for new bytes, and when asyncio tells that there is room."""
         while self._waiting and not self._transport.get_write_buffer_size():
             if self._transport.is_closing():
                 self._waiting.clear()
             elif not self._gather():
-                # The transport tells of room, and of whatever is wrong with the socket.
+                # The transport tells when there is room, and reports errors of the socket.
                 self._transport.write(self._take(AHEAD_BYTES))
 
     def _gather(self) -> bool:
-        """One write; False where the socket did not take all that it was given."""
+        """One write; False if the socket did not take all bytes."""
         pieces = list(islice(self._waiting, PIECES_MAX))
         try:
             written = os.writev(self._fd, pieces)
@@ -72,7 +72,7 @@ class SocketWriter:
         return True
 
     def _take(self, most: int) -> bytes:
-        """Some of what waits, copied."""
+        """Some of the waiting bytes, copied."""
         first = self._waiting.popleft()
         if len(first) > most:
             self._waiting.appendleft(first[most:])

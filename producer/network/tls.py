@@ -13,19 +13,19 @@ from fencepost.producer.network.protocol_probe import WRONG_PORT, recognise
 
 EXPIRED, NOT_YET_VALID = 10, 9
 NOT_THE_HOST = (62, 63, 64)
-"""OpenSSL's verification results (X509_V_ERR_*)."""
+"""Verification results of OpenSSL (X509_V_ERR_*)."""
 
 CERTIFICATE_WANTED: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN")
-"""Ends of the names of the alerts with which a peer may ask for a client certificate that did not come: TLS 1.3 has one for it, JSSE says
-that the empty one is bad, and before TLS 1.3 there was nothing better than a handshake failure."""
+"""Endings of the alerts that a broker sends if a required client certificate is missing. TLS 1.3 has an alert for it, JSSE reports a bad
+certificate, and TLS 1.2 reports a handshake failure."""
 
 CERTIFICATE_REFUSED: Final = (*CERTIFICATE_WANTED, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "UNSUPPORTED_CERTIFICATE")
 NO_COMMON_VERSION: Final = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "INSUFFICIENT_SECURITY")
 
 
 def explain(error: ssl.SSLError, s: Settings, host: str, opening: bytes, *, established: bool) -> ConnectError | None:
-    """What a TLS error means, None if it says nothing of the settings. `opening`: the first bytes that the peer sent. `established`: the
-    handshake was over, which in TLS 1.3 it is for a client before the broker has looked at its certificate."""
+    """What a TLS error means, None if no setting is the cause. `opening`: the first bytes that the peer sent. `established`: the handshake
+    was over. In TLS 1.3 a client's handshake is over before the broker has checked the client's certificate."""
     if established and not (error.reason or "").endswith(CERTIFICATE_REFUSED):
         return None
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -39,7 +39,9 @@ def explain(error: ssl.SSLError, s: Settings, host: str, opening: bytes, *, esta
     if alert.endswith(NO_COMMON_VERSION):
         return ConnectError(f"the broker and this client have no TLS version or cipher in common: {reason_of(error)} (ssl_context)")
     if not opening.startswith((b"\x15\x03", b"\x16\x03")):
-        return ConnectError(f"what answers there speaks no TLS: security_protocol={s.security_protocol.value}, or {WRONG_PORT}")
+        return ConnectError(
+            f"the peer speaks no TLS, but security_protocol={s.security_protocol.value}: use SASL_PLAINTEXT or PLAINTEXT, or {WRONG_PORT}"
+        )
     return ConnectError(f"the TLS handshake failed: {reason_of(error)}", kind=AuthenticationFailed)
 
 
@@ -47,23 +49,23 @@ def _unverified(error: ssl.SSLCertVerificationError, s: Settings, host: str) -> 
     code, words = error.verify_code, error.verify_message.rstrip(".")
     if code in NOT_THE_HOST:
         return (
-            f"the broker's certificate is not one for {host!r} ({words}): use a name that it has in bootstrap_servers and in the broker's "
-            "advertised.listeners; or accept any with ssl_check_hostname=False (ssl.endpoint.identification.algorithm=none)"
+            f"the broker's certificate is not for {host!r} ({words}): use one of its names in bootstrap_servers and in the broker's "
+            "advertised.listeners; or accept any name with ssl_check_hostname=False (ssl.endpoint.identification.algorithm=none)"
         )
     if code in (EXPIRED, NOT_YET_VALID):
-        return f"the broker's certificate is out of its time ({words}): the broker needs another (its ssl.keystore.*), or a clock is wrong"
+        return f"the broker's certificate is not valid now ({words}): renew it at the broker (ssl.keystore.*), or correct the clock"
     if s.ssl_cafile is not None:
         trusted = f"the certificates in ssl_cafile={s.ssl_cafile!r} (ssl.ca.location)"
     else:
         trusted = "the system's: set ssl_cafile (ssl.ca.location) to the CA's certificate"
-    return f"the broker's certificate is not signed by a CA that is trusted ({words}); trusted are {trusted}"
+    return f"the broker's certificate is not signed by a trusted CA ({words}); trusted are {trusted}"
 
 
 def _alerted(alert: str, s: Settings) -> ConnectError:
-    """The peer said why it ends the handshake."""
+    """The error for a TLS alert with which the peer ended the handshake."""
     words = alert.partition("_ALERT_")[2].replace("_", " ").lower() or alert.lower()
     if s.ssl_certfile is None and alert.endswith(CERTIFICATE_WANTED):
-        reason = f"the broker wants a client certificate ({words}): set ssl_certfile and ssl_keyfile"
+        reason = f"the broker requires a client certificate ({words}): set ssl_certfile and ssl_keyfile"
     elif s.ssl_certfile is not None and alert.endswith(CERTIFICATE_REFUSED):
         reason = f"the broker does not accept the client certificate in ssl_certfile={s.ssl_certfile!r} ({words})"
     elif alert.endswith(NO_COMMON_VERSION):

@@ -1,8 +1,8 @@
-"""Statistics as Prometheus reads them: the text exposition format, version 0.0.4, for whatever serves /metrics.
+"""Statistics for Prometheus, in the text exposition format, version 0.0.4. The program's own HTTP server serves it at /metrics.
 
     body = prometheus_text(producer.stats())            # Content-Type: CONTENT_TYPE
 
-It serves nothing itself. Names are those of the fields, after `fencepost_producer_`; a number that was not measured is left out.
+A metric's name is `fencepost_producer_` and the field's name. A number that was not measured is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fencepost.producer.observe.stats import BrokerStats, ProducerStats, TopicSt
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "fencepost_producer_"
 PASSED_OVER: Final = ("client_id", "timestamp_ms", "address", "brokers", "topics")
-"""What is no number."""
+"""The fields that are not numbers."""
 
 HELP: Final[dict[str, str]] = {
     "record_send_total": "Times that a record was sent, retries included.",
@@ -28,23 +28,23 @@ HELP: Final[dict[str, str]] = {
     "byte_total": "Bytes of batches that were sent, compressed.",
     "batch_total": "Batches that were sent, retries not included.",
     "batch_split_total": "Batches that were split because the broker found them too large.",
-    "batch_size_avg": "Bytes of a batch as sent, on average of the last minute.",
+    "batch_size_avg": "Bytes of a batch as sent, average of the last minute.",
     "batch_size_max": "Bytes of the largest batch of the last minute.",
-    "compression_rate_avg": "Compressed over uncompressed bytes, on average of the last minute.",
-    "record_size_avg": "Bytes of a record, uncompressed, on average of the last minute.",
-    "records_per_request_avg": "Records in a Produce request, on average of the last minute.",
+    "compression_rate_avg": "Compressed over uncompressed bytes, average of the last minute.",
+    "record_size_avg": "Bytes of a record, uncompressed, average of the last minute.",
+    "records_per_request_avg": "Records in a Produce request, average of the last minute.",
     "request_total": "Requests of every kind.",
-    "response_total": "Answers of every kind.",
-    "request_size_avg": "Bytes of batches in a Produce request, on average of the last minute.",
+    "response_total": "Responses of every kind.",
+    "request_size_avg": "Bytes of batches in a Produce request, average of the last minute.",
     "request_size_max": "Bytes of batches in the largest Produce request of the last minute.",
-    "record_queue_time_avg": "Milliseconds that a batch waited to be sent, on average of the last minute.",
-    "record_queue_time_max": "Milliseconds that a batch waited to be sent, at most, in the last minute.",
-    "request_latency_avg": "Milliseconds from a request to its answer, on average of the last minute.",
-    "request_latency_max": "Milliseconds from a request to its answer, at most, in the last minute.",
-    "produce_throttle_time_avg": "Milliseconds that brokers asked to wait, on average of the last minute.",
-    "produce_throttle_time_max": "Milliseconds that brokers asked to wait, at most, in the last minute.",
-    "requests_in_flight": "Requests without an answer.",
-    "buffer_total_bytes": "Bytes that records may take: buffer_memory.",
+    "record_queue_time_avg": "Milliseconds that a batch waited to be sent, average of the last minute.",
+    "record_queue_time_max": "Milliseconds that a batch waited to be sent, maximum of the last minute.",
+    "request_latency_avg": "Milliseconds from a request to its response, average of the last minute.",
+    "request_latency_max": "Milliseconds from a request to its response, maximum of the last minute.",
+    "produce_throttle_time_avg": "Milliseconds that brokers asked to wait, average of the last minute.",
+    "produce_throttle_time_max": "Milliseconds that brokers asked to wait, maximum of the last minute.",
+    "requests_in_flight": "Requests without a response.",
+    "buffer_total_bytes": "Bytes that records may take (buffer_memory).",
     "buffer_available_bytes": "Bytes of the buffer that are free.",
     "waiting_threads": "Callers that wait for room in the buffer.",
     "connection_count": "Connections that are up.",
@@ -56,8 +56,8 @@ HELP: Final[dict[str, str]] = {
 
 
 def prometheus_text(*stats: ProducerStats) -> str:
-    """One exposition of one or more producers, told apart by their client ids: a family for each number, brokers' and topics' ones under
-    `..._broker_` and `..._topic_`."""
+    """One exposition of one or more producers, with the client id as a label. Each number is a family; those of brokers and topics begin
+    with `..._broker_` and `..._topic_`."""
     families: dict[str, list[str]] = {}
     for each in stats:
         client = {"client_id": each.client_id}

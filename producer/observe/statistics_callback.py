@@ -1,8 +1,8 @@
-"""`on_statistics`, called with a snapshot every `statistics_interval_ms`, on the engine's loop.
+"""Calls `on_statistics` with a snapshot every `statistics_interval_ms`, on the engine's loop.
 
-That is the producer's sender thread, or the loop of an AsyncProducer, where it may be a coroutine function: a round that has not ended
-when the next one is due is left to end, and the next one passed over. What it raises is logged and goes no further. A slow function holds
-up deliveries, as a slow delivery callback does; calls that would wait are the same Misuse there.
+The engine's loop runs on the producer's sender thread. For an AsyncProducer it is the caller's loop, and `on_statistics` may be a
+coroutine function: while one call runs, further rounds are skipped. Its exceptions are logged. A slow function delays deliveries, as a
+slow delivery callback does. Calls that wait raise Misuse in both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("fencepost.producer")
 
 
 class Reporter:
-    """See the module. One engine's."""
+    """See the module. Each engine has one."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Reporter:
         self._timer = loop.call_later(self._interval_s, self._report)
 
     def close(self) -> asyncio.Task[None] | None:
-        """No more rounds. Returns the one that is cancelled, if one was under way."""
+        """Stop. Returns the task of the running round, which it cancels; None if no round runs."""
         self._timer.cancel()
         if self._round is None or self._round is asyncio.current_task():
             return None

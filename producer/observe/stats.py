@@ -1,7 +1,7 @@
 """Statistics: what `producer.stats()` returns, under the names of Kafka's producer metrics.
 
-Totals count from the producer's beginning. Averages and maxima are of the last 30 to 60 seconds, and None where nothing was measured then.
-Times are milliseconds, sizes bytes. A snapshot is taken without stopping anything, so its numbers may be a batch apart.
+Totals count from the producer's beginning. Averages and maxima cover the last 30 to 60 seconds, and are None if nothing was measured then.
+Times are milliseconds, sizes bytes. Taking a snapshot stops no thread, so its numbers may differ by a batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fencepost.producer.core.metrics import BrokerMetrics, Metrics
 
 
 class TopicStats(Struct, frozen=True, kw_only=True):
-    """One topic's records, and the bytes of its batches as they were sent."""
+    """The records of one topic, and the bytes of its batches as sent."""
 
     record_send_total: int
     record_retry_total: int
@@ -28,7 +28,7 @@ class TopicStats(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStats(Struct, frozen=True, kw_only=True):
-    """One broker's, or (with a negative id) one bootstrap address's. `request_latency_avg`: of every kind of request."""
+    """The numbers of one broker, or (with a negative id) of one bootstrap address. `request_latency_avg`: of all requests."""
 
     address: str
     connected: bool
@@ -43,10 +43,10 @@ class BrokerStats(Struct, frozen=True, kw_only=True):
 class ProducerStats(Struct, frozen=True, kw_only=True):
     """A producer's numbers.
 
-    `record_send_total` counts a record each time that it is sent, `record_retry_total` the times but the first, as Kafka's do;
+    As in Kafka, `record_send_total` counts a record each time it is sent, and `record_retry_total` each time after the first.
     `record_acknowledged_total` and `record_error_total` count each record once. `record_queue_time_*`: from a batch's first record to its
-    first request. `request_latency_*`: of Produce. `batch_size_*`: as sent, compressed; `compression_rate_avg`: compressed over
-    uncompressed. `metadata_age`: since the newest answer, None before the first.
+    first request. `request_latency_*`: of Produce. `batch_size_*`: as sent, compressed. `compression_rate_avg`: compressed over
+    uncompressed. `metadata_age`: since the newest metadata response, None before the first.
     """
 
     client_id: str
@@ -85,7 +85,7 @@ class ProducerStats(Struct, frozen=True, kw_only=True):
 
 
 def snapshot(settings: Settings, accumulator: Accumulator, core: Core | None, now_ms: float) -> ProducerStats:
-    """The numbers now. `core`: None for a producer that has not begun."""
+    """The current numbers. `core`: None for a producer that has not started."""
     metrics = core.metrics if core is not None else Metrics()
     nodes = list(core.nodes) if core is not None else []
     topics = {

@@ -1,7 +1,7 @@
-"""Failed deliveries that nobody has looked at: said once in the log, and raised by the next `flush` or `close`.
+"""Failed deliveries that the program did not read: they are logged once, and the next `flush` or `close` raises them.
 
-Looking means `result`, `exception` or a delivery callback. It keeps at most `KEPT` batches and raises at most `TOLD` of their errors;
-beyond that only the count.
+The program reads a failure with `result`, `exception` or a delivery callback. At most `KEPT` batches are kept, and at most `TOLD` of
+their errors are raised. Failures beyond that are only counted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ TOLD: Final = 100
 
 
 class Failures:
-    """Filled on the sender thread, emptied by whoever flushes."""
+    """The sender thread adds failures. The thread that calls `flush` or `close` takes them."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # A finalizer, or a signal's handler, may flush in the middle of it.
+        self._lock = threading.RLock()  # A finalizer or a signal handler may call `flush` while this thread holds it.
         self._batches: list[Batch] = []
         self._unlogged: list[Batch] = []
         self._dropped = 0
@@ -42,11 +42,11 @@ class Failures:
 
     @property
     def unlogged(self) -> bool:
-        """Whether something waits to be said."""
+        """Whether there are failures that were not logged yet."""
         return bool(self._unlogged)
 
     def say(self) -> None:
-        """Log what nobody has looked at since the last time, in one line."""
+        """Log the new failures that the program did not read, in one line."""
         with self._lock:
             batches, self._unlogged = self._unlogged, []
         unseen = [batch for batch in batches if batch.unseen > 0]
@@ -55,7 +55,7 @@ class Failures:
             log.error("%d records in %d batches were not delivered; first: %s", count, len(unseen), unseen[0].failure)
 
     def take(self) -> UndeliveredRecords | None:
-        """What nobody has looked at, as the error to raise; from here on it counts as looked at."""
+        """The failures that the program did not read, as the error to raise. From now on they count as read."""
         self.say()
         with self._lock:
             batches, self._batches = self._batches, []

@@ -191,21 +191,21 @@ OAUTH = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: j
 @pytest.mark.parametrize(
     ("listener", "more", "kind", "words"),
     [
-        ("TLS", {"ssl_cafile": None}, AuthenticationFailed, ["not signed by a CA that is trusted", "set ssl_cafile"]),
-        ("EXPIRED", {}, AuthenticationFailed, ["out of its time", "has expired"]),
-        ("ELSEWHERE", {}, AuthenticationFailed, ["not one for '127.0.0.1'", "ssl_check_hostname"]),
-        ("MUTUAL", {}, AuthenticationFailed, ["the broker wants a client certificate", "ssl_certfile"]),
+        ("TLS", {"ssl_cafile": None}, AuthenticationFailed, ["not signed by a trusted CA", "set ssl_cafile"]),
+        ("EXPIRED", {}, AuthenticationFailed, ["not valid now", "has expired"]),
+        ("ELSEWHERE", {}, AuthenticationFailed, ["not for '127.0.0.1'", "ssl_check_hostname"]),
+        ("MUTUAL", {}, AuthenticationFailed, ["the broker requires a client certificate", "ssl_certfile"]),
         ("MUTUAL", {"ssl_certfile": "stranger"}, AuthenticationFailed, ["does not accept the client certificate in ssl_certfile="]),
         *(
             ("SASL_TLS", {**ours(mechanism), **WRONG}, AuthenticationFailed, [f"sasl_mechanism={mechanism}", "'alice'", "sasl_password"])
             for mechanism in PASSWORD_MECHANISMS
         ),
         ("SASL", OAUTH, AuthenticationFailed, ["token of 'alice', which expired", "invalid_token", "sasl_oauth_token_provider"]),
-        ("SASL", {"security_protocol": "PLAINTEXT"}, AuthenticationFailed, ["the listener wants SASL", "sasl_mechanism"]),
-        ("SASL_TLS", {"security_protocol": "SSL"}, AuthenticationFailed, ["the listener wants SASL", "SASL_SSL"]),
-        ("TLS", {"security_protocol": "PLAINTEXT", "ssl_cafile": None}, NoUsableBroker, ["the port wants TLS", "set it to SSL"]),
-        ("PLAINTEXT", {}, NoUsableBroker, ["the port has no TLS: security_protocol=SSL", "set it to PLAINTEXT"]),
-        ("PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT", "ssl_cafile": None, **PLAIN}, NoUsableBroker, ["does without SASL"]),
+        ("SASL", {"security_protocol": "PLAINTEXT"}, AuthenticationFailed, ["the listener requires SASL", "sasl_mechanism"]),
+        ("SASL_TLS", {"security_protocol": "SSL"}, AuthenticationFailed, ["the listener requires SASL", "SASL_SSL"]),
+        ("TLS", {"security_protocol": "PLAINTEXT", "ssl_cafile": None}, NoUsableBroker, ["the port requires TLS", "set it to SSL"]),
+        ("PLAINTEXT", {}, NoUsableBroker, ["the port has no TLS, but security_protocol=SSL", "set it to PLAINTEXT"]),
+        ("PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT", "ssl_cafile": None, **PLAIN}, NoUsableBroker, ["has no SASL"]),
     ],
 )
 def test_what_does_not_fit_is_said_within_seconds(

@@ -78,7 +78,7 @@ def test_an_asyncio_producer_off_its_loop() -> None:
 @pytest.mark.parametrize("case", ["setting", "existing topic", "participant"])
 def test_a_topic_that_brokers_are_not_asked_to_create(case: str) -> None:
     """Brokers that create topics do so for others: it is not their config that is in the way, and the error says what is."""
-    words = "brokers are not asked to create it"
+    words = "the producer does not ask brokers to create it"
     with BrokerStub() as stub:
         if case == "setting":
             with quick(stub, allow_auto_create_topics=False, max_block_ms=500) as plain, pytest.raises(TopicUnavailable, match=words):

@@ -165,4 +165,4 @@ def test_daemon_threads_that_go_on_sending() -> None:
             stub.bootstrap,
         )
         assert ended.complaints == ""
-        assert ended.lines == [f"{stub.end_offset('t', 0)}; the process exits: no record can be sent any more"]
+        assert ended.lines == [f"{stub.end_offset('t', 0)}; the process exits: no more records can be sent"]

@@ -112,8 +112,8 @@ def test_what_an_interceptor_raises_is_contained(caplog: pytest.LogCaptureFixtur
     ]
     assert [error for _, error in logged] == [
         "no",
-        "on_send returned bytes: it returns a ProducerRecord, or None for the one it was given",
-        "on_send left None for headers: they are a list",
+        "on_send returned bytes: it must return a ProducerRecord, or None to keep its argument",
+        "on_send set headers to None: headers must be a list",
         "no more",
     ]
 
@@ -246,7 +246,7 @@ def test_bulks_that_interceptors_cannot_follow() -> None:
 @pytest.mark.parametrize("wrong", ["audit.Audit", 5, [Told], [object()]])
 def test_what_is_no_interceptor_is_refused(wrong: object) -> None:
     """Names and classes, as Kafka takes them, are refused with what to give instead."""
-    with pytest.raises(ConfigError, match=r"interceptor.classes: .* is no interceptor"):
+    with pytest.raises(ConfigError, match=r"interceptor.classes: .* is not an interceptor"):
         Producer({"bootstrap.servers": "a:1", "interceptor.classes": wrong})
 
 

@@ -105,8 +105,8 @@ def test_what_goes_wrong_is_said_by_send() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("yaml", "value_serializer='yaml': the serializers are bytes, json, msgpack, string, or a function"),
-        (5, "value_serializer=5 is no serializer"),
+        ("yaml", "value_serializer='yaml': it must be one of bytes, json, msgpack, string, or a function"),
+        (5, "value_serializer=5 is not a serializer"),
     ],
 )
 def test_unknown_serializers(value: object, words: str) -> None:

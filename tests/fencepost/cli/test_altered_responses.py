@@ -52,7 +52,7 @@ LIES = {
     "of some configs": (DOCTOR, configs(lambda told: told[:1]), "tells nothing of"),
     "a number that is none": (DOCTOR, number(".."), "tells nothing of max.message.bytes"),
     "a number without end": (DOCTOR, number("9" * 5000), "tells nothing of max.message.bytes"),
-    "a port that is none": (DOCTOR, one_broker(port=70_000), "there is no such port"),
+    "a port that is none": (DOCTOR, one_broker(port=70_000), "the port is not a valid number"),
     "a host that is none": (DOCTOR, one_broker(host="a\0b"), "the name cannot be resolved"),
     "a version that is too old": (DOCTOR, altered(Api.API_VERSIONS, too_old), "in too old a version"),
     "of no transaction": (
@@ -75,7 +75,7 @@ LIES = {
         altered(
             Api.FIND_COORDINATOR, lambda answer: replace(answer, coordinators=[replace(each, port=-1) for each in answer.coordinators])
         ),
-        "there is no such port",
+        "the port is not a valid number",
     ),
 }
 

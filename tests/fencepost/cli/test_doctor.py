@@ -140,7 +140,7 @@ def test_a_broker_that_does_not_answer(stub: BrokerStub) -> None:
     ("answer", "words"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server answers there, not a Kafka broker"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "the port wants TLS: security_protocol=PLAINTEXT; set it to SSL"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the port requires TLS, but security_protocol=PLAINTEXT: set it to SSL"),
     ],
     ids=["http", "tls"],
 )

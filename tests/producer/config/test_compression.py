@@ -45,21 +45,30 @@ def test_levels_are_read(codec: Codec) -> None:
     [
         (
             {"compression_type": "gzip", "compression_gzip_level": 0},
-            "compression_gzip_level=0 is out of range: gzip has the levels 1 to 9, or -1",
+            "compression_gzip_level=0 is out of range: the levels of gzip are 1 to 9, or -1",
         ),
-        ({"compression_type": "gzip", "compression_level": 10}, "compression_level=10 is out of range: gzip has the levels 1 to 9"),
-        ({"compression_type": "lz4", "compression.lz4.level": 18}, "compression_lz4_level=18 is out of range: lz4 has the levels 1 to 17"),
-        ({"compression_type": "zstd", "compression_level": 23}, "compression_level=23 is out of range: zstd has the levels -131072 to 22"),
+        ({"compression_type": "gzip", "compression_level": 10}, "compression_level=10 is out of range: the levels of gzip are 1 to 9"),
+        (
+            {"compression_type": "lz4", "compression.lz4.level": 18},
+            "compression_lz4_level=18 is out of range: the levels of lz4 are 1 to 17",
+        ),
+        (
+            {"compression_type": "zstd", "compression_level": 23},
+            "compression_level=23 is out of range: the levels of zstd are -131072 to 22",
+        ),
         ({"compression_type": "zstd", "compression_zstd_level": -131_073}, "compression_zstd_level=-131073 is out of range"),
         ({"compression_type": "snappy", "compression_level": 1}, "compression_level=1: compression_type is snappy, which has no levels"),
         ({"compression_level": 1}, "compression_level=1: compression_type is none, which has no levels"),
         ({"compression_type": "snappy", "compression.snappy.level": 1}, "compression.snappy.level=1: snappy has no levels"),
         ({"compression_snappy_level": 1}, "compression_snappy_level=1: snappy has no levels"),
-        ({"compression_type": "gzip", "compression_zstd_level": 3}, "compression_zstd_level=3 would be ignored: compression_type is gzip"),
-        ({"compression_gzip_level": 3}, "compression_gzip_level=3 would be ignored: compression_type is none"),
+        (
+            {"compression_type": "gzip", "compression_zstd_level": 3},
+            "compression_zstd_level=3 would be ignored, because compression_type is gzip",
+        ),
+        ({"compression_gzip_level": 3}, "compression_gzip_level=3 would be ignored, because compression_type is none"),
         (
             {"compression_type": "zstd", "compression_level": 3, "compression.zstd.level": 4},
-            "compression_level=3 and compression_zstd_level=4: one level is enough",
+            "compression_level=3 and compression_zstd_level=4: give only one of them",
         ),
         ({"compression_type": "gzip", "compression_level": "fast"}, "compression_level='fast'"),
         ({"compression_type": "brotli"}, "compression_type='brotli': the codecs are none, gzip, snappy, lz4, zstd"),

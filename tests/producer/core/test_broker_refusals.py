@@ -149,7 +149,7 @@ def test_who_waits_for_an_unknown_topic_hears_of_it_soon(caplog: pytest.LogCaptu
     topic that appears late is sent to all the same."""
 
     def warnings() -> list[str]:
-        return [each.getMessage() for each in caplog.records if "is waited for" in each.getMessage()]
+        return [each.getMessage() for each in caplog.records if "a call still waits for" in each.getMessage()]
 
     async def send(stub: BrokerStub) -> int:
         async with AsyncProducer(bootstrap_servers=stub.bootstrap) as producer:

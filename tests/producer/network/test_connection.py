@@ -116,7 +116,7 @@ def test_an_answer_to_another_request_is_not_taken() -> None:
 
     with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer, ThreadPoolExecutor() as pool:
         waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
-        until(producer._sender.engine.trouble, "a reason", good=lambda said: "correlation id" in said and "was due" in said)
+        until(producer._sender.engine.trouble, "a reason", good=lambda said: "correlation id" in said and "instead of" in said)
         assert isinstance(waiting.exception(20), TopicUnavailable)
 
 
@@ -325,8 +325,8 @@ def test_an_answer_that_is_too_large_is_not_read() -> None:
             assert producer._sender.catch_up(20)
             worst_s = max(worst_s, time.monotonic() - begun)
         assert isinstance(waiting.exception(20), TopicUnavailable)
-        assert "an answer to METADATA of " in str(waiting.exception())
-        assert "where at most 3145728 are taken" in str(waiting.exception())
+        assert "a response to METADATA has " in str(waiting.exception())
+        assert "and at most 3145728 are accepted" in str(waiting.exception())
     assert worst_s < 1.0
 
 

@@ -63,27 +63,27 @@ STORIES: dict[str, tuple[Story, type[NoUsableBroker], list[str]]] = {
     "a certificate of an unknown CA": (
         lambda pki: (BrokerStub(tls=tls(pki.server)), {**pki.trust, "ssl_cafile": pki.theirs.cafile}),
         AuthenticationFailed,
-        ["certificate is not signed by a CA that is trusted", "unable to get local issuer", "ssl_cafile=", "ssl.ca.location"],
+        ["certificate is not signed by a trusted CA", "unable to get local issuer", "ssl_cafile=", "ssl.ca.location"],
     ),
     "a certificate of a CA that the system does not know": (
         lambda pki: (BrokerStub(tls=tls(pki.server)), {"security_protocol": "SSL"}),
         AuthenticationFailed,
-        ["certificate is not signed by a CA that is trusted", "the system's: set ssl_cafile"],
+        ["certificate is not signed by a trusted CA", "the system's: set ssl_cafile"],
     ),
     "a certificate for another host": (
         lambda pki: (BrokerStub(tls=tls(pki.elsewhere)), pki.trust),
         AuthenticationFailed,
-        ["certificate is not one for '127.0.0.1'", "mismatch", "bootstrap_servers", "ssl_check_hostname", "ssl.endpoint.identification"],
+        ["certificate is not for '127.0.0.1'", "mismatch", "bootstrap_servers", "ssl_check_hostname", "ssl.endpoint.identification"],
     ),
     "an expired certificate": (
         lambda pki: (BrokerStub(tls=tls(pki.expired)), pki.trust),
         AuthenticationFailed,
-        ["certificate is out of its time", "has expired", "ssl.keystore", "clock"],
+        ["certificate is not valid now", "has expired", "ssl.keystore", "clock"],
     ),
     "no client certificate": (
         lambda pki: (BrokerStub(tls=tls(pki.server, client_ca=pki.ours.cafile)), pki.trust),
         AuthenticationFailed,
-        ["the broker wants a client certificate", "set ssl_certfile and ssl_keyfile"],
+        ["the broker requires a client certificate", "set ssl_certfile and ssl_keyfile"],
     ),
     "a client certificate of an unknown CA": (
         lambda pki: (BrokerStub(tls=tls(pki.server, client_ca=pki.ours.cafile)), {**pki.trust, "ssl_certfile": pki.stranger.both}),
@@ -118,42 +118,42 @@ STORIES: dict[str, tuple[Story, type[NoUsableBroker], list[str]]] = {
     "a mechanism that the broker does not have": (
         lambda pki: (BrokerStub(sasl=Sasl(USERS, mechanisms=["SCRAM-SHA-512"])), {"security_protocol": "SASL_PLAINTEXT", **PLAIN}),
         AuthenticationFailed,
-        ["does not take sasl_mechanism=PLAIN", "it takes SCRAM-SHA-512"],
+        ["does not accept sasl_mechanism=PLAIN", "it accepts SCRAM-SHA-512"],
     ),
     "TLS against a plaintext port": (
         lambda pki: (BrokerStub(), pki.trust),
         NoUsableBroker,
-        ["the port has no TLS: security_protocol=SSL", "set it to PLAINTEXT"],
+        ["the port has no TLS, but security_protocol=SSL", "set it to PLAINTEXT"],
     ),
     "TLS and SASL against a port with SASL only": (
         lambda pki: (BrokerStub(sasl=USERS), {**pki.trust, **PLAIN, "security_protocol": "SASL_SSL"}),
         NoUsableBroker,
-        ["the port has no TLS: security_protocol=SASL_SSL", "set it to SASL_PLAINTEXT"],
+        ["the port has no TLS, but security_protocol=SASL_SSL", "set it to SASL_PLAINTEXT"],
     ),
     "plaintext against a TLS port": (
         lambda pki: (BrokerStub(tls=tls(pki.server)), {}),
         NoUsableBroker,
-        ["the port wants TLS: security_protocol=PLAINTEXT", "set it to SSL"],
+        ["the port requires TLS, but security_protocol=PLAINTEXT", "set it to SSL"],
     ),
     "plaintext against a TLS port that says what it wants": (
         lambda pki: (banner_server(b"\x15\x03\x03\x00\x02\x02\x50", first=False), {"security_protocol": "SASL_PLAINTEXT", **PLAIN}),
         NoUsableBroker,
-        ["the port wants TLS: security_protocol=SASL_PLAINTEXT", "set it to SASL_SSL"],
+        ["the port requires TLS, but security_protocol=SASL_PLAINTEXT", "set it to SASL_SSL"],
     ),
     "SASL against a port without": (
         lambda pki: (BrokerStub(), {"security_protocol": "SASL_PLAINTEXT", **PLAIN}),
         NoUsableBroker,
-        ["the listener does without SASL", "security_protocol=SASL_PLAINTEXT", "PLAINTEXT"],
+        ["the listener has no SASL", "security_protocol=SASL_PLAINTEXT", "PLAINTEXT"],
     ),
     "nothing against a port with SASL": (
         lambda pki: (BrokerStub(sasl=USERS), {}),
         AuthenticationFailed,
-        ["the listener wants SASL (PLAIN, SCRAM-SHA-256", "security_protocol=PLAINTEXT", "set it to SASL_PLAINTEXT, and sasl_mechanism"],
+        ["the listener requires SASL (PLAIN, SCRAM-SHA-256", "security_protocol=PLAINTEXT", "set it to SASL_PLAINTEXT, and sasl_mechanism"],
     ),
     "TLS against a port with TLS and SASL": (
         lambda pki: (BrokerStub(sasl=USERS, tls=tls(pki.server)), pki.trust),
         AuthenticationFailed,
-        ["the listener wants SASL", "security_protocol=SSL", "set it to SASL_SSL, and sasl_mechanism"],
+        ["the listener requires SASL", "security_protocol=SSL", "set it to SASL_SSL, and sasl_mechanism"],
     ),
     "an HTTP server": (lambda pki: (http_server(), {}), NoUsableBroker, [HTTP]),
     "an HTTP server that answers in lines": (
@@ -168,7 +168,7 @@ STORIES: dict[str, tuple[Story, type[NoUsableBroker], list[str]]] = {
     "TLS against something else": (
         lambda pki: (banner_server(b"?" * 100), pki.trust),
         NoUsableBroker,
-        ["what answers there speaks no TLS: security_protocol=SSL", "bootstrap_servers"],
+        ["the peer speaks no TLS, but security_protocol=SSL", "bootstrap_servers"],
     ),
     "an alert about a CA without a client certificate": (
         lambda pki: (banner_server(alert(2, 48), first=False), pki.trust),

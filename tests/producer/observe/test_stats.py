@@ -212,7 +212,7 @@ def test_on_asyncio_it_may_be_a_coroutine() -> None:
     [
         ({"on_statistics": print}, "statistics_interval_ms is 0"),
         ({"statistics.interval.ms": 5_000}, "on_statistics is missing"),
-        ({"on_statistics": 5, "statistics_interval_ms": 5}, "a function of the statistics is wanted"),
+        ({"on_statistics": 5, "statistics_interval_ms": 5}, "it must be a function that takes a ProducerStats"),
         ({"on_statistics": print, "statistics_interval_ms": -1}, "must be at least 0"),
     ],
 )

@@ -68,7 +68,7 @@ REASONS: Final[dict[str, str]] = {
 """Cannot be set, and why."""
 
 EXACTLY_ONCE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "acks": (("all", "-1"), "a leader that fails before its replicas have a batch would lose it"),
+    "acks": (("all", "-1"), "otherwise a batch is lost if its leader fails before a replica has it"),
     "enable.idempotence": (("true",), "without it a repeated batch may be in the log twice, and transactions are not possible"),
 }
 """Can only be set to the value that they have."""

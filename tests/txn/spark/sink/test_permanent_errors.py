@@ -75,7 +75,7 @@ def test_a_setting_that_is_wrong_on_executors(site: Site, guard: str) -> None:
 def test_an_executor_that_cannot_log_in(guarded: Site) -> None:
     """AuthenticationFailed, with the user and the settings, and the batch is not written again."""
     writer = guarded.by_hand(guard="barrier", secrets=stale_there, **SASL)
-    with pytest.raises(AuthenticationFailed, match=r"refused user 'ann'.*the settings are sasl_username and sasl_password"):
+    with pytest.raises(AuthenticationFailed, match=r"refused user 'ann'.*check sasl_username and sasl_password"):
         writer(guarded.rows(*"ab", **KEYED), guarded.offsets(0))
     assert writer.metrics["reruns"] == 0
 
