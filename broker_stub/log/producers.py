@@ -185,9 +185,7 @@ def _is_not_vouched_for(entry: ProducerEntry, batch: Candidate) -> bool:
 
 
 def _is_not_the_first_of_its_epoch(entry: ProducerEntry, batch: Candidate) -> bool:
-    verified = batch.verified
-    pending = verified is not None and verified.lowest_sequence is not None and verified.bumps
-    return pending and batch.base_sequence != 0 and not entry.batches
+    return batch.verified is not None and batch.verified.bumps and batch.base_sequence != 0 and not entry.batches
 
 
 def _comes_before_a_lower_one(entry: ProducerEntry, batch: Candidate) -> bool:

@@ -14,7 +14,7 @@ from fencepost.producer.wire.records import BATCH_OVERHEAD, BatchHeader, Corrupt
 def scan(storage: Storage, *, check_crcs: bool) -> Iterator[tuple[int, BatchHeader, bytes | memoryview]]:
     """Each valid batch with its position."""
     position, next_offset = 0, 0
-    while position < storage.size:
+    while True:  # the end of the storage is no header either
         try:
             header = read_header(storage.read(position, BATCH_OVERHEAD))
         except CorruptBatch:

@@ -1,7 +1,8 @@
 """Single changes to a source file: a flipped comparison, a branch never taken, a state not set. Each is a stretch of text and what
 stands there instead; nothing here writes files or runs tests.
 
-Left alone, because no promise hangs on them: annotations, docstrings, assertions, what only type checkers read, texts, logging, `__repr__`.
+Left alone, because no promise hangs on them: annotations, docstrings, assertions, what only type checkers read, texts, logging, `__repr__`,
+and the arguments that only find mistakes in the code itself (`frozen`, `kw_only`, `strict`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ COMPARISONS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
 }
 ARITHMETIC: Final[dict[type[ast.operator], tuple[str, str]]] = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
 TWINS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+FINDS_MISTAKES: Final = ("frozen", "kw_only", "strict")
 SAYS_ONLY: Final = ("log", "_log", "logger", "warnings")
 
 
@@ -139,6 +141,8 @@ def _left_alone(node: ast.AST) -> bool:
             return True
         case ast.FunctionDef(name="__repr__" | "__str__"):
             return True
+        case ast.keyword(arg=name, value=ast.Constant(value=True)):
+            return name in FINDS_MISTAKES
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):

@@ -16,6 +16,9 @@ def f(self, a: int = 3) -> bool:
         self.call()
     _log.info("%d", 8)
     return a is None
+
+class Pair(Struct, frozen=True, array_like=True):
+    pairs = zip([], [], strict=True)
 '''
 FOUND = {
     "3: constant: 3 -> 4",
@@ -30,11 +33,12 @@ FOUND = {
     "7: constant: 7 -> 8",
     "8: statement left out: self.call() -> pass",
     "10: comparison: is -> is not",
+    "12: constant: True -> False",
 }
 
 
 def test_what_is_changed() -> None:
-    """Every comparison, branch, constant and statement is; texts, assertions and the log are not."""
+    """Every comparison, branch, constant and statement is; texts, assertions, the log, `frozen` and `strict` are not."""
     assert {str(change) for change in changes(SOURCE)} == FOUND
 
 

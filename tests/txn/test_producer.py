@@ -115,7 +115,7 @@ def test_a_transaction_that_is_ended_or_prepared_in_its_block(
     and complains of nothing."""
     with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
         with contextlib.nullcontext() if error is None else pytest.raises(type(error)), producer.transaction(30) as tx:
-            tx.send("t", b"row")
+            tx.send("t", b"row").result(30)
             call(producer if call is TransactionalProducer.prepare else tx, 30)
             if error is not None:
                 raise error

@@ -102,7 +102,6 @@ class ClusterClient:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for link, _ in self._open.values():
             link.silence()
-        await asyncio.sleep(0)  # asyncio closes transports in the loop's next iteration
 
     # -- asking ------------------------------------------------------------------------------------------------------
 

@@ -78,6 +78,7 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D3", IN_TXN, batch(4, -1, txn=True, vouched=False), COORDINATOR, BAD_TXN),
         ("D9", IN_TXN, batch(3, 15, txn=True, vouched=False), CLIENT, None),  # in its transaction it needs nobody's word
         ("D9", KNOWN, batch(3, 15, txn=True, vouched=True), CLIENT, None),
+        ("D8", UNSEEN, batch(0, 5, txn=True, vouched=True), CLIENT, None),  # D5 is only for producers whose epochs rise
         ("D4", KNOWN, batch(2, 15), CLIENT, STALE),
         ("D4", KNOWN, batch(2, -1), COORDINATOR, STALE),
         ("D4", KNOWN, batch(2, 10, 5), CLIENT, STALE),  # no duplicate: another epoch

@@ -182,6 +182,21 @@ def test_committed_readers_are_told_which_transactions_to_skip() -> None:
     assert log.read(8, max_bytes=ALL, read_committed=True).aborted == []
 
 
+@pytest.mark.parametrize(("batches", "skipped"), [(1, []), (2, [1]), (3, [1, 2]), (4, [1, 2]), (5, [1, 2]), (6, [1, 2, 5])])
+def test_the_transactions_to_skip_begin_before_the_end_of_the_read(batches: int, skipped: list[int]) -> None:
+    """As in Kafka, a read names the aborted transactions that begin in or before its last batch, and no later ones."""
+    log = open_log()
+    produce(log, plain())
+    for pid in (7, 8):
+        produce(log, data(pid, 0, 0, transactional=True))
+    for pid in (7, 8):
+        coordinate(log, marker(pid, 0, commit=False))
+    produce(log, data(9, 0, 0, transactional=True))
+    coordinate(log, marker(9, 0, commit=False))
+    found = log.read(0, max_bytes=log.bytes_before(batches), read_committed=True).aborted
+    assert [txn.first_offset for txn in found or ()] == skipped
+
+
 def test_the_transaction_index_is_kafkas() -> None:
     """An entry's LSO is the oldest open transaction of another producer, else the offset after the marker; commits leave none."""
     transactions = Transactions()

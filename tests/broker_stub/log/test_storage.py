@@ -48,6 +48,16 @@ def test_a_large_append_is_kept_and_read_without_a_copy() -> None:
     assert part.readonly
 
 
+@pytest.mark.parametrize(("appends", "size", "copied"), [(1, 16_383, True), (1, 16_384, False), (63, 1024, True), (64, 1024, False)])
+def test_a_read_copies_less_than_64_kib(appends: int, size: int, copied: bool) -> None:
+    """A batch of a producer's default batch_bytes is read without a copy, and small batches are once there are 64 KiB of them."""
+    storage = MemoryStorage()
+    for _ in range(appends):
+        storage.append(bytes(size))
+    read = storage.read(0, size - 1)
+    assert isinstance(read, bytes) == copied
+
+
 def test_what_was_read_outlives_what_comes_after() -> None:
     """A reader keeps its bytes, also after later appends and truncations."""
     storage = MemoryStorage()

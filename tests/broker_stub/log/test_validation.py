@@ -14,6 +14,7 @@ from fencepost.producer.wire.records.batch_header import compute_crc, pack_batch
 from tests.broker_stub.log.log_tools import NOW, Again, data, marker, open_log, plain, produce, refusal, stored_header
 
 HOUR = 3_600_000
+TIMESTAMP_MAX = 2**63 - 1
 RECORDS = encode_batch([(NOW, b"k", b"v"), (NOW + 5, b"k", b"w")])[61:]
 
 INVALID = ErrorCode.INVALID_RECORD
@@ -356,6 +357,20 @@ def test_topic_configs_become_log_configs() -> None:
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             LogConfig.from_properties({name: value})
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        encode_batch([(TIMESTAMP_MAX - 1, b"k", b"v"), (TIMESTAMP_MAX, b"k", b"v")]),
+        raw(base_timestamp=TIMESTAMP_MAX, max_timestamp=TIMESTAMP_MAX),  # the second record is 5 ms later
+    ],
+)
+def test_the_largest_timestamp_is_that_of_the_format(batch: bytes) -> None:
+    """If the topic takes timestamps of the future, a batch keeps any timestamp that the format can carry, and gets no later one."""
+    log = open_log(LogConfig(timestamp_after_max_ms=TIMESTAMP_MAX))
+    assert produce(log, batch) == 0
+    assert read_header(log.read(0, max_bytes=1).records).max_timestamp == TIMESTAMP_MAX
 
 
 def test_the_defaults_are_kafkas() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.log import MemoryStorage, PartitionLog
+from fencepost.broker_stub.log import LogConfig, MemoryStorage, PartitionLog
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producers import Origin
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
@@ -13,13 +13,13 @@ from tests.broker_stub.stub_calls import TIMESTAMP_MS, batch
 PID = 7
 
 
-def new_log() -> PartitionLog:
-    return PartitionLog(MemoryStorage(), clock_ms=lambda: TIMESTAMP_MS)
+def new_log(config: LogConfig | None = None) -> PartitionLog:
+    return PartitionLog(MemoryStorage(), clock_ms=lambda: TIMESTAMP_MS, config=config)
 
 
-def write(log: PartitionLog, sequence: int, *, guard: int | None, epoch: int = 0) -> str:
+def write(log: PartitionLog, sequence: int, *, guard: int | None, epoch: int = 0, pid: int = PID) -> str:
     """The row that refused the batch; empty if it was written."""
-    data = batch(b"v", pid=PID, epoch=epoch, sequence=sequence, transactional=True)
+    data = batch(b"v", pid=pid, epoch=epoch, sequence=sequence, transactional=True)
     try:
         log.append(data, origin=Origin.CLIENT, leader_epoch=0, guard=guard)
     except AppendRefused as refused:
@@ -87,6 +87,15 @@ def test_a_plain_batch_leaves_the_guard() -> None:
     guard = log.begin_verification(PID, 0, 1, bumps=False)
     log.append(batch(b"v", pid=PID, epoch=0, sequence=0), origin=Origin.CLIENT, leader_epoch=0)
     assert write(log, 1, guard=guard) == ""
+
+
+def test_a_verification_concerns_no_other_producer() -> None:
+    """With transaction.partition.verification.enable=false only producers whose epochs rise are verified. The others write meanwhile."""
+    log = new_log(LogConfig(verifies_transactions=False))
+    guard = log.begin_verification(PID, 0, 0, bumps=True)
+    assert log.begin_verification(PID + 1, 0, 5, bumps=False) is None
+    assert write(log, 5, guard=None, pid=PID + 1) == ""
+    assert write(log, 0, guard=guard) == ""
 
 
 def test_the_next_leader_asks_anew() -> None:

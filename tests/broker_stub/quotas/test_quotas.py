@@ -67,6 +67,18 @@ def test_a_window_counts_from_its_last_value(before: int) -> None:
     assert one.per_second(begun_ms + 900 + 11_000) == 0
 
 
+def test_a_window_that_was_reset_counts_until_its_turn() -> None:
+    """Kafka keeps one window more than it counts. A window that was reset begins at that time, and the next new window replaces it."""
+    one = rate()
+    for now_ms in range(0, 11_001, WINDOW_MS):
+        one.record(1, now_ms)
+    assert one.elapsed_ms(11_900) == 11_900 - WINDOW_MS  # the window of 0 begins at 11_900
+    one.record(1, 22_850)
+    assert one.elapsed_ms(22_850) == (WINDOWS - 1) * WINDOW_MS  # without that window nothing began before 22_850
+    one.record(1, 23_850)
+    assert one.elapsed_ms(23_850) == (WINDOWS - 1) * WINDOW_MS
+
+
 def test_a_rate_over_one_window_that_begins_lasts_a_millisecond() -> None:
     """No time has passed and no window is missing: Kafka divides by one millisecond."""
     one = Rate(windows=1, window_ms=1000)

@@ -281,6 +281,20 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert None in values
 
 
+def test_an_expired_id_is_busy_until_its_tombstone_is_replicated() -> None:
+    """Every request for it is CONCURRENT_TRANSACTIONS meanwhile. Then the id is unknown."""
+    world = Transactions(brokers=2, config={"transactional.id.expiration.ms": 1_000, "replica.lag.time.max.ms": 10**9})
+    identity = world.given()
+    follower = world.sever_state()
+    world.pass_time(3_600_000)
+    assert world.init().answer[0] == CONCURRENT  # I1
+    assert world.add().answer == CONCURRENT  # A1
+    assert world.end(version=4).answer[0] == CONCURRENT  # E3
+    assert world.end().answer[0] == CONCURRENT  # F1
+    world.mend_state(follower)
+    assert world.given().producer_id != identity.producer_id
+
+
 @pytest.mark.parametrize("looks", [0, 1])
 @pytest.mark.parametrize(("early_ms", "forgotten"), [(1, False), (0, True)])
 def test_an_id_is_not_forgotten_before_it_is_looked_for(looks: int, early_ms: int, forgotten: bool) -> None:
