@@ -64,8 +64,6 @@ class MemoryStorage:
 
     def read(self, position: int, size: int) -> bytes | memoryview:
         end = min(position + size, self.size)
-        if position >= end:
-            return b""
         if position >= self._tail_start:
             return bytes(memoryview(self._tail)[position - self._tail_start : end - self._tail_start])
         number = bisect_right(self._starts, position) - 1

@@ -184,21 +184,22 @@ def test_how_many_duplicates_are_known_after_a_restart() -> None:
 
 
 def test_a_snapshot_of_earlier_counts_up_to_its_offset() -> None:
-    """A broker that was down and caught up knows the newest batch from before, and all that came after; a snapshot of later than the log
-    is not used."""
+    """A broker that was down and caught up knows the newest batch from before, and all that came after. A snapshot that is newer than the
+    log is not used."""
     log = open_log()
     for sequence in range(4):
         produce(log, data(7, 0, sequence))
-    snapshot = log.snapshot()
+    earlier = log.snapshot()
     for sequence in range(4, 6):
         produce(log, data(7, 0, sequence))
 
-    def known(at: int) -> list[int]:
+    def known(snapshot: bytes, at: int) -> list[int]:
         again = PartitionLog.recover(MemoryStorage(bytes_of(log)), clock_ms=SetClock(), snapshot=snapshot, snapshot_offset=at)
         return [sequence for sequence in range(6) if produce(again, data(7, 0, sequence)) == Again(sequence)]
 
-    assert known(4) == [3, 4, 5]
-    assert known(7) == [1, 2, 3, 4, 5]
+    assert known(earlier, 4) == [3, 4, 5]
+    assert known(log.snapshot(), 6) == [5]
+    assert known(earlier, 7) == [1, 2, 3, 4, 5]
     assert facts(recovered(log)) == facts(log)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
 from fencepost.producer.wire.records.compression import Codec, compress
@@ -20,6 +22,7 @@ from fencepost.producer.wire.records.control_batch import ControlType, encode_ma
 from fencepost.producer.wire.records.record_batch import Record, encode_batch
 from fencepost.txn.ledger.entry import VALUE_BYTES_MAX
 from fencepost.txn.ledger.errors import LedgerDamaged
+from fencepost.txn.ledger.reading import Mark, Memory
 from fencepost.txn.ledger.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 
 KEYS = (b"a", b"b", b"c")
@@ -261,3 +264,40 @@ def test_a_batch_that_was_damaged() -> None:
     scan = Scan("ledger", 3, start=5, end=9)
     with pytest.raises(LedgerDamaged, match=r"ledger-3 has a batch at offset 5 \(or after it\) that cannot be read: the checksum"):
         scan.feed(bytes(damaged))
+
+
+MARK = Mark("ledger", UUID(int=1), frozenset(), leader_epoch=1, start=0)
+
+
+def reading() -> Scan:
+    """A finished reading of a log with one record."""
+    scan = Scan("ledger", 0, start=0, end=1)
+    assert scan.feed(bytes_of(0, Entry(-1, b"a")))
+    return scan
+
+
+def test_a_process_keeps_64_readings() -> None:
+    """The next one replaces the one that was kept longest ago, so that many ledgers do not fill the memory."""
+    memory = Memory()
+    for partition in (*range(64), 0, 64):
+        memory.keep(MARK, partition, {b"a"}, reading())
+    assert [each for each in range(65) if memory.recall(MARK, each, {b"a"}, 1)] == [0, *range(2, 65)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "end", "continued"),
+    [
+        (MARK, MARK, 1, True),
+        (MARK, MARK, 2, True),
+        (MARK, MARK, 0, False),
+        *((MARK, replace(MARK, **other), 1, False) for other in ({"leader_epoch": 2}, {"start": 1}, {"topic_id": UUID(int=2)})),
+        (replace(MARK, topic_id=UUID(int=0)), replace(MARK, topic_id=UUID(int=0)), 1, False),
+    ],
+)
+def test_only_a_reading_of_the_same_log_is_continued(kept: Mark, asked: Mark, end: int, continued: bool) -> None:
+    """The same topic, in the same leader epoch, from the same start, and at least as long. Without topic ids no reading is kept."""
+    memory = Memory()
+    memory.keep(kept, 0, {b"a"}, reading())
+    recalled = memory.recall(asked, 0, {b"a"}, end)
+    assert (recalled is not None) == continued
+    assert recalled is None or (recalled.position, recalled.end) == (1, end)
