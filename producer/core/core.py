@@ -84,7 +84,6 @@ class Core:
         self.metadata_updater.may_create = hooks.may_create
         self.produce_responses = ProduceResponses(
             settings,
-            self.produce_requests.senders,
             self.produce_requests.ready_partitions,
             nodes=self.nodes,
             view=self.view,

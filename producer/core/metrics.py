@@ -7,6 +7,7 @@ maxima are of the last 30 to 60 seconds, as Kafka's are (two samples of 30 s). I
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch
@@ -100,7 +101,7 @@ class Metrics:
             metrics = self.brokers[node_id] = BrokerMetrics()
         return metrics
 
-    def produced(self, node_id: int, in_flight_batches: list[InFlightBatch], now_ms: float) -> None:
+    def produced(self, node_id: int, in_flight_batches: Iterable[InFlightBatch], now_ms: float) -> None:
         """A Produce request is about to leave; the batches have not been launched yet."""
         records = size = 0
         for in_flight in in_flight_batches:

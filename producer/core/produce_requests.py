@@ -34,16 +34,17 @@ LOOK_UP_BYTES = 1024 * 1024
 
 
 class BatchesSent(Request):
-    """A Produce request on its way. `topic_ids`: by which id it calls each topic; NO_TOPIC_ID where it uses the name."""
+    """A Produce request on its way, with the partition sender of each batch. `topic_ids`: the id by which it calls each topic; NO_TOPIC_ID
+    if it uses the name."""
 
-    in_flight_batches: list[InFlightBatch] = []
+    in_flight_batches: dict[InFlightBatch, PartitionSender] = {}
     topic_ids: dict[str, UUID] = {}
 
 
 class PartitionAsked(Request):
     """A DescribeProducers or Fetch request about one partition, on its way."""
 
-    subject: tuple[str, int] = ("", -1)
+    sender: PartitionSender | None = None
 
 
 class ProduceRequests:
@@ -112,12 +113,12 @@ class ProduceRequests:
 
     def busy(self) -> set[str]:
         """Topics with something to send, resolve or publish."""
-        return {topic for topic, _ in self.ready_partitions.active}
+        return {sender.topic for sender in self.ready_partitions.active}
 
     def fail_all(self, error: FencepostError) -> list[Command]:
         """The producer ends here: every record without an outcome fails."""
         self._hear()
-        commands = [command for sender in self.ready_partitions.active.values() for command in sender.fail_all(str(error))]
+        commands = [command for sender in self.ready_partitions.active for command in sender.fail_all(str(error))]
         self.ready_partitions.active.clear()
         return commands
 
@@ -136,7 +137,7 @@ class ProduceRequests:
     def _drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
         """Fail everything that is not on its way."""
         commands: list[Command] = []
-        for sender in self.ready_partitions.active.values():
+        for sender in self.ready_partitions.active:
             commands += sender.drop(kind, reason)
             self.ready_partitions.mark(sender)
         return commands
@@ -269,11 +270,13 @@ class ProduceRequests:
                 commands += self._produce(node, in_flight_batches, now_ms)
         return commands
 
-    def _collect(self, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float) -> list[InFlightBatch]:
-        """One batch of each partition sender whose turn it is, as many as a request takes. Who got one goes to the end of the line."""
-        in_flight_batches: list[InFlightBatch] = []
+    def _collect(
+        self, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float
+    ) -> dict[InFlightBatch, PartitionSender]:
+        """Take one batch of each waiting partition sender, as many as one request holds. A sender that gave one goes to the end of the
+        line."""
+        in_flight_batches: dict[InFlightBatch, PartitionSender] = {}
         size = 0
-        served: list[PartitionSender] = []
         for sender in list(waiting):
             more = sender.next_size(now_ms)
             if more and in_flight_batches and size + more > self._settings.max_request_size:
@@ -282,14 +285,13 @@ class ProduceRequests:
             sender.wait_in(None)
             seen[sender] = None
             if in_flight is not None:
-                in_flight_batches.append(in_flight)
+                in_flight_batches[in_flight] = sender
                 size += in_flight.size
-                served.append(sender)
-        for sender in served:
+        for sender in in_flight_batches.values():
             sender.wait_in(waiting)
         return in_flight_batches
 
-    def _produce(self, node: Node, in_flight_batches: list[InFlightBatch], now_ms: float) -> list[Command]:
+    def _produce(self, node: Node, in_flight_batches: dict[InFlightBatch, PartitionSender], now_ms: float) -> list[Command]:
         request = self._nodes.begin(node, Api.PRODUCE, now_ms, BatchesSent)
         request.in_flight_batches = in_flight_batches
         version = node.produce_version(self._hooks.produce_versions)
@@ -297,11 +299,9 @@ class ProduceRequests:
             return [Die(node.unusable(self._hooks.produce_versions))]
         self._metrics.produced(node.node_id, in_flight_batches, now_ms)
         topics: dict[str, list[PartitionProduceData]] = {}
-        for in_flight in in_flight_batches:
-            self.senders[in_flight.batch.topic, int(in_flight.batch.partition)].window.launched(in_flight)
-            topics.setdefault(in_flight.batch.topic, []).append(
-                PartitionProduceData(index=int(in_flight.batch.partition), records=gathered(in_flight.records))
-            )
+        for in_flight, sender in in_flight_batches.items():
+            sender.window.launched(in_flight)
+            topics.setdefault(sender.topic, []).append(PartitionProduceData(index=sender.partition, records=gathered(in_flight.records)))
         ids = {topic: self._view.topic_id(topic) for topic in topics}
         named = version <= PRODUCE_VERSION_WITHOUT_IDS or NO_TOPIC_ID in ids.values()
         if named:
@@ -329,7 +329,7 @@ class ProduceRequests:
             sender.window.described(None)
             return []
         request = self._nodes.begin(node, Api.DESCRIBE_PRODUCERS, now_ms, PartitionAsked)
-        request.subject = (sender.topic, sender.partition)
+        request.sender = sender
         sender.asking = True
         sender.asked_at_launch = sender.window.launches
         sender.asked_under = self._view.leadership(sender.topic, sender.partition)
@@ -342,7 +342,7 @@ class ProduceRequests:
         if version is None:
             return []
         request = self._nodes.begin(node, Api.FETCH, now_ms, PartitionAsked)
-        request.subject = (sender.topic, sender.partition)
+        request.sender = sender
         sender.asking = True
         wanted = FetchPartition(partition=sender.partition, fetch_offset=sender.window.look(), partition_max_bytes=LOOK_UP_BYTES)
         message = FetchRequest(max_bytes=LOOK_UP_BYTES, topics=[FetchTopic(topic=sender.topic, partitions=[wanted])])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from uuid import UUID
 
 from fencepost.producer.config.settings import Settings
@@ -49,7 +49,6 @@ class ProduceResponses:
     def __init__(
         self,
         settings: Settings,
-        senders: Mapping[tuple[str, int], PartitionSender],
         ready_partitions: ReadyPartitions,
         *,
         nodes: Nodes,
@@ -60,7 +59,6 @@ class ProduceResponses:
         metrics: Metrics,
     ) -> None:
         self._settings = settings
-        self._senders = senders
         self._ready_partitions = ready_partitions
         self._nodes = nodes
         self._view = view
@@ -80,42 +78,39 @@ class ProduceResponses:
         for topic in answer.responses:
             for partition in topic.partition_responses:
                 said[topic.name or topic.topic_id, partition.index] = partition
-        for in_flight in _unanswered(request):
-            topic_name, partition_index = in_flight.batch.topic, int(in_flight.batch.partition)
-            part = said.get((topic_name, partition_index)) or said.get((request.topic_ids[topic_name], partition_index))
+        for in_flight, sender in self._unanswered(request):
+            topic_id = request.topic_ids[sender.topic]
+            part = said.get((sender.topic, sender.partition)) or said.get((topic_id, sender.partition))
             if part is None:
-                self._lost(in_flight, now_ms)
+                self._lost(in_flight, sender, now_ms)
                 continue
-            commands += self._read(in_flight, part, now_ms)
-            if request.topic_ids[topic_name] not in (self._view.topic_id(topic_name), NO_TOPIC_ID):
-                self._sender_of(in_flight).window.introduce_anew()  # to the topic that there is now
+            commands += self._read(in_flight, sender, part, now_ms)
+            if topic_id not in (self._view.topic_id(sender.topic), NO_TOPIC_ID):
+                sender.window.introduce_anew()  # to the topic that there is now
         return commands
 
-    def _read(self, in_flight: InFlightBatch, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
-        window = self._sender_of(in_flight).window
+    def _read(self, in_flight: InFlightBatch, sender: PartitionSender, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
+        window = sender.window
         row = judge(Api.PRODUCE, part.error_code)
         if row.action is ErrorAction.DONE:
             known = part.error_code == ErrorCode.NONE
             window.acknowledged(in_flight, part.base_offset if known else -1, part.log_append_time_ms if known else -1)
             return []
         if part.error_code in MOVED or part.error_code in GONE:
-            self._view.deny(in_flight.batch.topic, int(in_flight.batch.partition))
+            self._view.deny(sender.topic, sender.partition)
         if part.error_code in MOVED and part.current_leader.leader_id >= 0:
-            self._view.moved(
-                in_flight.batch.topic,
-                int(in_flight.batch.partition),
-                Leader(part.current_leader.leader_id, part.current_leader.leader_epoch),
-            )
+            leader = Leader(part.current_leader.leader_id, part.current_leader.leader_epoch)
+            self._view.moved(sender.topic, sender.partition, leader)
         if row.action is ErrorAction.SPLIT and in_flight.count > 1 and not in_flight.decided:
             if in_flight.doubt and self._settings.enable_idempotence:
                 window.too_large(in_flight)
             else:
-                self._split(self._sender_of(in_flight), in_flight)
+                self._split(sender, in_flight)
             return []
         if row.action is ErrorAction.REFRESH:
             self._metadata_updater.refresh()
             if part.error_code in GONE and not in_flight.decided:
-                self._metadata_updater.want(in_flight.batch.topic, until_ms=in_flight.deadline_ms)
+                self._metadata_updater.want(sender.topic, until_ms=in_flight.deadline_ms)
         in_flight.doubt = in_flight.doubt or part.base_offset >= 0  # Whatever the error is, it was appended before.
         message = record_errors(part)
         window.refused(
@@ -123,28 +118,26 @@ class ProduceResponses:
         )
         if row.action is ErrorAction.FATAL:
             kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
-            place = f"{in_flight.batch.topic}-{int(in_flight.batch.partition)}"
-            return [Die(kind(f"Produce to {place} was refused with {error_name(part.error_code)}: {row.why}"))]
+            return [Die(kind(f"Produce to {sender.topic}-{sender.partition} was refused with {error_name(part.error_code)}: {row.why}"))]
         return []
 
     def written(self, request: Request) -> None:
         """acks=0: the socket has the bytes, and nothing more will be heard."""
-        for in_flight in _unanswered(request):
-            self._sender_of(in_flight).window.acknowledged(in_flight, -1, -1)
+        for in_flight, sender in self._unanswered(request):
+            sender.window.acknowledged(in_flight, -1, -1)
 
     def lost(self, request: Request, now_ms: float) -> None:
         """The link died under the request."""
         if request.api is Api.PRODUCE:
             self._hooks.unanswered()
-        for in_flight in _unanswered(request):
-            self._lost(in_flight, now_ms)
+        for in_flight, sender in self._unanswered(request):
+            self._lost(in_flight, sender, now_ms)
         if isinstance(request, PartitionAsked):
-            self._ask_later(self._sender_at(request.subject), now_ms)
+            self._ask_later(self._asked(request), now_ms)
 
     def described(self, request: Request, answer: DescribeProducersResponse, now_ms: float) -> None:
         """Read a DescribeProducers answer."""
-        assert isinstance(request, PartitionAsked)
-        sender = self._sender_at(request.subject)
+        sender = self._asked(request)
         sender.asking = False
         part = next(
             (p for t in answer.topics if t.name == sender.topic for p in t.partitions if p.partition_index == sender.partition), None
@@ -171,8 +164,7 @@ class ProduceResponses:
 
     def looked_up(self, request: Request, answer: FetchResponse, now_ms: float) -> None:
         """Read what the log holds where a batch is looked for."""
-        assert isinstance(request, PartitionAsked)
-        sender = self._sender_at(request.subject)
+        sender = self._asked(request)
         sender.asking = False
         part = next(
             (p for t in answer.responses if t.topic == sender.topic for p in t.partitions if p.partition_index == sender.partition), None
@@ -198,16 +190,27 @@ class ProduceResponses:
         sender.query_not_before_ms = now_ms + self._backoff(sender.query_attempts)
         sender.query_attempts += 1
 
-    def _lost(self, in_flight: InFlightBatch, now_ms: float) -> None:
-        self._sender_of(in_flight).window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
+    def _lost(self, in_flight: InFlightBatch, sender: PartitionSender, now_ms: float) -> None:
+        sender.window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
 
-    def _sender_of(self, in_flight: InFlightBatch) -> PartitionSender:
-        return self._sender_at((in_flight.batch.topic, int(in_flight.batch.partition)))
+    def _unanswered(self, request: Request) -> list[tuple[InFlightBatch, PartitionSender]]:
+        """The batches of a Produce request that still wait for its answer, with their partition senders.
 
-    def _sender_at(self, tp: tuple[str, int]) -> PartitionSender:
-        sender = self._senders[tp]
-        self._ready_partitions.mark(sender)
-        return sender
+        A batch whose time ran out while its leader hung does not: it is resolved, and perhaps gone, as soon as the next leader acknowledges
+        a later one."""
+        if not isinstance(request, BatchesSent):
+            return []
+        waiting = [(in_flight, sender) for in_flight, sender in request.in_flight_batches.items() if in_flight.state is State.FLYING]
+        for _, sender in waiting:
+            self._ready_partitions.mark(sender)
+        return waiting
+
+    def _asked(self, request: Request) -> PartitionSender:
+        """The partition sender that a DescribeProducers or Fetch request is about."""
+        assert isinstance(request, PartitionAsked)
+        assert request.sender is not None
+        self._ready_partitions.mark(request.sender)
+        return request.sender
 
     def _pause(self, in_flight: InFlightBatch, code: int, *, introduced: bool) -> float:
         """How long to wait before the batch is sent again, if it is."""
@@ -229,16 +232,6 @@ class ProduceResponses:
             self._ready_partitions.stir()  # Other partitions may be led by it, too.
         self._view.brokers = self._view.brokers | named
         return self._nodes.learn(self._view.brokers)
-
-
-def _unanswered(request: Request) -> list[InFlightBatch]:
-    """The batches that wait for what comes now. One whose time ran out while its leader hung is resolved, and perhaps gone, as soon as the
-    next leader acknowledges a later one."""
-    return (
-        [in_flight for in_flight in request.in_flight_batches if in_flight.state is State.FLYING]
-        if isinstance(request, BatchesSent)
-        else []
-    )
 
 
 def record_errors(part: PartitionProduceResponse) -> str:

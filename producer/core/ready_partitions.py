@@ -14,10 +14,10 @@ from fencepost.producer.core.partition_sender import PartitionSender
 
 
 class ReadyPartitions:
-    """See the module. `active`: partition senders with something to send, resolve or publish, by topic and partition."""
+    """See the module. `active`: partition senders with something to send, resolve or publish, in the order of their first batch."""
 
     def __init__(self) -> None:
-        self.active: dict[tuple[str, int], PartitionSender] = {}
+        self.active: dict[PartitionSender, None] = {}
         self._due: dict[PartitionSender, None] = {}
         self._everything = False
         self._turns: list[tuple[float, int, PartitionSender]] = []
@@ -28,7 +28,7 @@ class ReadyPartitions:
 
     def add(self, sender: PartitionSender) -> None:
         """There is something in the partition sender now."""
-        self.active[sender.topic, sender.partition] = sender
+        self.active[sender] = None
         self.mark(sender)
 
     def mark(self, sender: PartitionSender) -> None:
@@ -41,7 +41,7 @@ class ReadyPartitions:
 
     def drop(self, sender: PartitionSender) -> None:
         """There is nothing in the partition sender any more."""
-        del self.active[sender.topic, sender.partition]
+        del self.active[sender]
 
     def take(self, now_ms: float) -> list[PartitionSender]:
         """The partition senders to look at now, each once."""
@@ -53,9 +53,9 @@ class ReadyPartitions:
         if self._everything or now_ms >= self._deadline_ms:
             self._everything = False
             self._deadline_ms = NEVER
-            senders = list(self.active.values())
+            senders = list(self.active)
         else:
-            senders = [sender for sender in self._due if (sender.topic, sender.partition) in self.active]
+            senders = [sender for sender in self._due if sender in self.active]
         self._due.clear()
         return senders
 
