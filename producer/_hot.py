@@ -14,6 +14,7 @@ from typing import Final
 
 HOT: Final = (
     "fencepost.producer.wire.schema.varint",
+    "fencepost.producer.wire.records.sizes",
     "fencepost.producer.wire.records.batch_builder",
     "fencepost.producer.wire.records.record_prefix",
     "fencepost.producer.wire.records.record_reader",

@@ -17,7 +17,7 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, murmur2
 from fencepost.producer.errors import FencepostError, Misuse, again
-from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_BOUND
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
 
 CALLBACK_BYTES: Final[i64] = 80
 """What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
@@ -108,13 +108,7 @@ class Accumulator:
     ) -> RecordFuture | None:
         """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
         once it is set."""
-        need: i64 = RECORD_BOUND
-        if key is not None:
-            need += len(key)
-        if value is not None:
-            need += len(value)
-        if headers is not None:
-            need += len(headers)
+        need = record_bound(key, value, headers)
         held = self.shared.held
         if (not COMPILED or held.holder != 0) and self.shared.inside():
             return self._put_aside(topic, partition, timestamp, key, value, headers, on_delivery, need)
@@ -133,15 +127,11 @@ class Accumulator:
                     held.enter_with_lock()
                 queues = topic.queues
                 queue = queues[partition] if partition >= 0 else topic.queue_for(key, topic.partitions)
-                batch = queue.open
-                fresh = batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size
-                if batch is None or fresh:
-                    held.enter_with_lock()
-                    batch = self.new_batch(queue)
+                batch = self.begin_record(queue, need)
                 before: i64 = batch.size
-                # What the encoder refuses raises here, before anybody has been told of the batch.
+                # If the encoder refuses the record, a new batch is in no queue yet.
                 future = batch.append(timestamp, key, value, headers, on_delivery)
-                if fresh:
+                if queue.open is not batch:
                     self.line_up(queue, batch)
                     before = 0
                 grown: i64 = batch.size - before
@@ -208,12 +198,17 @@ class Accumulator:
             self._aside_bytes = 0
             del self._aside[0]
 
-    def batch_for(self, queue: PartitionQueue, need: i64) -> Batch:
-        """The batch that takes a record of so many bytes: the open one, or a new one in no queue yet. It comes into one (`line_up`) with a
-        record in it, so that nobody ever meets an empty batch."""
+    def begin_record(self, queue: PartitionQueue, need: i64) -> Batch:
+        """The batch that takes a record of up to `need` bytes (`record_bound`): the partition's open batch, or a new one if the
+        record would make that too large.
+
+        A new batch is in no queue yet. The caller queues it with `line_up` once the record is in it, so that no thread sees an empty batch.
+        """
         batch = queue.open
         if batch is None or batch.size + need - BATCH_OVERHEAD > self.batch_size:
-            return self.new_batch(queue)
+            # To make a batch may run the program's code (`Shared`), and `append` has only the bare lock.
+            self.shared.held.enter_with_lock()
+            batch = self.new_batch(queue)
         return batch
 
     def new_batch(self, queue: PartitionQueue) -> Batch:

@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.accumulator import ROW_BYTES, Accumulator, TopicQueues
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.rows import Row
-from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_BOUND
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
 
 
 class Target:
@@ -47,20 +47,14 @@ class Target:
                             timestamp = given.timestamp
                         if given.partition >= 0:
                             partition = given.partition
-                    need: i64 = RECORD_BOUND
-                    if key is not None:
-                        need += len(key)
-                    if value is not None:
-                        need += len(value)
-                    if headers is not None:
-                        need += len(headers)
+                    need = record_bound(key, value, headers)
                     if not accumulator.room_for(need):
                         break
                     if partition >= 0:
                         queue = self.topic.queues[partition]
                     else:
                         queue = self.topic.queue_for(key, self.topic.partitions)
-                    batch = accumulator.batch_for(queue, need)
+                    batch = accumulator.begin_record(queue, need)
                     part = self.bulk.part_of(batch)
                     noted: i64 = part.count
                     begun: i64 = batch.size

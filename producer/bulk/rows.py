@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from fencepost.producer.errors import RecordTooLarge
 from fencepost.producer.wire.records.batch_builder import pack_headers
-from fencepost.producer.wire.records.sizes import RECORD_BOUND
+from fencepost.producer.wire.records.sizes import RECORD_BOUND, record_bound
 
 TIMESTAMP_MAX: Final = 0x7FFFFFFFFFFFFFFF
 PARTITION_MAX: Final = 0x7FFFFFFF
@@ -39,22 +39,12 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> in
         size: i64 = RECORD_BOUND
         if isinstance(given, bytes):
             size += len(given)
-        elif given is None:
-            size += 0
         elif isinstance(given, tuple) and len(given) == 2 and is_data(given[0]) and is_data(given[1]):
-            if given[0] is not None:
-                size += len(given[0])
-            if given[1] is not None:
-                size += len(given[1])
-        else:
+            size = record_bound(given[0], given[1], None)
+        elif given is not None:
             row = read_row(given, first + place)
             rows[place] = row
-            if row.key is not None:
-                size += len(row.key)
-            if row.value is not None:
-                size += len(row.value)
-            if row.headers is not None:
-                size += len(row.headers)
+            size = record_bound(row.key, row.value, row.headers)
             if row.partition > partition_max:
                 partition_max = row.partition
         if size > largest:

@@ -186,7 +186,7 @@ def _reserve_rows(target: Target, rows: list[object], start: int, *rest: int) ->
 
 def _line_up_empty(accumulator: Accumulator, queue: PartitionQueue, need: int) -> Batch:
     """A new batch comes into its queue before its first record does."""
-    batch = BATCH_FOR(accumulator, queue, need)
+    batch = BEGIN_RECORD(accumulator, queue, need)
     if queue.open is not batch:
         accumulator.line_up(queue, batch)
         accumulator.used += batch.size
@@ -233,7 +233,7 @@ def _unburied(exit_guard: ExitGuard) -> None:
     exit_guard._shared.forked = exit_guard._accumulator.refusal = ProducerForked("forked")
 
 
-APPEND_ROWS, BATCH_FOR, WAKE_IF_DUE = Target.append_rows, Accumulator.batch_for, Accumulator.wake_if_due
+APPEND_ROWS, BEGIN_RECORD, WAKE_IF_DUE = Target.append_rows, Accumulator.begin_record, Accumulator.wake_if_due
 LIST_CHUNKS, SEND_BULK = chunks.list_chunks, Producer._send_bulk
 LOST: set[object] = set()
 TAKE_FINISHED = InFlightWindow.take_finished
@@ -284,7 +284,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "no deadline is kept": ("plain", [(InFlightWindow, "expire", _no_deadline)]),
     "metadata does not back off": ("plain", [(metadata_updater, "backoff_ms", _eager)]),
     "an append that is interrupted leaves its bytes reserved": ("callers", [(Target, "append_rows", _reserve_rows)]),
-    "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "batch_for", _line_up_empty)]),
+    "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "begin_record", _line_up_empty)]),
     "a row that did not come into its batch is still counted": ("callers", [(Part, "take_back", _nothing)]),
     "the sender is not woken by who is interrupted": ("callers", [(Accumulator, "wake_if_due", _wake_unstruck)]),
     "a bulk's rows are taken to lie side by side": ("callers", [(BulkFuture, "_note_offsets", _own_together)]),

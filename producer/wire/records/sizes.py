@@ -1,8 +1,13 @@
-"""How many bytes records take in a batch of format v2: every limit on sizes is checked against these."""
+"""How many bytes records take in a batch of format v2: every limit on sizes is checked against these.
+
+Compiled by mypyc.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+from mypy_extensions import i64
 
 BATCH_OVERHEAD: Final = 61
 """The header of a batch (`DefaultRecordBatch.RECORD_BATCH_OVERHEAD`)."""
@@ -16,3 +21,15 @@ RECORD_OVERHEAD_MAX: Final = 21
 RECORD_BOUND: Final = BATCH_OVERHEAD + RECORD_OVERHEAD_MAX
 """What a record in a batch of its own can take beyond key, value and headers: both overheads
 (`DefaultRecordBatch.estimateBatchSizeUpperBound`)."""
+
+
+def record_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
+    """The most bytes that a record takes, in a batch of its own. `headers`: packed."""
+    size: i64 = RECORD_BOUND
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    if headers is not None:
+        size += len(headers)
+    return size
