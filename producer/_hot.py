@@ -23,6 +23,7 @@ HOT: Final = (
     "fencepost.producer.accumulator.partitioner",
     "fencepost.producer.accumulator.batch",
     "fencepost.producer.accumulator.accumulator",
+    "fencepost.producer.accumulator.pending_record",
     "fencepost.producer.bulk.rows",
     "fencepost.producer.bulk.bulk",
     "fencepost.producer.bulk.append",

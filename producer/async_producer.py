@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
+from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
@@ -24,7 +25,6 @@ from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.producer.interceptors import ProducerRecord
 from fencepost.producer.network.async_engine import AsyncEngine
 from fencepost.producer.network.exit_and_fork import ExitGuard
 
@@ -64,14 +64,8 @@ class AsyncProducer(BaseProducer):
         """Accept one record, waiting for its topic and for room up to `max_block_ms`, and return the future of its delivery, which can be
         awaited. Arguments and errors are `Producer.send`'s. Cancelled while it waits, it has accepted nothing."""
         self._running()
-        if self._serializes:
-            if self._interceptors is not None:
-                return await self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
-            key, value = self._serialized(topic, key, value, headers)
-        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        if future is not None:
-            return future
-        return await self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
+        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        return accepted if isinstance(accepted, RecordFuture) else await self._accept_later(accepted)
 
     def try_send(
         self,
@@ -87,11 +81,8 @@ class AsyncProducer(BaseProducer):
         """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once, also
         while others wait for room."""
         self._running()
-        if self._serializes:
-            if self._interceptors is not None:
-                return self._try_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery)
-            key, value = self._serialized(topic, key, value, headers)
-        return self._accept_now(topic, value, key, partition, headers, timestamp, on_delivery)
+        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
@@ -118,8 +109,8 @@ class AsyncProducer(BaseProducer):
         self._running()
         self._refuse_after_close()
         check_topic(topic)
-        if not self._known(topic, None):
-            await self._hear_of(topic, None, limit_s)
+        if not self._known(topic, -1):
+            await self._hear_of(topic, -1, limit_s)
         return list(range(self._topics[topic].partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -187,51 +178,15 @@ class AsyncProducer(BaseProducer):
             raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
         return self._side
 
-    async def _accept_later(
-        self,
-        topic: str,
-        value: object,
-        key: object,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> RecordFuture:
+    async def _accept_later(self, record: PendingRecord) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
-        await self._topic(topic, partition)
-        append = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)
-        future = append() if not self._in_line else None
-        return future if future is not None else await self._when_room(append)
-
-    async def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
-        """`send` of what the interceptors made of a record."""
-        interceptors = self._interceptors
-        assert interceptors is not None
-        topic, partition, timestamp = record.topic, record.partition, record.timestamp
         try:
-            key, value = self._serialized(topic, record.key, record.value, record.headers)
-            headers = record.headers or None
-            watched = interceptors.watched(headers, on_delivery)
-            future = self._accept(topic, value, key, partition, headers, timestamp, watched)
-            if future is not None:
-                return future
-            return await self._accept_later(topic, value, key, partition, headers, timestamp, watched)
+            await self._await_topic(record.topic, record.partition)
+            append = self._appending(record)
+            future = append() if not self._in_line else None
+            return future if future is not None else await self._when_room(append)
         except Exception as error:
-            interceptors.refused(record, error)
-            raise
-
-    def _try_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> RecordFuture:
-        """`try_send` of the same."""
-        interceptors = self._interceptors
-        assert interceptors is not None
-        topic, partition, timestamp = record.topic, record.partition, record.timestamp
-        try:
-            key, value = self._serialized(topic, record.key, record.value, record.headers)
-            headers = record.headers or None
-            watched = interceptors.watched(headers, on_delivery)
-            return self._accept_now(topic, value, key, partition, headers, timestamp, watched)
-        except Exception as error:
-            interceptors.refused(record, error)
+            record.refused(error)
             raise
 
     async def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
@@ -243,8 +198,7 @@ class AsyncProducer(BaseProducer):
                 if chunk is None:
                     await asyncio.sleep(0)
                     continue
-                highest = max(chunk.partition_max, where)
-                await self._topic(topic, None if highest < 0 else highest)
+                await self._await_topic(topic, max(chunk.partition_max, where))
                 self._place(topic, chunk, where)
                 target = self._target(topic, bulk, where)
                 while not chunk.done:
@@ -278,26 +232,25 @@ class AsyncProducer(BaseProducer):
         finally:
             self._in_line -= 1
 
-    async def _topic(self, topic: str, partition: int | None) -> None:
-        """Wait until the topic is known, and to have the partition."""
+    async def _await_topic(self, topic: str, partition: int) -> None:
+        """Wait until the topic is known, and to have the partition (-1: any)."""
         if not self._known(topic, partition):
             self._refuse_what_cannot_wait(topic)
             await self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
 
-    async def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> None:
+    async def _hear_of(self, topic: str, partition: int, limit_s: float) -> None:
         """The same of one that is not known, up to a limit."""
         self._ask_for(topic, partition, limit_s)
         side = self._running()
-        wanted = -1 if partition is None else partition
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:
-                while self._directory.look(topic, wanted) is None:
+                while self._directory.look(topic, partition) is None:
                     await side.heard.wait()
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise self._directory.unavailable(topic, wanted, limit_s, side.engine.trouble()) from None
+            raise self._directory.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
 
     async def _room(self) -> None:
         """Wait until bytes are given back to the budget; the engine stops lingering meanwhile."""

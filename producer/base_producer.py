@@ -18,6 +18,7 @@ from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
 from fencepost.producer.accumulator.named_partitioners import chooser, chosen
+from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk, list_chunks
@@ -41,7 +42,7 @@ from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
 from fencepost.producer.serializers import bind
 from fencepost.producer.topics import Topics
-from fencepost.producer.wire.records.sizes import RECORD_BOUND
+from fencepost.producer.wire.records.sizes import record_bound
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -95,72 +96,87 @@ class BaseProducer:
         topic: str,
         value: object,
         key: object,
-        partition: object,
-        headers: Headers | None,
-        timestamp: object,
-        on_delivery: OnDelivery | None,
-    ) -> RecordFuture | None:
-        """Check the record and accept it; None when the topic or the partition is not known yet, the buffer has no room, others wait for
-        some, or a partitioner of the caller's has to be asked (`_appending`)."""
-        if not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
-        if not (key is None or isinstance(key, bytes)):
-            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
-        packed: bytes | None = None
-        size = RECORD_BOUND + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
-        if headers is not None:
-            packed = packed_headers(listed_headers(headers), "headers")
-            size += len(packed)
-        if size > self._largest:
-            raise RecordTooLarge(self._why_too_large(size))
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
-        where = place_of(partition)
-        queues = self._topics.get(topic)
-        if queues is None or where >= queues.partitions or self._in_line or (where < 0 and self._chooser is not None):
-            return None
-        return self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
-
-    def _appending(
-        self,
-        topic: str,
-        value: object,
-        key: object,
-        partition: object,
-        headers: Headers | None,
-        timestamp: object,
-        on_delivery: OnDelivery | None,
-    ) -> Callable[[], RecordFuture | None]:
-        """What appends a record that `_accept` has checked, to a known topic, as often as it takes to find room. What is the caller's
-        is asked here: once, and while nobody waits for a lock."""
-        assert value is None or isinstance(value, bytes)
-        assert key is None or isinstance(key, bytes)
-        data, name = value, key  # Of the types that they have just been found to be of, for the function below.
-        packed = packed_headers(listed_headers(headers), "headers") if headers is not None else None
-        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
-        where = place_of(partition)
-        queues = self._topics[topic]
-        if where < 0 and self._chooser is not None:
-            where = chosen(self._chooser, key, queues.partitions, queues.available)
-        return lambda: self._accumulator.append(queues, where, stamp, name, data, packed, on_delivery)
-
-    def _accept_now(
-        self,
-        topic: str,
-        value: object,
-        key: object,
         partition: int | None,
         headers: Headers | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
-    ) -> RecordFuture:
-        """Accept the record, or say why that would take time."""
-        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        if future is None and not self._in_line and self._known(topic, partition):
-            future = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)()
-        if future is None:
-            raise self._why_not_now(topic, partition)
+    ) -> RecordFuture | PendingRecord:
+        """Accept one record once interceptors and serializers have had it, or return it checked if that takes more (`_accept_bytes`)."""
+        if not self._serializes:
+            return self._accept_bytes(topic, value, key, partition, headers, timestamp, on_delivery)
+        interceptors = self._interceptors
+        if interceptors is None:
+            key, value = self._serialized(topic, key, value, headers)
+            return self._accept_bytes(topic, value, key, partition, headers, timestamp, on_delivery)
+        own_headers = listed_headers(headers) if headers is not None else []
+        seen = interceptors.on_send(
+            ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=own_headers, timestamp=timestamp)
+        )
+        topic, partition, timestamp = seen.topic, seen.partition, seen.timestamp
+        try:
+            key, value = self._serialized(topic, seen.key, seen.value, seen.headers)
+            headers = seen.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            accepted = self._accept_bytes(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(seen, error)
+            raise
+        if isinstance(accepted, PendingRecord):
+            accepted.on_refusal = partial(interceptors.refused, seen)
+        return accepted
+
+    def _accept_bytes(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: object,
+        headers: Headers | None,
+        timestamp: object,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | PendingRecord:
+        """Check a record and append it. Returns the checked record if the topic or the partition is not known, the buffer is full, other
+        tasks wait for room, or the caller's partitioner has to choose."""
+        if not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
+        if not (key is None or isinstance(key, bytes)):
+            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
+        packed = packed_headers(listed_headers(headers), "headers") if headers is not None else None
+        size = int(record_bound(key, value, packed))
+        if size > self._largest:
+            raise RecordTooLarge(f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted")
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        stamp = -1 if timestamp is None else checked_timestamp(timestamp)
+        where = place_of(partition)
+        queues = self._topics.get(topic)
+        if queues is not None and where < queues.partitions and not self._in_line and (where >= 0 or self._chooser is None):
+            future = self._accumulator.append(queues, where, stamp if stamp >= 0 else wall_ms(), key, value, packed, on_delivery)
+            if future is not None:
+                return future
+        return PendingRecord(topic, where, stamp, key, value, packed, on_delivery)
+
+    def _appending(self, record: PendingRecord) -> Callable[[], RecordFuture | None]:
+        """What appends the record to its topic, which is known, as often as it takes to find room. The caller's partitioner is called here:
+        once, and while no thread waits for a lock."""
+        queues = self._topics[record.topic]
+        if record.partition < 0 and self._chooser is not None:
+            record.partition = chosen(self._chooser, record.key, queues.partitions, queues.available)
+        if record.timestamp < 0:
+            record.timestamp = wall_ms()
+        return lambda: record.append_to(self._accumulator, queues)
+
+    def _accept_now(self, record: PendingRecord) -> RecordFuture:
+        """Accept the record without waiting. Raises BufferFull or TopicUnavailable if that is not possible."""
+        try:
+            future: RecordFuture | None = None
+            if not self._in_line and self._known(record.topic, record.partition):
+                future = self._appending(record)()
+            if future is None:
+                raise self._why_not_now(record.topic, record.partition)
+        except Exception as error:
+            record.refused(error)
+            raise
         return future
 
     def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
@@ -170,21 +186,6 @@ class BaseProducer:
         if value is not None and self._serialize_value is not None:
             value = self._serialize_value(topic, value, headers)
         return key, value
-
-    def _intercepted(
-        self,
-        topic: str,
-        value: object,
-        key: object,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp: int | None,
-    ) -> ProducerRecord:
-        """What the interceptors make of a record, its key and value not serialized yet."""
-        assert self._interceptors is not None
-        given = listed_headers(headers) if headers is not None else []
-        record = ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=given, timestamp=timestamp)
-        return self._interceptors.on_send(record)
 
     def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
         """The chunks of a `send_many`, and pauses."""
@@ -231,10 +232,10 @@ class BaseProducer:
         name = "max_request_size" if settings.max_request_size < settings.buffer_memory else "buffer_memory"
         return f"{name}={getattr(settings, name)}"
 
-    def _known(self, topic: str, partition: int | None) -> bool:
-        """Whether the topic is known, and to have the partition."""
+    def _known(self, topic: str, partition: int) -> bool:
+        """Whether the topic is known, and to have the partition (-1: any)."""
         queues = self._topics.get(topic)
-        return queues is not None and (partition is None or partition < queues.partitions)
+        return queues is not None and partition < queues.partitions
 
     def _refuse_what_cannot_wait(self, topic: str) -> None:
         """Raise what speaks against waiting for a topic."""
@@ -263,24 +264,23 @@ class BaseProducer:
         """Hand the core an event, soon."""
         raise NotImplementedError
 
-    def _ask_for(self, topic: str, partition: int | None, limit_s: float) -> None:
+    def _ask_for(self, topic: str, partition: int, limit_s: float) -> None:
         """Have the core find out about the topic and the partition, for somebody who waits so long."""
         self._directory.forget_refusal(topic)
-        self._post(TopicWanted(topic, limit_s * 1000.0, place_of(partition) + 1))
+        self._post(TopicWanted(topic, limit_s * 1000.0, partition + 1))
 
-    def _why_not_now(self, topic: str, partition: int | None) -> FencepostError:
+    def _why_not_now(self, topic: str, partition: int) -> FencepostError:
         """Why a record could not be accepted without waiting; a topic that is not known is asked for."""
         if self._known(topic, partition):
             return self._full("now, and others wait for some" if self._in_line else "now")
         self._refuse_what_cannot_wait(topic)
         return self._not_known_yet(topic, partition)
 
-    def _not_known_yet(self, topic: str, partition: int | None, why: str = "") -> TopicUnavailable:
+    def _not_known_yet(self, topic: str, partition: int, why: str = "") -> TopicUnavailable:
         """The error of who cannot wait for a topic or a partition; raises what was heard of it last. It is asked for (again)."""
-        where = place_of(partition)
-        self._post(TopicWanted(topic, partitions=where + 1))
-        self._directory.look(topic, where)
-        what = f"topic {topic!r}" if where < 0 or topic not in self._topics else f"partition {where} of topic {topic!r}"
+        self._post(TopicWanted(topic, partitions=partition + 1))
+        self._directory.look(topic, partition)
+        what = f"topic {topic!r}" if partition < 0 or topic not in self._topics else f"partition {partition} of topic {topic!r}"
         return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}")
 
     def _refuse_records(self) -> None:
@@ -327,9 +327,6 @@ class BaseProducer:
     def _refuse_after_close(self) -> None:
         if self._closed:
             raise ProducerClosed("the producer is closed: it asks brokers nothing any more")
-
-    def _why_too_large(self, size: int) -> str:
-        return f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted"
 
 
 def unpicklable(name: str) -> TypeError:

@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import TopicQueues
 from fencepost.producer.accumulator.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
+from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
@@ -26,7 +27,6 @@ from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.producer.interceptors import ProducerRecord
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.network.sender_thread import SenderThread
 
@@ -84,14 +84,8 @@ class Producer(BaseProducer):
         callback it raises these at once. Raises RecordTooLarge for what could never be sent and TypeError for what is not bytes.
         Nothing that raises here was sent.
         """
-        if self._serializes:
-            if self._interceptors is not None:
-                return self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery, wait=True)
-            key, value = self._serialized(topic, key, value, headers)
-        future = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        if future is None:
-            future = self._accept_later(topic, value, key, partition, headers, timestamp, on_delivery)
-        return future
+        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        return accepted if isinstance(accepted, RecordFuture) else self._accept_later(accepted)
 
     def try_send(
         self,
@@ -105,11 +99,8 @@ class Producer(BaseProducer):
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once."""
-        if self._serializes:
-            if self._interceptors is not None:
-                return self._send_intercepted(self._intercepted(topic, value, key, partition, headers, timestamp), on_delivery, wait=False)
-            key, value = self._serialized(topic, key, value, headers)
-        return self._accept_now(topic, value, key, partition, headers, timestamp, on_delivery)
+        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """Accept many records without an object for each, and return one future of all their deliveries.
@@ -150,7 +141,7 @@ class Producer(BaseProducer):
         self._refuse_after_fork()
         self._refuse_after_close()
         check_topic(topic)
-        return list(range(self._hear_of(topic, None, limit_s).partitions))
+        return list(range(self._hear_of(topic, -1, limit_s).partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -207,40 +198,16 @@ class Producer(BaseProducer):
 
     # -- small print -------------------------------------------------------------------------------------------------
 
-    def _send_intercepted(self, record: ProducerRecord, on_delivery: OnDelivery | None, *, wait: bool) -> RecordFuture:
-        """`send`, or without `wait` `try_send`, of what the interceptors made of a record."""
-        interceptors = self._interceptors
-        assert interceptors is not None
-        topic, partition, timestamp = record.topic, record.partition, record.timestamp
-        try:
-            key, value = self._serialized(topic, record.key, record.value, record.headers)
-            headers: Headers | None = record.headers or None
-            watched = interceptors.watched(headers, on_delivery)
-            if not wait:
-                return self._accept_now(topic, value, key, partition, headers, timestamp, watched)
-            future = self._accept(topic, value, key, partition, headers, timestamp, watched)
-            if future is not None:
-                return future
-            return self._accept_later(topic, value, key, partition, headers, timestamp, watched)
-        except Exception as error:
-            interceptors.refused(record, error)
-            raise
-
-    def _accept_later(
-        self,
-        topic: str,
-        value: object,
-        key: object,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> RecordFuture:
+    def _accept_later(self, record: PendingRecord) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
-        self._await_topic(topic, place_of(partition))
-        append = self._appending(topic, value, key, partition, headers, timestamp, on_delivery)
-        future = append()
-        return future if future is not None else self._when_room(append)
+        try:
+            self._await_topic(record.topic, record.partition)
+            append = self._appending(record)
+            future = append()
+            return future if future is not None else self._when_room(append)
+        except Exception as error:
+            record.refused(error)
+            raise
 
     def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)
@@ -282,20 +249,19 @@ class Producer(BaseProducer):
 
     def _await_topic(self, topic: str, partition: int) -> None:
         """Wait until the topic is known, and to have the partition (-1: any)."""
-        wanted = None if partition < 0 else partition
-        if self._known(topic, wanted):
+        if self._known(topic, partition):
             return
         self._refuse_what_cannot_wait(topic)
         if self._shared.on_sender():
-            raise self._not_known_yet(topic, wanted, ", and a delivery callback cannot wait for it")
+            raise self._not_known_yet(topic, partition, ", and a delivery callback cannot wait for it")
         if self._shared.inside():
-            raise self._not_known_yet(topic, wanted, f", and this cannot wait for it: {INSIDE}")
-        self._hear_of(topic, wanted, self._settings.max_block_ms / 1000.0)
+            raise self._not_known_yet(topic, partition, f", and this cannot wait for it: {INSIDE}")
+        self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
 
-    def _hear_of(self, topic: str, partition: int | None, limit_s: float) -> TopicQueues:
+    def _hear_of(self, topic: str, partition: int, limit_s: float) -> TopicQueues:
         """The topic's queues, once brokers have told of it and of the partition, up to a limit."""
         self._ask_for(topic, partition, limit_s)
-        return self._directory.wait(topic, -1 if partition is None else partition, limit_s, trouble=self._sender.engine.trouble)
+        return self._directory.wait(topic, partition, limit_s, trouble=self._sender.engine.trouble)
 
     def _transactions(self) -> Transactions | None:
         """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
