@@ -15,7 +15,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
-from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, murmur2
+from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, partition_for_range
 from fencepost.producer.errors import FencepostError, Misuse, again
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
 
@@ -60,7 +60,7 @@ class TopicQueues:
         if self.rotation is not None:
             return self.queues[self.rotation.choose(self.available, partitions)]
         if key is not None:
-            return self.queues[(murmur2(key) & 0x7FFFFFFF) % partitions]
+            return self.queues[partition_for_range(key, 0, len(key), partitions)]
         current: i64 = self.sticky.current
         if current < 0 or current >= partitions:
             current = self.sticky.choose(self.available, partitions, [int(queue.queued_bytes) for queue in self.queues[:partitions]])

@@ -15,13 +15,8 @@ STICKY_BYTES: Final = 16384
 """Bytes after which the sticky partition changes: Java's default batch.size, so that a slow producer still spreads its records."""
 
 
-def murmur2(key: bytes) -> int:
-    """32-bit murmur2 with Kafka's seed, unsigned (`Utils.murmur2`; Java shows the same bits signed)."""
-    return int(murmur2_range(key, 0, len(key)))
-
-
-def murmur2_range(data: bytes, start: i64, length: i64) -> i64:
-    """The same of `length` bytes from `start` on, which are not copied out."""
+def murmur2(data: bytes, start: i64, length: i64) -> i64:
+    """32-bit murmur2 with Kafka's seed, of `length` bytes from `start` on; unsigned (`Utils.murmur2`; Java shows the same bits signed)."""
     h: i64 = 0x9747B28C ^ length
     m: i64 = 0x5BD1E995
     mask: i64 = 0xFFFFFFFF
@@ -51,7 +46,12 @@ def murmur2_range(data: bytes, start: i64, length: i64) -> i64:
 
 def partition_for_key(key: bytes, partitions: int) -> int:
     """`BuiltInPartitioner.partitionForKey`: over all partitions of the topic, available or not."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return int(partition_for_range(key, 0, len(key), partitions))
+
+
+def partition_for_range(data: bytes, start: i64, length: i64, partitions: i64) -> i64:
+    """`partition_for_key` of a key that is `length` bytes of `data` from `start` on."""
+    return (murmur2(data, start, length) & 0x7FFFFFFF) % partitions
 
 
 class RoundRobin:

@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 
-from fencepost.producer.accumulator.partitioner import murmur2_range
+from fencepost.producer.accumulator.partitioner import partition_for_range
 from fencepost.producer.bulk.columns import Column
 
 KEYLESS: Final = -1
@@ -69,7 +69,7 @@ def place_rows(
             elif partition >= 0:
                 place = first + partition
             elif keys is not None and (key_valid is None or key_valid[row] != 0):
-                place = first + (murmur2_range(key_data, key_start, key_end - key_start) & 0x7FFFFFFF) % count
+                place = first + partition_for_range(key_data, key_start, key_end - key_start, count)
             elif turn >= 0:
                 place = first + (turn + row * count // rows) % count
             else:

@@ -16,12 +16,12 @@ from mypy_extensions import i32, i64
 
 from fencepost.producer.accumulator.accumulator import ROW_BYTES, PartitionQueue
 from fencepost.producer.accumulator.batch import Batch
-from fencepost.producer.accumulator.partitioner import murmur2_range
+from fencepost.producer.accumulator.partitioner import partition_for_range
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.columns import Columns
 from fencepost.producer.errors import again
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
-from fencepost.producer.wire.records.record_prefix import write_lead
+from fencepost.producer.wire.records.record_prefix import write_prefix
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX
 from fencepost.producer.wire.schema.varint import encode_signed, write_signed
 
@@ -148,7 +148,7 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
         keyless: bool = False
         if partition < 0:
             if key_length >= 0:
-                partition = (murmur2_range(keys, key_start, key_length) & 0x7FFFFFFF) % count
+                partition = partition_for_range(keys, key_start, key_length, count)
             else:
                 keyless = True
                 partition = sticky.current
@@ -179,7 +179,9 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
         if timestamp > draft.max_timestamp:
             draft.max_timestamp = timestamp
         write_i32_le(lead_offsets, i32(len(leads)))
-        size: i64 = write_lead(leads, draft.count, timestamp - draft.base_timestamp, key_length, value_length)
+        # A lead is the count of headers of the record before, which is 0, and the prefix of this one.
+        leads.append(0)
+        size = write_prefix(leads, draft.count, timestamp - draft.base_timestamp, key_length, value_length, 1)
         picks = draft.picks
         value_pick: i64 = EMPTY
         if value_length > 0:

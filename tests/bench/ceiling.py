@@ -13,7 +13,8 @@ from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.wire import ErrorCode, encode_request, error_name
 from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
-from fencepost.producer.wire.records import BatchBuilder, Codec, build_batch
+from fencepost.producer.wire.records import BatchBuilder, Codec
+from fencepost.producer.wire.records.batch_header import pack_batch
 from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from tests.bench.load import Figures, Load
 from tests.conformance.raw import Link
@@ -58,15 +59,16 @@ def encode_all(load: Load, identity: tuple[int, int]) -> list[bytes]:
     frames: list[bytes] = []
     codec = Codec[load.codec.upper()]
     for partition, builder in fill_batches(load):
-        batch = build_batch(
+        batch = pack_batch(
             builder.payload(codec),
-            count=int(builder.count),
+            attributes=codec,
+            last_offset_delta=int(builder.count) - 1,
             base_timestamp=int(builder.base_timestamp),
             max_timestamp=int(builder.max_timestamp),
-            codec=codec,
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=sequences[partition],
+            records_count=int(builder.count),
         )
         sequences[partition] += int(builder.count)
         request = ProduceRequest(

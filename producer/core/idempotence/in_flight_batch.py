@@ -12,7 +12,7 @@ from typing import Final
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.core.idempotence.sequence import advance
 from fencepost.producer.errors import DeliveryError, Persisted
-from fencepost.producer.wire.records.batch_builder import build_header
+from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_header
 from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
@@ -89,16 +89,16 @@ class InFlightBatch:
         assert not self.doubt, "a batch that may be in the log keeps its identity"
         self.identity = identity
         self.base_sequence = base_sequence
-        header = build_header(
+        header = pack_header(
             self._payload,
-            count=self.count,
+            attributes=self._codec | (TRANSACTIONAL if self.transactional else 0),
+            last_offset_delta=self.count - 1,
             base_timestamp=self._base_timestamp,
             max_timestamp=self.max_timestamp,
-            codec=self._codec,
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=base_sequence,
-            transactional=self.transactional,
+            records_count=self.count,
         )
         self.records = (header, *self._payload)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.producer.wire.records.batch_builder import BatchBuilder, build_batch
+from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.batch_header import (
     BatchHeader,
     UnsupportedMagic,
@@ -29,7 +29,6 @@ __all__ = [
     "CorruptBatch",
     "Record",
     "UnsupportedMagic",
-    "build_batch",
     "check_crc",
     "compress",
     "decompress",

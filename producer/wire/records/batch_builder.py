@@ -11,33 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from librt.strings import BytesWriter, write_i64_le
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP, TRANSACTIONAL, pack_header
+from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.compression import Codec, compress
+from fencepost.producer.wire.records.record_prefix import write_prefix
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
-from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed
+from fencepost.producer.wire.schema.varint import write_signed, write_unsigned
 
 Headers = Sequence[tuple[str, bytes | None]]
-
-BODY_BYTES_MAX: Final = 0x7FFFFFFF
-SMALL_BYTES: Final = 8180
-"""Below so many bytes of key, value and headers, the lengths of record and value take at most two bytes each."""
 
 COPIED_BYTES_MAX: Final = 8192
 """Up to so many bytes it is cheaper to copy encoded records than to keep them as a piece of their own."""
 
 PIECES_MAX: Final = 4
 """Of a batch: each has to be summed, counted and written on its own, so that it is cheaper to put more of them together."""
-
-
-def sized(content: bytes | None) -> i64:
-    """How many bytes a nullable byte string takes with its length in front."""
-    if content is None:
-        return 1
-    length: i64 = len(content)
-    return signed_size(length) + length
 
 
 def write_sized(writer: BytesWriter, content: bytes | None) -> None:
@@ -63,84 +52,34 @@ def pack_headers(headers: Headers) -> bytes:
 def write_record(
     writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: bytes | None
 ) -> i64:
-    """Append one record and return how many bytes it took. `headers`: packed. Whatever goes wrong, the writer is left as it was."""
-    # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
-    key_length: i64 = 0
-    key_field: i64 = 1
+    """Append one record and return how many bytes it took. `headers`: packed. If this raises, the writer is as it was before."""
+    key_length: i64 = -1
     if key is not None:
         key_length = len(key)
-        key_field = key_length << 1
-    value_length: i64 = 0
+    value_length: i64 = -1
     value_field: i64 = 1
     if value is not None:
         value_length = len(value)
         value_field = value_length << 1
-    content: i64 = key_length + value_length
-    if headers is None:
-        content += 1
-    else:
-        content += len(headers)
+    headers_length: i64 = 1
+    if headers is not None:
+        headers_length = len(headers)
     start: i64 = len(writer)
-    timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
-    offset_field: i64 = offset_delta << 1
     try:
-        if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
-            # Nearly every record. What stands before its key fits eight bytes: they are put together in one word, lowest
-            # byte first, and written at once, because a call for each byte is what costs, compiled and not.
-            word: i64 = timestamp_field << 8
-            bits: i64 = 16
-            if timestamp_field >= 128:
-                word = (timestamp_field & 0x7F | 0x80 | timestamp_field >> 7 << 8) << 8
-                bits = 24
-            if offset_field < 128:
-                word |= offset_field << bits
-                bits += 8
-            else:
-                word |= (offset_field & 0x7F | 0x80 | offset_field >> 7 << 8) << bits
-                bits += 16
-            word |= key_field << bits
-            body_field: i64 = content + (bits >> 3) + 2 << 1
-            if value_field >= 128:
-                body_field += 2
-            if body_field < 128:
-                word = word << 8 | body_field
-                bits += 16
-            else:
-                word = word << 16 | body_field & 0x7F | 0x80 | body_field >> 7 << 8
-                bits += 24
-            end: i64 = start + (bits >> 3)
-            write_i64_le(writer, word)
-            writer.truncate(end)
-            if key is not None:
-                writer.write(key)
-            if value_field < 128:
-                low: int = value_field
-                writer.append(low)
-            else:
-                write_i64_le(writer, value_field & 0x7F | 0x80 | value_field >> 7 << 8)
-                writer.truncate(end + key_length + 2)
-            if value is not None:
-                writer.write(value)
-        else:
-            deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
-            body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
-            if body > BODY_BYTES_MAX:
-                raise ValueError(f"a record of {body} bytes does not fit the format")
-            write_signed(writer, body)
-            writer.append(0)
-            write_signed(writer, timestamp_delta)
-            write_signed(writer, offset_delta)
-            write_sized(writer, key)
-            write_sized(writer, value)
+        size = write_prefix(writer, offset_delta, timestamp_delta, key_length, value_length, headers_length)
+        if key is not None:
+            writer.write(key)
+        write_unsigned(writer, value_field)
+        if value is not None:
+            writer.write(value)
         if headers is None:
             writer.append(0)
         else:
             writer.write(headers)
-        size: i64 = len(writer)
     except BaseException:
         writer.truncate(start)
         raise
-    return size - start
+    return size
 
 
 class BatchBuilder:
@@ -220,56 +159,3 @@ def joined(pieces: list[bytes | memoryview]) -> bytes:
     """All of them as one."""
     first = pieces[0]
     return first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
-
-
-def build_batch(
-    payload: bytes,
-    *,
-    count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    codec: Codec,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool = False,
-) -> bytes:
-    """The whole batch as a producer sends it."""
-    header = build_header(
-        (payload,),
-        count=count,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-    )
-    return header + payload
-
-
-def build_header(
-    payload: Sequence[bytes | memoryview],
-    *,
-    count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    codec: Codec,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool = False,
-) -> bytes:
-    """What a producer sends before a payload that lies in pieces. The same payload can be stamped again with another identity."""
-    return pack_header(
-        payload,
-        attributes=codec | (TRANSACTIONAL if transactional else 0),
-        last_offset_delta=count - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        records_count=count,
-    )

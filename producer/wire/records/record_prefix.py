@@ -1,23 +1,31 @@
-"""What stands before the key of a record whose key and value are copied by somebody else.
+"""What stands before the key of a record: its length, attributes, deltas, and the length of its key.
 
-It writes no keys, no values and no headers; `batch_builder` writes whole records.
+It writes no keys, no values and no headers: `batch_builder` writes whole records, and Arrow copies keys and values to their prefixes.
 
 Compiled by mypyc.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
-from fencepost.producer.wire.records.batch_builder import BODY_BYTES_MAX, SMALL_BYTES
 from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed, write_unsigned
 
+BODY_BYTES_MAX: Final = 0x7FFFFFFF
+SMALL_BYTES: Final = 8180
+"""Below so many bytes of key, value and headers, the lengths of record and value take at most two bytes each."""
 
-def write_lead(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key_length: i64, value_length: i64) -> i64:
-    """Append what stands between a record's key and the record before it: that one's count of headers, which is none, and then this one's
-    length, attributes, deltas and length of key. Returns how many bytes this record takes; lengths of -1 are null, headers it has none."""
-    content: i64 = 1
+
+def write_prefix(
+    writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key_length: i64, value_length: i64, headers_length: i64
+) -> i64:
+    """Append the prefix of a record and return how many bytes the whole record takes. A key or value of length -1 is null.
+    `headers_length` includes the count of headers."""
+    # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
+    content: i64 = headers_length
     key_field: i64 = 1
     if key_length >= 0:
         key_field = key_length << 1
@@ -28,9 +36,9 @@ def write_lead(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key
         content += value_length
     timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
     offset_field: i64 = offset_delta << 1
-    writer.append(0)
     if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
-        # As in write_record.
+        # Nearly every record. Its prefix fits eight bytes: they are put together in one word, lowest byte first, and written at once,
+        # because a call for each byte is expensive, compiled and not.
         word: i64 = timestamp_field << 8
         bits: i64 = 16
         if timestamp_field >= 128:
@@ -58,7 +66,7 @@ def write_lead(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key
     deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
     body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
     if body > BODY_BYTES_MAX:
-        raise ValueError(f"a record of {body} bytes does not fit the format")
+        raise ValueError(f"a record of {body} bytes does not fit the format: the limit is {BODY_BYTES_MAX} bytes")
     write_signed(writer, body)
     writer.append(0)
     write_signed(writer, timestamp_delta)

@@ -9,8 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.producer.wire.records import check_crc, read_header, read_records
-from fencepost.producer.wire.records.batch_builder import SMALL_BYTES, BatchBuilder, build_batch, pack_headers
+from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
+from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
 from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.records.record_prefix import SMALL_BYTES
 from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from fencepost.producer.wire.schema.varint import signed_size
 
@@ -47,15 +49,16 @@ def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: by
 
 def stamp(builder: BatchBuilder, codec: Codec = Codec.NONE) -> bytes:
     count, base, highest = builder.count, builder.base_timestamp, builder.max_timestamp
-    return build_batch(
+    return pack_batch(
         builder.payload(codec),
-        count=count,
+        attributes=codec,
+        last_offset_delta=count - 1,
         base_timestamp=base,
         max_timestamp=highest,
-        codec=codec,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
+        records_count=count,
     )
 
 
@@ -177,16 +180,16 @@ def test_one_payload_many_identities() -> None:
     builder.append(1000, b"k", b"v" * 500, None)
     payload = builder.payload(Codec.LZ4)
     batches = [
-        build_batch(
+        pack_batch(
             payload,
-            count=1,
+            attributes=Codec.LZ4 | (TRANSACTIONAL if transactional else 0),
+            last_offset_delta=0,
             base_timestamp=1000,
             max_timestamp=1000,
-            codec=Codec.LZ4,
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
-            transactional=transactional,
+            records_count=1,
         )
         for producer_id, epoch, sequence, transactional in [(4000, 0, 7, False), (4000, 1, 0, False), (2**62, 32767, 2**31 - 1, True)]
     ]

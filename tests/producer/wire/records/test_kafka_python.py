@@ -11,7 +11,8 @@ from kafka.record.default_records import ControlRecord, DefaultRecordBatch, Defa
 from kafka.record.memory_records import MemoryRecords
 
 from fencepost.producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
-from fencepost.producer.wire.records.batch_builder import BatchBuilder, build_batch, pack_headers
+from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
+from fencepost.producer.wire.records.batch_header import pack_batch
 
 BLOBS = st.none() | st.binary(max_size=150)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), BLOBS), max_size=3)
@@ -46,15 +47,16 @@ def build(entries: list[Any], codec: Codec) -> bytes:
     for timestamp, key, value, headers in entries:
         builder.append(timestamp, key, value, pack_headers(headers))
     count, base, highest = builder.count, builder.base_timestamp, builder.max_timestamp
-    return build_batch(
+    return pack_batch(
         builder.payload(codec),
-        count=count,
+        attributes=codec,
+        last_offset_delta=count - 1,
         base_timestamp=base,
         max_timestamp=highest,
-        codec=codec,
         producer_id=4000,
         producer_epoch=7,
         base_sequence=2**31 - 2,
+        records_count=count,
     )
 
 
