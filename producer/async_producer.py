@@ -1,8 +1,9 @@
 """The producer for asyncio: the same core on the caller's own event loop, without a thread.
 
-Nothing here blocks the loop, and everything must be called on it: a producer belongs to the loop on which it was first used. Waits are
-first come, first served, and nobody waits who finds room, unless others wait for some. Cancelling a wait takes nothing back: what was
-accepted is delivered, what was not was never counted.
+No call blocks the loop. All calls must come from it: a producer belongs to the loop on which it was first used. Tasks that wait for room
+are served first come, first served. A task waits only if there is no room, or if other tasks wait for some.
+
+Cancelling a wait takes no record back. Records that were accepted before are delivered, and the others were never counted.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class AsyncProducer(BaseProducer):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Accept one record, waiting for its topic and for room up to `max_block_ms`, and return the future of its delivery, which can be
-        awaited. Arguments and errors are `Producer.send`'s. Cancelled while it waits, it has accepted nothing."""
+        """Accept one record and return the future of its delivery, which can be awaited. Waits up to `max_block_ms` for the topic, and for
+        room. Arguments and errors are `Producer.send`'s. If the call is cancelled while it waits, the record is not accepted."""
         self._running()
         accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else await self._accept_later(accepted)
@@ -78,14 +79,14 @@ class AsyncProducer(BaseProducer):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once, also
-        while others wait for room."""
+        """`send` that never waits. Raises BufferFull if the buffer has no room or other tasks wait for some, and TopicUnavailable if the
+        topic is not known yet. The producer then requests its metadata: try again."""
         self._running()
         accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`Producer.send_many`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        """`Producer.send_many`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""
         return await self._send_bulk(topic, self._rows(topic, records), partition)
 
     async def send_arrow(
@@ -99,7 +100,7 @@ class AsyncProducer(BaseProducer):
         headers: str | None = None,
         timestamp: str | None = None,
     ) -> BulkFuture:
-        """`Producer.send_arrow`; what it returns can be awaited. Cancelled, what was accepted so far is delivered."""
+        """`Producer.send_arrow`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return await self._send_bulk(topic, chunks, None)
 
@@ -116,14 +117,14 @@ class AsyncProducer(BaseProducer):
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record accepted before this call has its outcome and its callbacks have returned; as `Producer.flush`."""
+        """Wait until every record accepted before this call has its outcome and its callbacks have returned, as `Producer.flush`."""
         await self._drain(seconds(timeout, self._patience_s))
         unseen = self._running().failures.take()
         if unseen is not None:
             raise unseen
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send what is left, then end the connections; as `Producer.close`. Cancelled, it ends them at once."""
+        """Deliver the records that are left, then end the connections, as `Producer.close`. If it is cancelled, it ends them at once."""
         limit_s = seconds(timeout, self._patience_s)
         if self._closed:
             return
@@ -134,7 +135,7 @@ class AsyncProducer(BaseProducer):
         except TimeoutError:
             log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
         finally:
-            # Cut short before it has come to that, it can be called once more.
+            # If it is interrupted before these lines, the program can call `close` once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._closed = True
         unseen = side.failures.take()
@@ -156,7 +157,7 @@ class AsyncProducer(BaseProducer):
     # -- small print -------------------------------------------------------------------------------------------------
 
     def _running(self) -> AsyncEngine:
-        """The engine's side, begun on the loop that asks first."""
+        """The engine. The first call begins it, on the loop that runs."""
         self._refuse_after_fork()
         try:
             loop = asyncio.get_running_loop()
@@ -211,13 +212,13 @@ class AsyncProducer(BaseProducer):
         return bulk
 
     async def _fill(self, chunk: Chunk, target: Target) -> None:
-        """Append some of the chunk, waiting for room where there is none, and let other tasks run."""
+        """Append some of the chunk, waiting for room, and let other tasks run."""
         if self._in_line or chunk.step(target, wall_ms()) is None:
             await self._when_room(lambda: chunk.step(target, wall_ms()))
         await asyncio.sleep(0)
 
     async def _when_room(self, attempt: Callable[[], T | None]) -> T:
-        """Make the attempt until it finds room, up to max_block_ms; whoever began to wait before has his first."""
+        """Repeat the attempt until it finds room, up to max_block_ms. Tasks that began to wait before are served first."""
         limit = asyncio.timeout(self._settings.max_block_ms / 1000.0)
         self._in_line += 1
         try:
@@ -239,7 +240,7 @@ class AsyncProducer(BaseProducer):
             await self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
 
     async def _hear_of(self, topic: str, partition: int, limit_s: float) -> None:
-        """The same of one that is not known, up to a limit."""
+        """Request the topic's metadata and wait for it, and for the partition (-1: any), up to a limit."""
         self._ask_for(topic, partition, limit_s)
         side = self._running()
         limit = asyncio.timeout(limit_s)
@@ -253,7 +254,7 @@ class AsyncProducer(BaseProducer):
             raise self._directory.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
 
     async def _room(self) -> None:
-        """Wait until bytes are given back to the budget; the engine stops lingering meanwhile."""
+        """Wait until bytes are given back to the budget. Meanwhile no batch lingers."""
         side = self._running()
         self._accumulator.waiting += 1
         try:
@@ -263,7 +264,7 @@ class AsyncProducer(BaseProducer):
             self._accumulator.waiting -= 1
 
     def _transactions(self) -> Transactions | None:
-        """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
+        """The hooks and producer ids of a transactional producer (`txn`), whose records are all part of transactions."""
         return None
 
     def _core(self) -> Core | None:

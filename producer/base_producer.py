@@ -1,4 +1,4 @@
-"""What the blocking and the asyncio producer have in common: checking a record and, where nothing has to be waited for, accepting it.
+"""The common base of the blocking and the asyncio producer: it checks a record, and accepts it if that needs no waiting.
 
 It never waits. Compiled by mypyc, as every record passes through it.
 """
@@ -72,14 +72,14 @@ class BaseProducer:
         self._shared.awaiter = outcome
         self._shared.bulk_awaiter = bulk_outcome
         self._closed = False
-        # Tasks that wait for room: who comes now has none before them.
+        # The number of tasks that wait for room. While there are any, other tasks wait behind them.
         self._in_line = 0
         self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
         self._topics = self._accumulator.topics
         self._chooser = chooser(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
-        # Whether anything stands before `_accept`: one question for a record that has neither serializers nor interceptors.
+        # One question for a producer that has neither serializers nor interceptors.
         self._interceptors: Interceptors | None = chain(self._settings.interceptors)
         self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
 
@@ -87,7 +87,7 @@ class BaseProducer:
         return f"{type(self).__name__}({self.described()})"
 
     def described(self) -> str:
-        """The servers, and how much is on its way, as `repr` shows them."""
+        """The servers, and the number of records without an outcome, as `repr` shows them."""
         servers = ",".join(self._settings.bootstrap_servers)
         return f"bootstrap_servers={servers!r}, topics={len(self._topics)}, unacknowledged={self._accumulator.unacknowledged()}"
 
@@ -193,7 +193,7 @@ class BaseProducer:
             raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
         whole = isinstance(records, (list, tuple))
         if whole:
-            records = list(records)  # The caller may change his while tasks take turns.
+            records = list(records)  # The caller may change the list while other tasks run.
         if self._serializes:
             if self._interceptors is not None:
                 plain_rows = self._serialize_key is None and self._serialize_value is None
@@ -202,8 +202,8 @@ class BaseProducer:
         yield from list_chunks(records, whole=whole, largest=self._largest, setting=self._size_setting)
 
     def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
-        """Rows whose keys and values are bytes; with serializers a row that is no tuple is a value, whatever it is."""
-        # No generator expression: compiled, that is a list.
+        """Rows whose keys and values are bytes. With serializers, a row that is no tuple is a value of any type."""
+        # Not a generator expression: mypyc compiles that to a list.
         for row in records:
             if isinstance(row, tuple) and 2 <= len(row) <= 5:
                 yield (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
@@ -211,34 +211,34 @@ class BaseProducer:
                 yield (None, self._serialized(topic, None, row, None)[1])
 
     def _target(self, topic: str, bulk: BulkFuture, partition: int) -> Target:
-        """Where the rows of a bulk go, for a topic that is known; -1: no partition for all of them."""
+        """Where the rows of a bulk go. The topic is known. `partition`: -1 if the call names none."""
         return Target(self._accumulator, self._topics[topic], bulk, partition)
 
     def _place(self, topic: str, chunk: Chunk, partition: int) -> None:
-        """Have the caller's partitioner, if there is one, choose for each row that names no partition."""
+        """Ask the caller's partitioner, if there is one, for the partition of each row that names none."""
         if self._chooser is not None and partition < 0:
             queues = self._topics[topic]
             chunk.choose(self._chooser, queues.partitions, queues.available)
 
     @property
     def record_limit(self) -> tuple[int, str]:
-        """The bytes that a record may take, and the setting that says so."""
+        """The bytes that a record may take, and the setting that limits them."""
         return self._largest, self._size_setting
 
     @property
     def _size_setting(self) -> str:
-        """Which setting limits the size of a record, and to what. Where both are the same, max_request_size was lowered to the other."""
+        """The setting that limits the size of a record, with its value. If both are equal, max_request_size was lowered to the other."""
         settings = self._settings
         name = "max_request_size" if settings.max_request_size < settings.buffer_memory else "buffer_memory"
         return f"{name}={getattr(settings, name)}"
 
     def _known(self, topic: str, partition: int) -> bool:
-        """Whether the topic is known, and to have the partition (-1: any)."""
+        """Whether the topic is known and has the partition (-1: any)."""
         queues = self._topics.get(topic)
         return queues is not None and partition < queues.partitions
 
     def _refuse_what_cannot_wait(self, topic: str) -> None:
-        """Raise what speaks against waiting for a topic."""
+        """Raise an error if the topic's name is illegal, or if the producer was forked, closed or ended."""
         check_topic(topic)
         self._refuse_after_fork()
         refusal = self._accumulator.refusal
@@ -246,38 +246,39 @@ class BaseProducer:
             raise again(refusal)
 
     def _full(self, limit: str) -> BufferFull:
-        """The error of a buffer that is full, and for how long we waited."""
+        """The error for a full buffer. `limit`: how long the call waited, or why it cannot wait."""
         used = f"buffer_memory={self._settings.buffer_memory} bytes has no room ({self._accumulator.used} used)"
         return BufferFull(f"{used} {limit}; the record was not accepted")
 
     def stats(self) -> ProducerStats:
-        """The producer's numbers now, named as Kafka's metrics; from any thread, at any time, without waiting. `prometheus_text` writes
-        them down."""
+        """The producer's metrics now, with Kafka's names. Any thread may call this at any time; it does not wait. `prometheus_text` formats
+        them."""
         self._refuse_after_fork()
         return snapshot(self._settings, self._accumulator, self._core(), now_ms())
 
     def _core(self) -> Core | None:
-        """What counts; None before it has begun."""
+        """The core, which counts the metrics; None before it has begun."""
         raise NotImplementedError
 
     def _post(self, event: Event) -> None:
-        """Hand the core an event, soon."""
+        """Hand the core an event."""
         raise NotImplementedError
 
     def _ask_for(self, topic: str, partition: int, limit_s: float) -> None:
-        """Have the core find out about the topic and the partition, for somebody who waits so long."""
+        """Have the core request the topic's metadata until it has the partition (-1: any), for a caller that waits up to `limit_s`."""
         self._directory.forget_refusal(topic)
         self._post(TopicWanted(topic, limit_s * 1000.0, partition + 1))
 
     def _why_not_now(self, topic: str, partition: int) -> FencepostError:
-        """Why a record could not be accepted without waiting; a topic that is not known is asked for."""
+        """The error for a record that cannot be accepted without waiting. If its topic is not known, the metadata is requested."""
         if self._known(topic, partition):
             return self._full("now, and others wait for some" if self._in_line else "now")
         self._refuse_what_cannot_wait(topic)
         return self._not_known_yet(topic, partition)
 
     def _not_known_yet(self, topic: str, partition: int, why: str = "") -> TopicUnavailable:
-        """The error of who cannot wait for a topic or a partition; raises what was heard of it last. It is asked for (again)."""
+        """The error for a caller that cannot wait for a topic or a partition. The metadata is requested again. Raises the error that the
+        last answer had for the topic, if there is one."""
         self._post(TopicWanted(topic, partitions=partition + 1))
         self._directory.look(topic, partition)
         what = f"topic {topic!r}" if partition < 0 or topic not in self._topics else f"partition {partition} of topic {topic!r}"
@@ -289,7 +290,8 @@ class BaseProducer:
             self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
 
     def _time_to_leave(self, error: BaseException | None) -> float | None:
-        """Seconds for deliveries where a block is left with this error. Whoever pressed Ctrl-C, or was cancelled, wants to leave."""
+        """The seconds that `close` waits for deliveries if this error leaves the block; None without a limit. After Ctrl-C or a
+        cancellation the wait is short."""
         leaving = error is not None and not isinstance(error, Exception)
         return self._settings.exit_flush_ms / 1000.0 if leaving else None
 
@@ -330,7 +332,7 @@ class BaseProducer:
 
 
 def unpicklable(name: str) -> TypeError:
-    """The error for a program that hands a producer to another process, or takes it along in a task's closure."""
+    """The error for a program that passes a producer to another process, or captures it in a task's closure."""
     return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
 
 
@@ -345,7 +347,7 @@ def draw_bits() -> int:
 
 
 def check_topic(topic: object) -> None:
-    """Refuse what can be no topic, before anybody waits for it (`Topic.validate`)."""
+    """Refuse an illegal topic name before a caller waits for the topic (`Topic.validate`)."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__}")
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
@@ -353,7 +355,7 @@ def check_topic(topic: object) -> None:
 
 
 def place_of(partition: object) -> int:
-    """The partition, if there could be such a one; -1 where none is named."""
+    """The partition as a number that Kafka allows; -1 for None."""
     if partition is None:
         return -1
     if not isinstance(partition, int):
@@ -364,7 +366,7 @@ def place_of(partition: object) -> int:
 
 
 def checked_timestamp(timestamp: object) -> int:
-    """A timestamp that the format can hold."""
+    """The timestamp, if the format can hold it."""
     if not isinstance(timestamp, int):
         raise TypeError(f"timestamp must be an int or None, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
@@ -373,7 +375,7 @@ def checked_timestamp(timestamp: object) -> int:
 
 
 def listed_headers(headers: object) -> list[Any]:
-    """Headers as a list of our own, which nobody changes any more."""
+    """A copy of the headers as a list, which the caller cannot change."""
     if not isinstance(headers, (list, tuple)):
         raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
     return list(headers)

@@ -1,7 +1,7 @@
-"""The producer that callers hold: thread-safe, blocking where it must, and done when `close` returns.
+"""The blocking producer. Any thread may use it.
 
-`send` encodes the record into an open batch and returns; everything else happens on the producer's own sender thread. It never blocks
-that thread and refuses to be used after a fork, after `close`, or (for `flush` and `close`) inside a delivery callback.
+`send` encodes the record into an open batch and returns. Everything else happens on the producer's own sender thread. The producer never
+blocks that thread. It refuses calls after a fork and after `close`, and `flush` and `close` inside a delivery callback.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class Producer(BaseProducer):
     ) -> RecordFuture:
         """Accept one record and return the future of its delivery.
 
-        `value`, `key`: bytes or None, or what the serializers take. `partition`: None lets the partitioner choose. `headers`: (name, bytes
-        or None) pairs. `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender thread once the
-        outcome is known.
+        `value`, `key`: bytes or None, or objects that the serializers take. `partition`: None lets the partitioner choose. `headers`:
+        (name, bytes or None) pairs. `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender
+        thread once the outcome is known.
 
-        Blocks up to `max_block_ms` while the topic is unknown (TopicUnavailable) or the buffer is full (BufferFull); inside a delivery
-        callback it raises these at once. Raises RecordTooLarge for what could never be sent and TypeError for what is not bytes.
-        Nothing that raises here was sent.
+        Blocks up to `max_block_ms` while the topic is unknown (TopicUnavailable) or the buffer is full (BufferFull). Inside a delivery
+        callback it raises these errors at once. Raises RecordTooLarge for a record that could never be sent, and TypeError for a key or
+        value that is not bytes. If this call raises, the record is not sent.
         """
         accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_later(accepted)
@@ -98,7 +98,8 @@ class Producer(BaseProducer):
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """`send` that never waits: TopicUnavailable where the topic is not known yet (it is asked for: try again), BufferFull at once."""
+        """`send` that never waits. Raises BufferFull if the buffer has no room, and TopicUnavailable if the topic is not known yet. The
+        producer then requests its metadata: try again."""
         accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
@@ -106,11 +107,12 @@ class Producer(BaseProducer):
         """Accept many records without an object for each, and return one future of all their deliveries.
 
         A record is a value (bytes or None), a tuple (key, value) or (key, value, headers, timestamp, partition), or a mapping with these
-        names, as `send` takes them. `partition`: of all that name none themselves; None lets the partitioner choose.
+        names, as `send` takes them. `partition`: for all records that name none; None lets the partitioner choose.
 
-        Waits for room as `send` does, up to `max_block_ms` without progress. A list or tuple is checked whole before any of it is accepted,
-        anything else 4,096 records at a time. Whatever this raises has `.sent`, the future of the rows before, and `.sent.accepted`, their
-        number: TypeError, ValueError and RecordTooLarge name the row, BufferFull and TopicUnavailable may be tried again with the rest.
+        Waits for room as `send` does, up to `max_block_ms` without progress. A list or tuple is checked whole before any record is
+        accepted, any other iterable 4,096 records at a time. Each error has `.sent`, the future of the rows before, and `.sent.accepted`,
+        their number. TypeError, ValueError and RecordTooLarge name the row. After BufferFull and TopicUnavailable the caller may send the
+        other rows again.
         """
         return self._send_bulk(topic, self._rows(topic, records), partition)
 
@@ -125,10 +127,12 @@ class Producer(BaseProducer):
         headers: str | None = None,
         timestamp: str | None = None,
     ) -> BulkFuture:
-        """`send_many` for a pyarrow Table, RecordBatch or RecordBatchReader (or what exports an Arrow stream): no Python object for a row.
+        """`send_many` for a pyarrow Table, RecordBatch or RecordBatchReader, or an object that exports an Arrow stream. It makes no Python
+        object for a row.
 
         The other arguments name columns: `value` and `key` of strings or binaries, `partition` of integers, `timestamp` of timestamps or
-        of integers (ms), `headers` of lists of structs (key, value) or of maps; a null partition is chosen, a null timestamp is now.
+        of integers (ms), `headers` of lists of structs (key, value) or of maps. For a null partition the partitioner chooses. A null
+        timestamp is now.
         Needs pyarrow: `pip install fencepost[arrow]`.
         """
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
@@ -148,8 +152,8 @@ class Producer(BaseProducer):
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before this call has its outcome and its delivery callbacks have returned.
 
-        `timeout`: seconds, None until the delivery deadline has decided all of them. Raises TimeoutError when the time passed first, and
-        UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
+        `timeout`: seconds; None waits until the delivery deadline has decided all of them. Raises TimeoutError if the time passed first,
+        and UndeliveredRecords if deliveries failed whose outcome the program has not read. Inside a delivery callback it raises Misuse.
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("flush")
@@ -160,10 +164,11 @@ class Producer(BaseProducer):
             raise unseen
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what is left, then end the sender thread and its connections. Calling it again does nothing.
+        """Deliver the records that are left, then end the sender thread and its connections. Calling it again does nothing.
 
-        `timeout`: seconds to wait for deliveries, None until the delivery deadline has decided all of them; what has no outcome by then
-        fails. Raises UndeliveredRecords when deliveries failed that nobody had looked at. A Misuse inside a delivery callback.
+        `timeout`: seconds to wait for deliveries; None waits until the delivery deadline has decided all of them. Records without an
+        outcome by then fail. Raises UndeliveredRecords if deliveries failed whose outcome the program has not read. Inside a delivery
+        callback it raises Misuse.
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("close")
@@ -176,7 +181,7 @@ class Producer(BaseProducer):
         except TimeoutError:
             log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
         finally:
-            # Struck by Ctrl-C before it has come to that, it can be called once more.
+            # If Ctrl-C struck before these lines, the program can call `close` once more.
             self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._closed = True
             self._exit_guard.end()
@@ -237,7 +242,7 @@ class Producer(BaseProducer):
             self._when_room(lambda: chunk.step(target, wall_ms()))
 
     def _when_room(self, attempt: Callable[[], T | None]) -> T:
-        """Make the attempt until it finds room, up to max_block_ms."""
+        """Repeat the attempt until it finds room, up to max_block_ms."""
         if self._shared.on_sender():
             raise self._full("inside a delivery callback, which cannot wait")
         if self._shared.inside():
@@ -259,12 +264,12 @@ class Producer(BaseProducer):
         self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)
 
     def _hear_of(self, topic: str, partition: int, limit_s: float) -> TopicQueues:
-        """The topic's queues, once brokers have told of it and of the partition, up to a limit."""
+        """Request the topic's metadata and wait for it, and for the partition (-1: any), up to a limit. Returns the topic's queues."""
         self._ask_for(topic, partition, limit_s)
         return self._directory.wait(topic, partition, limit_s, trouble=self._sender.engine.trouble)
 
     def _transactions(self) -> Transactions | None:
-        """Who stands between the batches and the wire, where every record is part of a transaction (`txn`)."""
+        """The hooks and producer ids of a transactional producer (`txn`), whose records are all part of transactions."""
         return None
 
     def _core(self) -> Core | None:
@@ -283,12 +288,12 @@ class Producer(BaseProducer):
                 if not batch.wait(max(0.0, deadline - time.monotonic())):
                     left = sum(int(late.count) for late in waiting[place:] if not late.complete())
                     raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way")
-            # An outcome is published before its callbacks run and its failure is noted: let the sender finish what it is at.
+            # The sender thread publishes an outcome before it runs the callbacks and notes the failure. Wait until it has done these.
             if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")
             self._accumulator.end_flush(flush)
         except BaseException:
-            self._accumulator.end_flush(flush)  # Also where Ctrl-C struck on the way there.
+            self._accumulator.end_flush(flush)  # Ctrl-C may have struck before the other call.
             raise
 
     def _refuse_endless(self, call: str) -> None:

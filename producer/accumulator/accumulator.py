@@ -1,8 +1,9 @@
-"""The RecordAccumulator: where callers' threads append and the sender takes batches away, under one short lock and one byte budget.
+"""The RecordAccumulator: callers append records and the sender thread takes batches, under one short lock and one byte budget.
 
-Appends encode straight into the partition's open batch. The sender hears of a partition once per batch, not per record, and one wake-up
-covers everything appended until it looks. Nothing here decides when a batch may leave (`core` does) and nothing here waits: an append
-that finds no room says so.
+An append encodes the record straight into the partition's open batch. The sender thread learns of a partition once per batch, not per
+record. One wake-up covers everything that is appended until the sender thread looks.
+
+The accumulator does not decide when a batch may leave: `core` does. It never waits: an append that finds no room returns None.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from fencepost.producer.errors import FencepostError, Misuse, again
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
 
 CALLBACK_BYTES: Final[i64] = 80
-"""What a future and its delivery callback take for as long as the record waits for its outcome. Counted, because it can be as much as the
-record; a future without a callback is kept by the program, or by nobody."""
+"""The memory of a future and its delivery callback until the record has its outcome. The budget counts it, because it can be as much as
+the record. A future without a callback is not counted: only the program keeps it."""
 
 ROW_BYTES: Final[i64] = 8
-"""What a bulk remembers of each of its rows for as long: where in its batch it lies. Counted for the same reason."""
+"""The memory that a bulk takes for each row until then: the row's place in its batch. Counted for the same reason."""
 
 
 class PartitionQueue:
-    """Batches of one partition that wait for the sender, oldest first; the last one may still be open for appends."""
+    """Batches of one partition that wait for the sender thread, oldest first. Only the last one can be open for appends.
+    `touched`: the sender thread has to look at the queue."""
 
     def __init__(self, topic: str, partition: i64) -> None:
         self.topic = topic
@@ -40,7 +42,7 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """One topic's queues and the state of its keyless partitioning. `available`: partitions that have a leader."""
+    """One topic's queues and its partitioner for records without a key. `available`: partitions that have a leader."""
 
     def __init__(self, topic: str, *, draw: Callable[[], int], round_robin: bool) -> None:
         self.topic = topic
@@ -51,12 +53,12 @@ class TopicQueues:
         self.rotation: RoundRobin | None = RoundRobin() if round_robin else None
 
     def grow(self, partitions: int) -> None:
-        """Make queues for partitions that are new; a topic never loses the queues it has."""
+        """Make queues for new partitions. A topic never loses a queue."""
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(self.topic, partition))
 
     def queue_for(self, key: bytes | None, partitions: i64) -> PartitionQueue:
-        """The queue a record without an explicit partition goes to."""
+        """The queue of a record that names no partition."""
         if self.rotation is not None:
             return self.queues[self.rotation.choose(self.available, partitions)]
         if key is not None:
@@ -68,11 +70,12 @@ class TopicQueues:
 
 
 class Accumulator:
-    """The byte budget, the topics' queues and the set of records without an outcome.
+    """The byte budget, the topics' queues and the batches without an outcome.
 
-    `batch_size`: bytes after which a batch takes no more records. `buffer_memory`: bytes of records, callbacks and rows, queued and in
-    flight. `clock`: milliseconds. `waiting`: callers that wait for room; `flushes`: how often somebody began to wait for everything.
-    `takes_aside`: a record that is sent in the middle of another call is accepted.
+    `batch_size`: the bytes after which a batch takes no more records. `buffer_memory`: the bytes that records, callbacks and rows may take,
+    queued and in flight. `clock`: milliseconds. `waiting`: how many callers wait for room. `flushes`: how many flushes have begun.
+    `refusal`: the error that every append raises, once it is set. `takes_aside`: a record that is sent in the middle of another call of the
+    same thread is accepted.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -106,8 +109,7 @@ class Accumulator:
         headers: bytes | None,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | None:
-        """Append one record; `partition` -1 lets the partitioner choose. None when the budget has no room. Raises what `refusal` says
-        once it is set."""
+        """Append one record. `partition` -1 lets the partitioner choose. None if the budget has no room."""
         need = record_bound(key, value, headers)
         held = self.shared.held
         if (not COMPILED or held.holder != 0) and self.shared.inside():
@@ -137,7 +139,7 @@ class Accumulator:
                 grown: i64 = batch.size - before
                 self.used += grown
                 if on_delivery is not None:
-                    # Beyond what was asked for, so that a record that fits the budget is never kept out by its callback.
+                    # Not part of `need`: a record that fits the budget is never kept out by its callback.
                     batch.kept += CALLBACK_BYTES
                     self.used += CALLBACK_BYTES
                 queue.queued_bytes += grown
@@ -149,7 +151,7 @@ class Accumulator:
                 self.wake_if_due()
         except BaseException:
             held.leave_without_lock()
-            self.wake_if_due()  # Also where Ctrl-C struck between a new batch and this.
+            self.wake_if_due()  # Ctrl-C may have struck after a new batch was queued.
             raise
         return future
 
@@ -164,8 +166,9 @@ class Accumulator:
         on_delivery: OnDelivery | None,
         need: i64,
     ) -> RecordFuture | None:
-        """`append` in the middle of another call that has the lock (`Shared`): the record gets a batch of its own, which whoever has the
-        lock next lines up, the sender at the latest. None where the budget has no room; nobody can wait for it here."""
+        """`append` in the middle of another call of this thread, which holds the lock (`Shared`). The record gets a batch of its own. The
+        next thread that takes the lock queues that batch (`bring_in`), the sender thread at the latest. None if the budget has no room: the
+        caller cannot wait here."""
         if self.refusal is not None:
             raise again(self.refusal)
         if not self.takes_aside:
@@ -181,18 +184,18 @@ class Accumulator:
         try:
             self.shared.rouse()
         except BaseException:
-            self.shared.rouse()  # Ctrl-C struck on the way there.
+            self.shared.rouse()  # Ctrl-C may have struck before it was woken.
             raise
         return future
 
     def bring_in(self) -> None:
-        """Line up what was put aside, in order; in the region."""
+        """Queue the batches that were put aside, in order. The caller is in the region."""
         while self._aside:
             topic, key, batch = self._aside[0]
             queue = topic.queues[batch.partition] if batch.partition >= 0 else topic.queue_for(key, topic.partitions)
             batch.partition = queue.partition
             self.line_up(queue, batch)
-            # Without a call, as in `line_up`.
+            # No calls from here on, as in `line_up`.
             self.used += batch.size + batch.kept
             queue.queued_bytes += batch.size
             self._aside_bytes = 0
@@ -212,11 +215,11 @@ class Accumulator:
         return batch
 
     def new_batch(self, queue: PartitionQueue) -> Batch:
-        """An empty batch for the partition, in no queue yet."""
+        """An empty batch of the partition, in no queue yet."""
         return Batch(queue.topic, queue.partition, self._clock(), self.shared)
 
     def room(self) -> i64:
-        """Bytes that the budget has left for the caller; under the lock, as the next one."""
+        """The bytes that the budget has left for the calling thread. The caller holds the lock, also for `room_for`."""
         return (self._memory if self._turn == get_ident() else self._limit) - self.used
 
     def room_for(self, need: i64) -> bool:
@@ -225,26 +228,26 @@ class Accumulator:
             raise again(self.refusal)
         return self.used + need <= self._limit or self._has_turn(need)
 
-    # -- whose turn it is, where callers wait for room ---------------------------------------------------------------
+    # -- turns of callers that wait for room -------------------------------------------------------------------------
 
     def begin_turn(self) -> None:
-        """The calling thread is the first of those that wait for room, and tries to get some. Until it has it, nobody else gets any."""
+        """The calling thread is the first of those that wait for room, and tries to get it. Until then no other thread gets any."""
         self._turn = get_ident()
         self._limit = -1
 
     def keep_room(self, need: i64) -> None:
-        """The calling thread finds no room for so many bytes. Where it has its turn, others get what is left beyond that."""
+        """The calling thread finds no room for `need` bytes. If it has its turn, these are reserved, and others get the rest."""
         if self._turn == get_ident():
             self._limit = self._memory - need
 
     def end_turn(self) -> None:
-        """The calling thread does not wait any more."""
+        """The calling thread no longer waits."""
         if self._turn == get_ident():
             self._turn = 0
             self._limit = self._memory
 
     def _has_turn(self, need: i64) -> bool:
-        """Whether the calling thread gets so many bytes because it has its turn."""
+        """Whether the calling thread has its turn, and the budget has `need` bytes."""
         if self._turn != get_ident():
             return False
         if self.used + need <= self._memory:
@@ -252,10 +255,10 @@ class Accumulator:
         self.keep_room(need)
         return False
 
-    # -- the sender hears of it --------------------------------------------------------------------------------------
+    # -- waking the sender thread ------------------------------------------------------------------------------------
 
     def wake_if_due(self) -> None:
-        """Wake the sender for what was appended, unless it is going to look anyhow; not under the lock."""
+        """Wake the sender thread if there are new batches and it is not woken already. The caller does not hold the lock."""
         shared = self.shared
         with shared.region:
             looks = -1 if shared.woken or not self._touched else shared.looks
@@ -263,8 +266,8 @@ class Accumulator:
             shared.rouse_after(looks)
 
     def line_up(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Have a new batch, with its first record in it, follow the one that was open."""
-        # Without a call in it: uncompiled, Ctrl-C can strike at any, and all of this happens or nothing does.
+        """Queue a new batch, with its first record in it, behind the one that was open."""
+        # No calls here: uncompiled, Ctrl-C can strike at each, and all of this has to happen or nothing.
         queue.batches += (batch,)
         queue.open = batch
         self._incomplete[batch] = None
@@ -272,26 +275,27 @@ class Accumulator:
             queue.touched = True
             self._touched += [queue]
 
-    def begin_flush(self, whose: object) -> list[Batch]:
-        """Stop lingering until `end_flush`, and wake the sender. Returns every batch that has no outcome yet. `whose` flush it is, so that
-        it can be ended wherever Ctrl-C struck, also before it had begun."""
+    def begin_flush(self, flush: object) -> list[Batch]:
+        """Stop lingering until `end_flush`, and wake the sender thread. Returns every batch that has no outcome yet.
+
+        `flush` identifies the call, so that the caller can end it even if Ctrl-C struck before it had begun."""
         with self.shared.region:
             self.bring_in()
-            self._flushing[whose] = None
+            self._flushing[flush] = None
             self.flushes += 1
             waiting = list(self._incomplete)
         self.shared.rouse()
         return waiting
 
-    def end_flush(self, whose: object) -> None:
-        """The flush is over, whatever became of it."""
+    def end_flush(self, flush: object) -> None:
+        """The flush is over, or was interrupted."""
         with self.shared.region:
-            self._flushing.pop(whose, None)
+            self._flushing.pop(flush, None)
 
     # -- the sender's side -------------------------------------------------------------------------------------------
 
     def take_touched(self) -> list[PartitionQueue]:
-        """Queues that got a new batch since the last call; from here on the next new batch wakes the sender again."""
+        """The queues that got a new batch since the last call. From here on, the next new batch wakes the sender thread again."""
         with self.shared.region:
             self.bring_in()
             touched, self._touched = self._touched, []
@@ -302,17 +306,17 @@ class Accumulator:
             return touched
 
     def take_urgent(self) -> list[Batch]:
-        """Batches somebody began to wait for since the last call."""
+        """The batches for which callers began to wait since the last call."""
         with self.shared.region:
             urgent, self.shared.urgent = self.shared.urgent, []
             return urgent
 
     def hurried(self) -> bool:
-        """Whether lingering is pointless: somebody flushes, waits for room, or the producer is closing."""
+        """Whether no batch lingers: a caller flushes or waits for room, or the producer is closing."""
         return bool(self._flushing) or self.waiting > 0 or self.refusal is not None
 
     def head(self, queue: PartitionQueue) -> Batch | None:
-        """The oldest batch that waits, still in its queue."""
+        """The oldest batch of the queue, which stays in it."""
         with self.shared.region:
             return queue.batches[0] if queue.batches else None
 
@@ -321,13 +325,13 @@ class Accumulator:
         return len(queue.batches) > 1 or queue.open is None
 
     def close_head(self, queue: PartitionQueue) -> None:
-        """The head takes no more records; it stays where it is."""
+        """The head takes no more records. It stays in the queue."""
         with self.shared.region:
             if len(queue.batches) == 1:
                 queue.open = None
 
     def take(self, queue: PartitionQueue) -> Batch:
-        """Remove the head; if it was open, the next append begins a new batch."""
+        """Remove the head. If it was open, the next append begins a new batch."""
         with self.shared.region:
             batch = queue.batches.popleft()
             if queue.open is batch:
@@ -337,8 +341,9 @@ class Accumulator:
             return batch
 
     def replace(self, batch: Batch, pieces: list[Batch]) -> None:
-        """Account for a batch that was split: its bytes and its place among the incomplete go to the pieces. Each piece but one has a
-        header more, which nobody asked the budget for; it comes back with the piece."""
+        """Replace a batch that was split by its pieces, in the budget and among the batches without an outcome.
+
+        Each piece has a header. The budget counts the additional headers without asking for room, and gets them back with the pieces."""
         with self.shared.region:
             del self._incomplete[batch]
             self.used -= batch.size
@@ -349,12 +354,12 @@ class Accumulator:
         batch.split_into(pieces)
 
     def unsettled(self) -> list[Batch]:
-        """Batches without an outcome that no queue holds."""
+        """The batches without an outcome, queued and in flight."""
         with self.shared.region:
             return [batch for batch in self._incomplete if not batch.settled]
 
     def unacknowledged(self) -> int:
-        """How many records have no outcome yet."""
+        """The number of records without an outcome."""
         return sum([int(batch.count) for batch in self.unsettled()])
 
     def release(self, batch: Batch) -> None:

@@ -1,9 +1,10 @@
-"""A run of records bound for one partition, and the future each of them gets.
+"""A batch of records for one partition, and the future of each record.
 
-Appends happen under the accumulator's lock, settlement on the sender thread; what both touch (callbacks, waiters, the outcome) is
-guarded by that same lock. A future is a (batch, index) pair: it holds no result of its own, so that settling costs the same for one
-record and for ten thousand. Callbacks run on the sender thread, in the order in which the batch's records were sent; one added after
-the outcome is known runs at once, on the caller's thread. A callback's exception is logged and goes no further.
+Callers append under the accumulator's lock, and the sender thread settles. The same lock guards what both touch: callbacks, waiters and the
+outcome. A future is a (batch, index) pair without a result of its own, so settling costs the same for one record and for ten thousand.
+
+Callbacks run on the sender thread, in the order of the batch's records. A callback that is added after the outcome is known runs at once,
+on the caller's thread. The exception of a callback is logged and not raised.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ log = logging.getLogger("fencepost.producer")
 WAIT_SECONDS_MAX = 100 * 365 * 86_400.0
 
 UNTOLD: Final = -2
-"""For `log_append_time`: the broker's time is the records', and nobody said which. -1: it is not."""
+"""For `log_append_time`: the records have the broker's time, and no answer told it. -1: the records have their own."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 OnDelivery = Callable[["RecordFuture"], object]
 
 
 class Region:
-    """What is done under the lock, for all but `Accumulator.append`: in it Python may run code of the program's (`Shared.inside`).
-    `holder`: the thread that is in it, 0 for none. Not to be entered by a thread that is in it."""
+    """The lock, for all but `Accumulator.append`: while a thread holds it, Python may run the program's code (`Shared.inside`).
+    `holder`: the thread that is in the region, 0 for none. A thread that is in it cannot enter it again."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
@@ -56,11 +57,11 @@ class Region:
         self._lock.release()
 
     def enter_with_lock(self) -> None:
-        """Whoever has taken the lock alone goes on to what Python may interrupt."""
+        """The calling thread has only the lock, and continues with work during which Python may run the program's code."""
         self.holder = get_ident()
 
     def leave_without_lock(self) -> None:
-        """The lock is let go of, whether or not it had come to that."""
+        """The calling thread releases the lock. It may not have entered the region."""
         if self.holder == get_ident():
             self.holder = 0
 
@@ -73,21 +74,23 @@ INSIDE: Final = (
 
 
 class Shared:
-    """What the batches of one accumulator have in common: the lock, the way to wake the sender, and which thread that is. `woken`: the
-    sender is going to look anyhow; `looks`: how often he has. `planning` is held from a plan's making to its end (`columns`), so that no
-    plan spoils another.
+    """What the batches of one accumulator share: the lock, the way to wake the sender thread, and the id of that thread.
 
-    Python may run code of the program's at nearly any point: where it makes an object, a collection may run a finalizer, and uncompiled a
-    signal's handler may run anywhere. That code may call the producer, on the thread that has the lock. So everything is done in `region`,
-    where a thread that comes back is noticed (`inside`) and neither waits for itself nor meets what is half done. Only
-    `Accumulator.append` takes the bare `lock`, for what runs no such code when compiled, and enters the region from there for the rest.
-    Uncompiled both are one RLock, taken without a call at which Ctrl-C could strike; `held` is Region's part of it.
+    `woken`: the sender thread was woken and has not looked yet. `looks`: how often it has looked. `planning` is held while a plan is made
+    and committed (`arrow_append`), so that concurrent plans do not invalidate each other.
+
+    Python may run the program's code at nearly any point. Where an object is made, a collection may run a finalizer. Uncompiled, a signal
+    handler may run anywhere. That code may call the producer on the thread that holds the lock. So all work is done in `region`, which
+    detects such a call (`inside`): the thread does not wait for itself, and does not see unfinished work.
+
+    Only `Accumulator.append` takes the bare `lock`, for work that runs no such code when compiled. It enters the region for the rest.
+    Uncompiled, `lock` and `region` are one RLock, which is taken without a call at which Ctrl-C could strike. `held` is always the Region.
     """
 
     def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
         self.planning = threading.Lock()
         self.renew_lock()
-        self.wake: Callable[[], object] = wake or asleep
+        self.wake: Callable[[], object] = wake or no_sender
         self.patience_s = patience_s
         self.sender_ident = 0
         self.urgent: list[Batch] = []
@@ -96,42 +99,44 @@ class Shared:
         self.forked: FencepostError | None = None
         self.leave: Callable[[BaseException], None] | None = None
         self.stranded: Callable[[BaseException | None], None] | None = None
-        self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = nobody_awaits
-        self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = nobody_awaits
+        self.awaiter: Callable[[RecordFuture], Coroutine[Any, Any, RecordMetadata]] = no_awaiter
+        self.bulk_awaiter: Callable[[Any], Coroutine[Any, Any, Any]] = no_awaiter
 
     def renew_lock(self) -> None:
-        """Take another one, that nobody has: in a forked child."""
+        """Take a new lock that no thread holds: in a forked child."""
         self.lock: Lock = Lock() if COMPILED else cast(Lock, threading.RLock())
         self.held = Region(self.lock)
         self.region: Region = self.held if COMPILED else cast(Region, self.lock)
 
     def inside(self) -> bool:
-        """Whether the caller is in the middle of something that this very thread does under the lock."""
+        """Whether the calling thread holds the lock already, in another call of the producer."""
         if COMPILED:
             return self.held.holder == get_ident()
         return bool(cast(Any, self.lock)._is_owned())
 
     def rouse(self) -> None:
-        """Wake the sender; once more where Ctrl-C struck in the middle of it. In a forked child it is somebody else's."""
+        """Wake the sender thread. Callers repeat this if Ctrl-C struck in the middle of it. A forked child wakes nothing: the sender thread
+        is the parent's."""
         if self.forked is None:
             self.wake()
 
     def rouse_after(self, looks: int) -> None:
-        """Wake the sender, who had looked so often, and note that he is going to look: afterwards, because what comes in the middle of this
-        on the same thread may wait for it."""
+        """Wake the sender thread, and then note that it is woken unless it has looked since. `looks`: how often it had looked.
+
+        The note comes second, because code that interrupts this thread may wait for the sender thread."""
         self.rouse()
         with self.region:
             if self.looks == looks:
                 self.woken = True
 
     def hasten(self, batches: list[Batch]) -> None:
-        """Have these sent without further lingering, because somebody waits. The sender is woken unless it is going to look anyhow."""
+        """Have these batches sent without further lingering, because a caller waits for them."""
         looks = -1
         try:
             with self.region:
                 for batch in batches:
                     if not batch.urgent:
-                        # Without a call in it: uncompiled, Ctrl-C can strike at any.
+                        # No calls here: uncompiled, Ctrl-C can strike at each.
                         batch.urgent = True
                         self.urgent += [batch]
                 if self.urgent and not self.woken:
@@ -144,57 +149,57 @@ class Shared:
             raise
 
     def came_back(self, error: BaseException | None = None) -> None:
-        """A callback has returned, or raised. In a child that it forked on the sender thread there is nothing left to do."""
+        """A callback has returned, or raised. In a child process that it forked on the sender thread this ends the process."""
         if self.stranded is not None:
             self.stranded(error)
 
     def pass_on(self, error: BaseException) -> None:
-        """A callback raised. What is meant to end a program goes on to the loop of the caller's, if that is where callbacks run."""
+        """A callback raised. Where callbacks run on the caller's event loop, KeyboardInterrupt and SystemExit go on to that loop."""
         if self.leave is not None and isinstance(error, (KeyboardInterrupt, SystemExit)):
             self.leave(error)
 
     def on_sender(self) -> bool:
-        """Whether the caller is the sender thread, where waiting for the sender would never end."""
+        """Whether the caller is on the sender thread, which would wait for itself forever."""
         return get_ident() == self.sender_ident
 
     def why_no_wait(self, call: str) -> str:
-        """Why waiting for the sender in this call would never end; empty where it would."""
+        """Why waiting for the sender thread in this call would never end; empty if it would."""
         if self.on_sender():
             return f"{call} inside a delivery callback would never end: the callback runs on the thread that delivers"
         return f"{call} would never end: {INSIDE}" if self.inside() else ""
 
 
-def nobody_awaits(future: RecordFuture) -> Coroutine[Any, Any, RecordMetadata]:
-    """There is no producer around this accumulator."""
+def no_awaiter(future: RecordFuture) -> Coroutine[Any, Any, RecordMetadata]:
+    """The awaiter of an accumulator without a producer."""
     raise Misuse("this future cannot be awaited")
 
 
-def asleep() -> None:
-    """There is no sender to wake yet."""
+def no_sender() -> None:
+    """`wake` before there is a sender thread."""
 
 
 class Follower:
-    """Somebody who follows some of a batch's records without a future for each (`bulk`)."""
+    """Follows some of a batch's records without a future for each (`bulk`)."""
 
     def settle(self) -> None:
         """The batch has its outcome."""
         raise NotImplementedError
 
     def move(self, pieces: list[Batch]) -> None:
-        """The batch was split; its records lie in these, in order."""
+        """The batch was split: these pieces hold its records, in order."""
         raise NotImplementedError
 
 
 def wake_all(waiting: list[threading.Lock] | None) -> None:
-    """Let go of the locks that others wait for."""
+    """Release the locks of the waiting threads."""
     if waiting is not None:
         for held in waiting:
             held.release()
 
 
 class Batch:
-    """Records of one partition, from the first append to the outcome that they share. `urgent`: it is not to linger, or does no more.
-    `kept`: bytes that the budget counts beside those of the records."""
+    """Records of one partition, from the first append to the outcome that they share. `urgent`: the batch does not linger.
+    `kept`: bytes that the budget counts in addition to those of the records."""
 
     def __init__(self, topic: str, partition: i64, created_ms: float, shared: Shared) -> None:
         self.topic = topic
@@ -215,7 +220,7 @@ class Batch:
         self.newest_follower: Follower | None = None
         self._followers: list[Follower] | None = None
         self._waiting: list[threading.Lock] | None = None
-        # Made here, and not with the first callback, where a finalizer may not run (`Shared`).
+        # Made here and not with the first callback, because a finalizer may not run there (`Shared`).
         self._callbacks: list[OnDelivery] | None = []
         self._watched: list[RecordFuture] | None = []
 
@@ -226,7 +231,7 @@ class Batch:
     ) -> RecordFuture:
         builder = self.builder
         assert builder is not None
-        # The future first: uncompiled, Ctrl-C can strike at any call, and nothing may come between a record's bytes and its count.
+        # The future comes first. Uncompiled, Ctrl-C can strike at any call, and no call may stand between a record's bytes and its count.
         future = RecordFuture(self, self.count, timestamp)
         if on_delivery is None:
             builder.append(timestamp, key, value, headers)
@@ -242,7 +247,7 @@ class Batch:
         return future
 
     def refill(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
-        """Append a record that has a future already (a split), or needs none (a bulk)."""
+        """Append a record that already has a future (a split), or needs none (a bulk)."""
         builder = self.builder
         assert builder is not None
         builder.append(timestamp, key, value, headers)
@@ -250,7 +255,7 @@ class Batch:
         self.count += 1
 
     def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
-        """Append records that were encoded for this place; the rest is what the batch has with them."""
+        """Append records that were encoded for this place. `size` and the timestamps are those of the batch with them."""
         builder = self.builder
         assert builder is not None
         builder.extend(records, count, size, base_timestamp, max_timestamp)
@@ -258,8 +263,8 @@ class Batch:
         self.count += count
 
     def follow(self, follower: Follower) -> None:
-        """Tell it of the outcome, or of a split."""
-        # Without a call in it, as in `Accumulator.line_up`.
+        """Tell the follower of the outcome, or of a split."""
+        # No calls here, as in `Accumulator.line_up`.
         if self._followers is None:
             self._followers = [follower]
         else:
@@ -267,7 +272,7 @@ class Batch:
         self.newest_follower = follower
 
     def follow_no_more(self, follower: Follower) -> None:
-        """The newest of them has nothing to follow."""
+        """Remove the newest follower: its records did not come into the batch."""
         if self._followers is not None and self.newest_follower is follower:
             self._followers.pop()
             self.newest_follower = None
@@ -285,14 +290,14 @@ class Batch:
             raise
 
     def _watch_no_more(self) -> None:
-        """The newest callback's record did not come into the batch."""
+        """Remove the newest callback: its record did not come into the batch."""
         if self._callbacks and self._watched:
             del self._callbacks[-1], self._watched[-1]
 
     # -- the outcome -------------------------------------------------------------------------------------------------
 
     def settle(self, base_offset: i64, log_append_time: i64, failure: DeliveryError | None) -> None:
-        """Publish the outcome, wake whoever waits and run the callbacks. Only the first call counts."""
+        """Publish the outcome, wake the waiting threads and run the callbacks. Only the first call has an effect."""
         with self.shared.region:
             if self.settled:
                 return
@@ -316,7 +321,7 @@ class Batch:
                 run_callback(callbacks[index], watched[index])
 
     def split_into(self, pieces: list[Batch]) -> None:
-        """Hand futures, waiters and callbacks over to the batches that take this one's place; they hold its records in order."""
+        """Hand futures, waiters and callbacks over to the batches that replace this one. They hold its records in order."""
         with self.shared.region:
             self.pieces = pieces
             self.builder = None
@@ -333,7 +338,7 @@ class Batch:
         wake_all(waiting)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until this batch and all that took its place have an outcome; False when the time passed first. Ctrl-C interrupts it."""
+        """Wait until this batch, or all pieces that replaced it, have an outcome; False if the time passed first. Ctrl-C interrupts it."""
         deadline = deadline_after(timeout_s)
         if not self._wait_until(deadline):
             return False
@@ -345,7 +350,7 @@ class Batch:
         return True
 
     def _wait_until(self, deadline: float) -> bool:
-        """Wait for an outcome or a split. A lock for each who waits: an Event makes three and takes five times as long."""
+        """Wait for an outcome or a split. Each waiting thread makes one lock: an Event makes three and takes five times as long."""
         held = threading.Lock()
         held.acquire()
         with self.shared.region:
@@ -365,18 +370,18 @@ class Batch:
                 self._waiting.remove(held)
 
     def complete(self) -> bool:
-        """Whether every record of it has an outcome."""
+        """Whether every record of the batch has an outcome."""
         pieces = self.pieces
         if pieces is None:
             return self.settled
         return all(piece.complete() for piece in pieces)
 
 
-# Not tracked by the cycle collector when compiled: a program that keeps millions of futures would pay twice their price in collections
-# that find nothing. The one cycle there can be, through a batch's callbacks, is cut when the batch settles, and every batch settles.
+# Not tracked by the cycle collector when compiled. A program that keeps millions of futures would pay their price again in collections that
+# find nothing. The only possible cycle, through a batch's callbacks, is cut when the batch settles, and every batch settles.
 @mypyc_attr(acyclic=True)
 class RecordFuture:
-    """The outcome of one `send`, now or later. Cheap: an index into a batch."""
+    """The outcome of one `send`, now or later: an index into a batch."""
 
     def __init__(self, batch: Batch, index: i64, timestamp: i64) -> None:
         self.batch = batch
@@ -390,9 +395,9 @@ class RecordFuture:
         return self.batch.settled
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record went, waiting up to `timeout` seconds (None: until the delivery deadline decides).
+        """Where the record is in the log. Waits up to `timeout` seconds for the outcome (None: until the delivery deadline decides).
 
-        Raises DeliveryError (its `persisted` says whether the record may be in the log) or TimeoutError when `timeout` passed first.
+        Raises DeliveryError (its `persisted` says whether the record may be in the log), or TimeoutError if `timeout` passed first.
         Waiting sends the record's batch without further lingering.
         """
         failure = self.exception(timeout)
@@ -414,7 +419,7 @@ class RecordFuture:
         return None if failure is None else failure.again()
 
     def add_done_callback(self, callback: OnDelivery) -> None:
-        """Run `callback(self)` on the sender thread once the outcome is known, or here and now when it already is."""
+        """Run `callback(self)` on the sender thread once the outcome is known, or here at once if it already is."""
         shared = self.batch.shared
         if shared.forked is not None:
             raise again(shared.forked)
@@ -430,8 +435,8 @@ class RecordFuture:
             run_callback(callback, self)
 
     def concurrent(self) -> concurrent.futures.Future[RecordMetadata]:
-        """A `concurrent.futures.Future` with this record's outcome, for `concurrent.futures.wait` and `as_completed`. To cancel it changes
-        nothing: the record stays on its way."""
+        """A `concurrent.futures.Future` with this record's outcome, for `concurrent.futures.wait` and `as_completed`. Cancelling it does
+        not cancel the record."""
         return follow(self)
 
     def __repr__(self) -> str:
@@ -444,7 +449,7 @@ class RecordFuture:
         return f"RecordFuture({self.batch.topic}-{int(self.batch.partition)}, {outcome})"
 
     def rehome(self) -> None:
-        """Follow a split: point at the piece that holds this record now."""
+        """After a split, point at the piece that holds this record now."""
         if self.batch.pieces is not None and not self.batch.shared.inside():
             with self.batch.shared.region:
                 self.move()
@@ -461,18 +466,18 @@ class RecordFuture:
             pieces = self.batch.pieces
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        """`await future` is `result()` for asyncio: on any event loop, without a thread that waits. Cancelling it leaves the record on its
-        way."""
+        """`await future` is `result()` for asyncio: on any event loop, without a thread that waits. Cancelling it does not cancel the
+        record."""
         return self.batch.shared.awaiter(self).__await__()
 
     def hasten(self) -> None:
-        """Have the record's batch sent without further lingering, because somebody waits for it."""
+        """Have the record's batch sent without further lingering, because a caller waits for it."""
         shared = self.batch.shared
         if not self.batch.urgent or (shared.urgent and not shared.woken):
             shared.hasten([self.batch])
 
     def overlooked(self) -> None:
-        """Whoever was to be told of the outcome has left: it counts as not looked at."""
+        """The caller that waited for the outcome has left: the outcome counts as not read."""
         batch = self.batch
         if batch.shared.inside():
             self._see(batch, False)
@@ -481,7 +486,7 @@ class RecordFuture:
                 self._see(batch, False)
 
     def looked(self) -> None:
-        """Somebody has seen this record's outcome, so nobody else needs to be told of its failure."""
+        """The program has read this record's outcome, so `flush` and `close` need not report its failure."""
         batch = self.batch
         if not self._looked and batch.failure is not None:
             if batch.shared.inside():
@@ -513,12 +518,12 @@ class RecordFuture:
 
 
 def deadline_after(seconds: float) -> float:
-    """The monotonic time so many seconds from now; "for ever" is a century, because no lock can wait for longer."""
+    """The monotonic time so many seconds from now, at most WAIT_SECONDS_MAX: no lock can wait longer."""
     return time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
 
 
 def follow(future: Any) -> concurrent.futures.Future[Any]:
-    """A `concurrent.futures.Future` that has the outcome of one of ours as soon as that has it."""
+    """A `concurrent.futures.Future` that gets the outcome of a RecordFuture or BulkFuture as soon as there is one."""
     followed: concurrent.futures.Future[Any] = concurrent.futures.Future()
     followed.set_running_or_notify_cancel()
     future.add_done_callback(Telling(followed))
@@ -526,7 +531,7 @@ def follow(future: Any) -> concurrent.futures.Future[Any]:
 
 
 class Telling:
-    """Tells a `concurrent.futures.Future` the outcome of one of ours."""
+    """Tells a `concurrent.futures.Future` the outcome of a RecordFuture or BulkFuture."""
 
     def __init__(self, followed: concurrent.futures.Future[Any]) -> None:
         self._followed = followed
@@ -541,8 +546,8 @@ class Telling:
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
-    """Run one delivery callback; what it raises is logged here and goes no further, KeyboardInterrupt and SystemExit on the sender thread
-    included: it is not theirs."""
+    """Run one delivery callback. What it raises is logged here and not raised, KeyboardInterrupt and SystemExit on the sender thread
+    included: they must not end the sender thread."""
     shared = future.batch.shared
     try:
         callback(future)

@@ -1,8 +1,8 @@
-"""Partitioners by name, and the caller's own: which partition a record without an explicit one goes to.
+"""Partitioners by name, and the caller's own: they choose the partition of a record that names none.
 
-A partitioner is called as kafka-python's and aiokafka's are: `partitioner(key, all_partitions, available_partitions)`, with the encoded key
-or None and ascending lists of partition numbers, on the thread that sends. It returns one of the numbers, or None for what the
-default partitioner would choose.
+A partitioner is called as in kafka-python and aiokafka: `partitioner(key, all_partitions, available_partitions)`. It gets the encoded key
+or None, and ascending lists of partition numbers. It runs on the thread that sends. It returns one of the numbers, or None to leave the
+choice to the default partitioner.
 """
 
 from __future__ import annotations
@@ -31,16 +31,38 @@ def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int
 
 
 CHOOSERS: dict[Partitioner, Chooser] = {Partitioner.CRC32: crc32, Partitioner.FNV1A: fnv1a}
-"""Those that are functions; the others are the accumulator's own."""
+"""The partitioners that are functions. The accumulator implements the others."""
+
+NAMES: dict[str, Partitioner] = {
+    **{partitioner.value: partitioner for partitioner in Partitioner},
+    "murmur2": Partitioner.DEFAULT,
+    "murmur2_random": Partitioner.DEFAULT,
+    "consistent_random": Partitioner.CRC32,
+    "fnv1a_random": Partitioner.FNV1A,
+}
+"""With librdkafka's names for partitioners that do not hash a record without a key."""
+
+
+def read_partitioner(key: str, value: object) -> Partitioner | Chooser:
+    """The setting. Raises ConfigError."""
+    if isinstance(value, Partitioner):
+        return value
+    if isinstance(value, str) and value in NAMES:
+        return NAMES[value]
+    if callable(value) and not isinstance(value, type):
+        return value
+    raise ConfigError(
+        f"{key}={value!r}: the partitioners are {', '.join(NAMES)}, or a function (key, all partitions, available partitions)"
+    )
 
 
 def chooser(partitioner: Partitioner | Chooser) -> Chooser | None:
-    """The function to call for each record; None where the accumulator chooses."""
+    """The function to call for each record; None if the accumulator chooses."""
     return CHOOSERS.get(partitioner) if isinstance(partitioner, Partitioner) else partitioner
 
 
 def chosen(choose: Chooser, key: bytes | None, partitions: int, available: list[int]) -> int:
-    """What the partitioner says, checked; -1 for the sticky partition."""
+    """The partition that the partitioner chooses, checked; -1 for the sticky partition."""
     # Lists of its own, which it may change.
     choice: object = choose(key, list(range(partitions)), list(available or range(partitions)))
     if choice is None:

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: murmur2 of the key as Java does it, sticky-adaptive without one (KIP-794), or round-robin.
+"""The partition of a record: by murmur2 of its key as in Java, sticky-adaptive without a key (KIP-794), or round-robin.
 
 It knows numbers of partitions and queue sizes, not topics or brokers.
 """
@@ -55,7 +55,7 @@ def partition_for_range(data: bytes, start: i64, length: i64, partitions: i64) -
 
 
 class RoundRobin:
-    """Cycles over the partitions that have a leader; over all when none has (`RoundRobinPartitioner`)."""
+    """Cycles over the partitions that have a leader, or over all if none has (`RoundRobinPartitioner`)."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -67,7 +67,7 @@ class RoundRobin:
 
 
 class Sticky:
-    """One partition at a time, changed every `STICKY_BYTES`; the next one is drawn with more weight where less is queued (KIP-794)."""
+    """One partition at a time, for `STICKY_BYTES`. The next one is drawn, with more weight for shorter queues (KIP-794)."""
 
     def __init__(self, *, draw: Callable[[], int], sticky_bytes: int = STICKY_BYTES) -> None:
         self.current: i64 = -1
@@ -76,24 +76,24 @@ class Sticky:
         self._sticky_bytes: i64 = sticky_bytes
 
     def copy(self) -> Sticky:
-        """One that goes on from here on its own."""
+        """An independent copy."""
         other = Sticky(draw=self._draw, sticky_bytes=int(self._sticky_bytes))
         other.follow(self)
         return other
 
     def follow(self, other: Sticky) -> None:
-        """Go on where a copy has come to."""
+        """Take over the state of a copy."""
         self.current = other.current
         self._room = other._room
 
     def spend(self, size: i64) -> None:
-        """Count bytes appended to the current partition; once they are used up the next record moves on."""
+        """Count bytes that were appended to the current partition. After `sticky_bytes` the next record takes another one."""
         self._room -= size
         if self._room <= 0:
             self.current = -1
 
     def choose(self, available: list[int], partitions: int, queued_bytes: list[int]) -> int:
-        """Draw the next partition. `queued_bytes` has one entry a partition; without differences the draw is uniform."""
+        """Draw the next partition. `queued_bytes` has one entry a partition. If all are equal, the draw is uniform."""
         candidates = available if available else list(range(partitions))
         loads = [queued_bytes[p] // STICKY_BYTES for p in candidates]
         self.current = candidates[draw_weighted(loads, self._draw())]
@@ -102,7 +102,7 @@ class Sticky:
 
 
 def draw_weighted(loads: list[int], draw: int) -> int:
-    """Index drawn by `draw` with weights max+1−load (`BuiltInPartitioner.nextPartition`); uniform when all loads are equal."""
+    """The index that `draw` draws with weights max+1−load (`BuiltInPartitioner.nextPartition`); uniform if all loads are equal."""
     most = max(loads)
     if most == min(loads):
         return (draw & 0x7FFFFFFF) % len(loads)

@@ -1,4 +1,4 @@
-"""What a delivered record knows about itself."""
+"""The outcome of delivered records: where they are in the log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fencepost.producer.errors import DeliveryError
 
 
 class Deliveries(Struct, frozen=True):
-    """What became of the rows of one `send_many` or `send_arrow`.
+    """The outcome of the rows of one `send_many` or `send_arrow`.
 
-    `acknowledged`: how many. `offsets`: for each partition the ranges of offsets that they have in the log, in order; rows of unknown
-    offsets (acks=0) are in none. `failures`: for each failed row, counted from 0, its DeliveryError.
+    `acknowledged`: the number of acknowledged rows. `offsets`: for each partition the ranges of their offsets in the log, in order. Rows
+    whose offsets are unknown (acks=0) are in no range. `failures`: for each failed row, counted from 0, its DeliveryError.
     """
 
     acknowledged: int
@@ -20,11 +20,11 @@ class Deliveries(Struct, frozen=True):
 
 
 class RecordMetadata(Struct, frozen=True, gc=False):
-    """Where a record went. `offset` is -1 where no broker said it: with acks=0, and where an old one (Kafka 0.11) calls the record a
-    duplicate (DUPLICATE_SEQUENCE_NUMBER).
+    """Where a record is in the log. `offset` is -1 if no broker told it: with acks=0, and if an old broker (Kafka 0.11) answers
+    DUPLICATE_SEQUENCE_NUMBER.
 
-    `timestamp`: milliseconds since the epoch, the record's own (CreateTime) or the broker's (LogAppendTime topics); -1 where it is the
-    broker's and the record was acknowledged through a later one, after a restart.
+    `timestamp`: milliseconds since 1970, the record's own (CreateTime) or the broker's (LogAppendTime). It is -1 if it is the broker's and
+    the record was acknowledged through a later one, after a restart.
     """
 
     topic: str

@@ -1,7 +1,7 @@
-"""The line of callers that wait for room in the buffer: whoever came first is served first, as Kafka's BufferPool does it.
+"""The callers that wait for room in the buffer, served first come, first served, as by Kafka's BufferPool.
 
-Whoever is first keeps what is given back until it is enough for him; others get what is left beyond that, also those that never waited
-(`Accumulator.begin_turn`). So a large record does not starve behind small ones, and nobody stands in line who finds room.
+Bytes that are given back are reserved for the first caller until it has enough. The others get the rest, also callers that never waited
+(`Accumulator.begin_turn`). So a large record does not starve behind small ones, and a caller that finds room does not wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Place:
-    """One caller's. `thread`: whose it is."""
+    """One caller's place in the line. `thread`: the caller's."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -29,16 +29,16 @@ class WaitingCallers:
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
-        self._counting = threading.RLock()  # A signal's handler may wait, too, in the middle of it.
+        self._counting = threading.RLock()  # A signal handler may interrupt the thread that holds it, and wait too.
         self._places: list[Place] = []
 
     def move(self) -> None:
-        """Bytes were given back, or another is the first now."""
+        """Wake the first caller: bytes were given back, or it has just become the first."""
         for first in self._places[:1]:
             first.condition.notify_all()
 
     def wait(self, attempt: Callable[[], T | None], deadline: float, wake: Callable[[], object]) -> T | None:
-        """Make the attempt when it is the caller's turn and there may be room, until it succeeds; None when the time passed first."""
+        """Make the attempt whenever it is the caller's turn and there may be room, until it succeeds. None if the time passed first."""
         place = Place()
         try:
             with self._counting:
@@ -48,13 +48,13 @@ class WaitingCallers:
             result = self._stand(place, attempt, deadline)
             self._leave(place)
         except BaseException:
-            self._leave(place)  # Also where Ctrl-C struck on the way there.
+            self._leave(place)  # Ctrl-C may have struck before the other call.
             raise
         return result
 
     def _stand(self, place: Place, attempt: Callable[[], T | None], deadline: float) -> T | None:
         while True:
-            notified = place.condition.notified  # What is given back from here on is told of once more.
+            notified = place.condition.notified  # Bytes that are given back from here on notify again.
             if self._places[0] is place:
                 self._accumulator.begin_turn()
                 result = attempt()
@@ -64,7 +64,8 @@ class WaitingCallers:
                 return None
 
     def _end(self, place: Place) -> int:
-        """Where it begins to wait: behind all others, but before its own thread's, which it has interrupted and which goes on after it."""
+        """Where a new place goes: behind all others, but before those of its own thread. It has interrupted these, and they go on after
+        it."""
         own = (number for number, other in enumerate(self._places) if other.thread == place.thread)
         return next(own, len(self._places))
 

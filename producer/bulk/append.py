@@ -1,6 +1,6 @@
 """The loop that appends a bulk's rows one by one.
 
-It stops at the first row that finds no room and says which. Its rows have been checked.
+It stops at the first row that finds no room, and returns its number. The rows have been checked before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
 
 
 class Target:
-    """Where a bulk's rows go: what does not change from one slice to the next. `partition`: -1 lets the partitioner choose."""
+    """Where all rows of a bulk go. `partition`: for rows that name none; -1 lets the partitioner choose."""
 
     def __init__(self, accumulator: Accumulator, topic: TopicQueues, bulk: BulkFuture, partition: i64) -> None:
         self.accumulator = accumulator
@@ -23,8 +23,8 @@ class Target:
         self.partition: i64 = partition
 
     def append_rows(self, rows: list[object], start: i64, end: i64, row_number: i64, now_ms: i64) -> i64:
-        """Append rows[start:end] until one finds no room; returns the place of the first that was not appended. A row is as
-        `check_rows` leaves it; `row_number` is the number of rows[0] in the bulk."""
+        """Append rows[start:end] until one finds no room. Returns the place of the first row that was not appended. `rows` are as
+        `check_rows` leaves them; `row_number` is the number of rows[0] in the bulk."""
         accumulator = self.accumulator
         place: i64 = start
         try:
@@ -68,7 +68,7 @@ class Target:
                     except BaseException:
                         part.take_back(noted)
                         raise
-                    # The row is in. From here on it is counted without a call but the last: uncompiled, Ctrl-C can strike at any.
+                    # The row is in the batch. Only the last statement that counts it is a call: uncompiled, Ctrl-C can strike at each call.
                     size: i64 = batch.size - begun
                     batch.kept += ROW_BYTES
                     accumulator.used += overhead + size + ROW_BYTES
@@ -79,6 +79,6 @@ class Target:
                         self.topic.sticky.spend(size)
             accumulator.wake_if_due()
         except BaseException:
-            accumulator.wake_if_due()  # Also where Ctrl-C struck on the way there.
+            accumulator.wake_if_due()  # Ctrl-C may have struck before the other call.
             raise
         return place

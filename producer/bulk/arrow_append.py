@@ -1,8 +1,8 @@
-"""A chunk of Arrow columns as it is appended: in steps, each planned without touching keys and values, put together by Arrow, committed.
+"""A chunk of Arrow columns, and how it is appended: in steps. Each step is planned without reading values, copied by Arrow, and committed.
 
-Arrow copies with the interpreter's lock given away, and nothing interpreted is done for each row. Other rows become objects, which are
-appended one by one (`producer.bulk.append`): those with headers, those of a producer that rotates or has the caller's partitioner, and
-those of a chunk too small for a plan to pay.
+Arrow releases the GIL while it copies, and no Python code runs for each row. Some rows become objects instead, which are appended one by
+one (`producer.bulk.append`): rows with headers, rows of a producer with round-robin or the caller's partitioner, and rows of a chunk that
+is too small for a plan to pay.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from fencepost.producer.bulk.columns import Columns
 from fencepost.producer.bulk.rows import Row
 
 STEP_ROWS: Final = 10_240
-"""Rows after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
+"""Rows of a step: about a millisecond. Then other threads, or an event loop's other tasks, run."""
 
 STEP_BYTES: Final = 2 << 20
-"""Bytes of keys and values in a step: what is held twice while they are copied."""
+"""Bytes of keys and values in a step. They are in memory twice while they are copied."""
 
 TURN_TIMEOUT_S: Final = 0.1
 PLANNED_ROWS_MIN: Final = 256
@@ -39,11 +39,11 @@ PICK_BYTES: Final = 4
 PADDING: Final = bytes(8)
 UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
 COPIES: Final = pa.system_memory_pool()
-"""Where the copies that live for a step are made. Arrow's default keeps a third of a small buffer's size of them, for no less time."""
+"""The pool for copies that live for one step. Arrow's default pool is no faster, and keeps a third of a small buffer's size of memory."""
 
 
 class ArrowChunk(Chunk):
-    """See the module. `keys` and `values` are the columns as binary arrays; `columns` has no bytes of the values."""
+    """See the module. `keys` and `values` are the columns as binary arrays. `columns` does not hold the bytes of the values."""
 
     def __init__(self, columns: Columns, first_row: int, partition_max: int, *, keys: Any, values: Any) -> None:
         super().__init__([], int(columns.rows), first_row, partition_max)
@@ -52,7 +52,7 @@ class ArrowChunk(Chunk):
         self._values = values
 
     def choose(self, choose: Chooser, partitions: int, available: list[int]) -> None:
-        """Fill in the partition of every row that names none."""
+        """Choose the partition of every row that names none."""
         self._become_rows()
         super().choose(choose, partitions, available)
 
@@ -66,7 +66,8 @@ class ArrowChunk(Chunk):
         planning = target.accumulator.shared.planning
         held = planning.acquire(timeout=TURN_TIMEOUT_S)
         try:
-            # A single record appended meanwhile spoils the first attempt. The second asks for nothing but room.
+            # One record that another thread appends meanwhile invalidates the first plan. The second plan begins new batches, so it needs
+            # only room.
             for fresh in (False, True):
                 if (outcome := self._attempt(target, now_ms, fresh=fresh)) is not False:
                     return outcome
@@ -76,7 +77,7 @@ class ArrowChunk(Chunk):
                 planning.release()
 
     def _attempt(self, target: Target, now_ms: int, *, fresh: bool) -> bool | None:
-        """Plan, copy, commit. False where the plan was spoilt, None where nothing finds room."""
+        """Plan, copy, commit. False if the plan no longer fits, None if not even one row finds room."""
         begun = self._place
         limit = min(STEP_BYTES, int(target.accumulator.room()))
         end = int(step_end(self._columns, begun, min(self.count, begun + STEP_ROWS), limit))
@@ -97,11 +98,12 @@ class ArrowChunk(Chunk):
         leads, offsets = plan.lead_columns()
         columns = [without_nulls(each.slice(start, end - start)) for each in (self._keys, self._values) if each is not None]
         pieces = woven([known(), *columns, binary(int(plan.pieces), offsets, leads)], plan.picks)
-        # Left in one piece, a batch that waits for its leader would keep the others' bytes; those of one partition wait for one another.
+        # Copied for each batch: otherwise a batch that waits for its leader would keep the bytes of all. Batches of one partition wait for
+        # each other anyway.
         return [*pieces] if plan.partitions == 1 else [bytes(each) for each in pieces]
 
     def _become_rows(self) -> None:
-        """Make the rows objects that are appended one by one."""
+        """Make an object of each row, to append one by one."""
         if self.rows:
             return
         columns = self._columns
@@ -114,7 +116,7 @@ class ArrowChunk(Chunk):
 
 
 def numbers_of(kind: str, column: bytes | None, count: int) -> Iterable[int]:
-    """The numbers of a column, -1 for each row where there is none."""
+    """The numbers of a column; -1 for each row if there is no column."""
     if column is None:
         return repeat(-1, count)
     found = array(kind)
@@ -125,8 +127,8 @@ def numbers_of(kind: str, column: bytes | None, count: int) -> Iterable[int]:
 
 
 def woven(columns: list[Any], picks: list[bytes]) -> list[memoryview]:
-    """What is picked for each batch of the columns, one after the other, end to end, but for its first byte; taken at once, which is
-    cheaper than batch by batch."""
+    """For each batch, the picked items of `columns` end to end, without the first byte. One `take` for all batches is cheaper than one for
+    each."""
     numbers = b"".join(picks)
     places = pa.Array.from_buffers(pa.int32(), len(numbers) // PICK_BYTES, [None, pa.py_buffer(numbers)])
     whole_columns = pa.concat_arrays(columns, memory_pool=COPIES)
@@ -144,13 +146,13 @@ def woven(columns: list[Any], picks: list[bytes]) -> list[memoryview]:
 
 
 def binary(count: int, offsets: Any, data: Any) -> Any:
-    """So many byte strings without a null among them, of buffers that Arrow has or that are bytes."""
+    """An array of `count` byte strings without nulls. The buffers are Arrow's or bytes."""
     buffers = [None, *(pa.py_buffer(each) if isinstance(each, bytes) else each for each in (offsets, data))]
     return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
 def without_nulls(column: Any) -> Any:
-    """A binary array with whatever lies where its nulls are."""
+    """The binary array without its null bitmap: a null becomes the bytes at its place."""
     _, offsets, data = column.buffers()
     if not len(column):
         return pa.array([], pa.binary())
@@ -158,7 +160,7 @@ def without_nulls(column: Any) -> Any:
 
 
 def content(column: Any) -> bytes:
-    """The bytes of a binary array, end to end, and eight that do not matter."""
+    """The bytes of a binary array, end to end, and eight more of any value."""
     if not len(column):
         return PADDING
     _, offsets, data = column.buffers()
@@ -172,5 +174,5 @@ def content(column: Any) -> bytes:
 
 @cache
 def known() -> Any:
-    """What is picked from before a step's keys, values and leads."""
+    """The items that stand before a step's keys, values and leads."""
     return pa.array(known_pieces(), pa.binary())

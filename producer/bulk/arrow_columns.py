@@ -1,7 +1,7 @@
 """Columns of bytes from Arrow tables and record batches, for `send_arrow`.
 
-Types are checked before anything is appended; no row becomes a Python object, but where there are headers. pyarrow is imported here and in
-`columns` only, so that nobody needs it who does not use it.
+Types are checked before any row is appended. A row becomes a Python object only if there are headers. Only this module and `arrow_append`
+import pyarrow, so that programs without `send_arrow` do not need it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
 CHUNK_ROWS = 65_536
 SLOW_CHUNK_ROWS = 4_096
-"""Where Python is run for each row of a chunk."""
+"""Rows of a chunk if Python code runs for each row."""
 NOTHING = b""
 BINARY = pa.binary()
 
@@ -38,8 +38,8 @@ def arrow_chunks(
     largest: int,
     setting: str,
 ) -> Iterator[ArrowChunk]:
-    """Chunks of a Table, RecordBatch or RecordBatchReader. Raises TypeError for a column of the wrong type, ValueError for one that is not
-    there or numbers out of range, RecordTooLarge with the number of the row."""
+    """Chunks of a Table, RecordBatch or RecordBatchReader. Raises TypeError for a column of the wrong type, ValueError for a missing column
+    or a number out of range, and RecordTooLarge with the number of the row."""
     first = 0
     for batch in batches_of(data, rows_max):
         values = binary_column(batch, value, "value")
@@ -76,7 +76,7 @@ def batches_of(data: Any, rows_max: int) -> Iterator[pa.RecordBatch]:
 
 
 def column(batch: pa.RecordBatch, name: str, role: str) -> Any:
-    """The column of that name, dictionaries resolved."""
+    """The column of that name, decoded if it is a dictionary."""
     place = batch.schema.get_field_index(name)
     if place < 0:
         raise ValueError(f"{role}={name!r}: there is no such column (or several); the columns are {', '.join(batch.schema.names)}")
@@ -85,12 +85,12 @@ def column(batch: pa.RecordBatch, name: str, role: str) -> Any:
 
 
 def binary_column(batch: pa.RecordBatch, name: str, role: str) -> Any:
-    """Strings and binaries of every kind as a binary array."""
+    """A column of strings or binaries of any kind, as a binary array."""
     return binary_array(column(batch, name, role), name, role)
 
 
 def binary_array(found: Any, name: str, role: str) -> Any:
-    """The same of an array that has been found already; its name and role are for the error."""
+    """`binary_column` of an array. `name` and `role` are for the error."""
     if found.type == BINARY:
         return found
     kinds = (
@@ -109,7 +109,7 @@ def binary_array(found: Any, name: str, role: str) -> Any:
 
 
 def offsets_column(column: Any) -> Column:
-    """Where the rows of a binary array lie, without their bytes."""
+    """The offsets and nulls of a binary array, without its bytes."""
     count = len(column)
     if count == 0:
         return Column(PADDING, PADDING, None)
@@ -123,7 +123,7 @@ def offsets_column(column: Any) -> Column:
 
 
 def numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType, role: str) -> bytes:
-    """Partitions, or timestamps in ms; -1 where there is none."""
+    """Partitions, or timestamps in ms; -1 for null."""
     found = column(batch, name, role)
     if role == "timestamp" and pa.types.is_timestamp(found.type):
         found = pc.floor_temporal(found, unit="millisecond").cast(pa.timestamp("ms", found.type.tz), safe=False)
@@ -139,7 +139,7 @@ def numbers(batch: pa.RecordBatch, name: str, kind: pa.DataType, role: str) -> b
 
 
 def headers_column(batch: pa.RecordBatch, name: str, first: int) -> list[bytes | None]:
-    """Headers as Spark and Kafka have them, a list of structs (key, value) or a map, packed."""
+    """Headers, packed: each a list of structs (key, value), as in Spark, or a map."""
     found = column(batch, name, "headers")
     headers: list[bytes | None] = []
     for row in found.to_pylist():
@@ -154,7 +154,7 @@ def headers_column(batch: pa.RecordBatch, name: str, first: int) -> list[bytes |
 
 
 def check_sizes(columns: Columns, first: int, largest: int, setting: str) -> None:
-    """RecordTooLarge with the number of the first row that is."""
+    """Raise RecordTooLarge, with the number of the row, if the largest row exceeds the limit."""
     most, row = largest_row(columns)
     if most + RECORD_BOUND > largest:
         raise RecordTooLarge(f"row {first + row}: a record of up to {most + RECORD_BOUND} bytes exceeds {setting}")

@@ -1,8 +1,8 @@
-"""The partition of each row of columns before any of them is sent: what its key says, or the one it names, over one topic or many.
+"""The partition of each row of columns, before any row is sent: the one that it names, or the one of its key, for one topic or many.
 
-Partitions of all topics are numbered one after the other (`firsts` has each topic's first number), so that one number says topic and
-partition. A row that can have none gets the reason, a negative number. Nothing is appended, and nothing is drawn: the same columns have the
-same numbers whenever they are asked for.
+Partitions of all topics are numbered one after the other (`firsts` has each topic's first number), so that one number means topic and
+partition. A row without a possible partition gets a negative number, which is the reason. No row is appended and no number is drawn: the
+same columns always get the same numbers.
 
 Compiled by mypyc.
 """
@@ -18,15 +18,15 @@ from fencepost.producer.accumulator.partitioner import partition_for_range
 from fencepost.producer.bulk.columns import Column
 
 KEYLESS: Final = -1
-"""A row without key and partition, where nobody asked for one to be chosen."""
+"""A row without key and partition, if the caller wants no partition chosen."""
 NO_TOPIC: Final = -2
 UNKNOWN_TOPIC: Final = -3
 PARTITION_OUT_OF_RANGE: Final = -4
 
 NULL: Final = -1
-"""Of a number that is not there, in the columns that `place_rows` is given."""
+"""No number, in the columns that `place_rows` gets."""
 UNKNOWN: Final = -2
-"""Of a topic that is none of those known; of a partition below 0."""
+"""A topic that is not known, or a partition below 0."""
 
 NOTHING: Final = b""
 
@@ -34,9 +34,9 @@ NOTHING: Final = b""
 def place_rows(
     rows: i64, keys: Column | None, partitions: bytes | None, topics: bytes | None, firsts: bytes, counts: bytes, turn: i64
 ) -> bytes:
-    """A number for each row, 32 bits each, as are the numbers that are given: `partitions` and `topics` for each row (NULL, UNKNOWN),
-    `firsts` and `counts` for each topic. Rows without key and partition are spread in even runs over their topic's partitions from the
-    `turn`th on; a turn below 0 leaves them KEYLESS."""
+    """A number for each row. All numbers have 32 bits: `partitions` and `topics` have one for each row (NULL, UNKNOWN), `firsts` and
+    `counts` one for each topic. Rows without key and partition are spread in even runs over their topic's partitions, from the `turn`th on.
+    If `turn` is below 0, they stay KEYLESS."""
     written = BytesWriter()
     key_data, key_ends, key_valid = (keys.data, keys.offsets, keys.valid) if keys is not None else (NOTHING, NOTHING, None)
     first: i64 = 0

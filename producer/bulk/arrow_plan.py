@@ -1,8 +1,8 @@
-"""A step of a bulk's columns, planned: which row lies where in which batch, and the bytes that stand between keys and values.
+"""The plan of a step of a bulk's columns: the batch and the place of each row, and the bytes that stand between keys and values.
 
-No key and no value is touched. A `Draft` says in numbers how those of a batch and the bytes between them follow one another (`picks`), so
-that `ArrowChunk` copies them in one go. A plan is made from what the open batches were a moment ago, without holding the lock while other
-threads copy; `commit` takes it if they still are. It does no headers and no rotation: `Target.append_rows` takes such rows one by one.
+A plan copies no key and no value. The `picks` of a `Draft` are numbers: they say in which order the keys, the values and the bytes between
+them stand in a batch, so that `ArrowChunk` copies all in one go. A plan is made from a snapshot of the open batches, without the lock.
+`commit` takes it if these batches have not changed. Plans cannot do headers and round-robin: `Target.append_rows` appends such rows.
 
 Compiled by mypyc.
 """
@@ -30,20 +30,20 @@ TAIL: Final[i64] = 1
 NULL: Final[i64] = 2
 LENGTHS: Final[i64] = 3
 LENGTHS_KNOWN: Final[i64] = 8192
-"""Places in what is picked from: nothing; a record's count of headers, none; the length of a null; the lengths from 0 on, so many. After
-these come the step's keys, its values, and the plan's leads."""
+"""The numbers of the items to pick: no bytes; a record's count of headers, which is 0; the length of a null; LENGTHS_KNOWN lengths from 0
+on. After these come the step's keys, its values, and the plan's leads."""
 
 NOTHING: Final = b""
 
 
 def known_pieces() -> list[bytes]:
-    """What is picked from before keys, values and leads."""
+    """The items before keys, values and leads."""
     return [b"", b"\x00", encode_signed(-1), *[encode_signed(length) for length in range(int(LENGTHS_KNOWN))]]
 
 
 class Draft:
-    """Rows for one batch. `batch`: the open one that goes on, None for a new one; `begun`: records that it holds before. `queued`: bytes
-    that wait for the partition, as the sticky partitioner counts them."""
+    """Rows for one batch. `batch`: the open batch, None for a new one. `begun`: the number of records that it has already. `queued`: the
+    partition's queued bytes, as the sticky partitioner counts them."""
 
     def __init__(self, queue: PartitionQueue, batch: Batch | None) -> None:
         self.queue = queue
@@ -64,7 +64,7 @@ class Draft:
 
 
 class Plan:
-    """What `make_plan` found out. `reached`: the first row that is not in it. `pieces` leads of records lie end to end in `leads`."""
+    """The result of `make_plan`. `reached`: the first row that is not in it. `leads` holds `pieces` leads of records, end to end."""
 
     def __init__(self, target: Target, room: i64, *, fresh: bool) -> None:
         self.made: list[Draft] = []
@@ -79,22 +79,23 @@ class Plan:
 
     @property
     def partitions(self) -> int:
-        """How many partitions get a row."""
+        """The number of partitions that get a row."""
         return len({draft.queue for draft in self.made})
 
     @property
     def picks(self) -> list[bytes]:
-        """For each batch the numbers of its pieces, 32 bits each."""
+        """For each batch the numbers of its items, 32 bits each."""
         return [draft.picks.getvalue() for draft in self.made]
 
     def lead_columns(self) -> tuple[bytes, bytes]:
-        """The leads, and where each of them begins, 32 bits each, and the end."""
+        """The leads, and the offsets at which they begin, 32 bits each, and the end."""
         write_i32_le(self.lead_offsets, i32(len(self.leads)))
         return self.leads.getvalue(), self.lead_offsets.getvalue()
 
 
 def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number: i64, now_ms: i64, *, fresh: bool) -> Plan:
-    """Plan rows start to end as far as the budget goes. `fresh`: leave the open batches alone. `row_number`: of the columns' first row."""
+    """Plan rows start to end, as many as the budget has room for. `fresh`: begin new batches only. `row_number`: the number of the columns'
+    first row."""
     accumulator = target.accumulator
     topic = target.topic
     with accumulator.shared.region:
@@ -199,7 +200,7 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
                 write_i64_le(picks, (lead_at + plan.pieces) | value_pick << 32)
                 plan.pieces += 1
         else:
-            # Nothing stands between the two lengths.
+            # No key bytes stand between the two lengths, so the length of the value is part of the lead.
             write_signed(leads, value_length)
             write_i64_le(picks, (lead_at + plan.pieces) | value_pick << 32)
             plan.pieces += 1
@@ -219,7 +220,7 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
 
 
 def step_end(columns: Columns, start: i64, end: i64, bytes_max: i64) -> i64:
-    """Where a step from start to end has to stop so that its keys and values take no more than that; after one row at least."""
+    """The end of a step from `start` to at most `end`, so that its keys and values take at most `bytes_max`. It has at least one row."""
     low: i64 = start + 1
     high: i64 = end
     if low > high:
@@ -238,8 +239,7 @@ def step_end(columns: Columns, start: i64, end: i64, bytes_max: i64) -> i64:
 
 
 def largest_row(columns: Columns) -> tuple[int, int]:
-    """The bytes of the row with the largest key, value and headers together, and which that is; nothing and the first where all are
-    empty."""
+    """The bytes of key, value and headers of the largest row, and its number; 0 and the first row if all are empty."""
     key, value, all_headers = columns.key, columns.value, columns.headers
     key_ends, key_valid = (key.offsets, key.valid) if key is not None else (NOTHING, None)
     value_ends, value_valid = (value.offsets, value.valid) if value is not None else (NOTHING, None)
@@ -270,16 +270,16 @@ def largest_row(columns: Columns) -> tuple[int, int]:
 
 
 def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool:
-    """Append what was planned, all of it; False, and nothing was done, when it no longer fits what is there. `blocks`: the records of each
-    batch, put together as its picks say and without the first byte, which ends a record before it."""
-    # Whatever can be interrupted comes first.
+    """Append all rows of the plan. Returns False and appends none if the plan no longer fits the open batches or the budget. `blocks`: the
+    records of each batch in the order of its picks, without the first byte, which belongs to the record before."""
+    # All that can be interrupted comes first.
     batches = [draft.batch if draft.batch is not None else target.accumulator.new_batch(draft.queue) for draft in plan.made]
     pairs = [draft.pairs.getvalue() for draft in plan.made]
     try:
         committed = _commit(target, plan, blocks, batches, pairs)
         target.accumulator.wake_if_due()
     except BaseException:
-        target.accumulator.wake_if_due()  # Also where Ctrl-C struck on the way there.
+        target.accumulator.wake_if_due()  # Ctrl-C may have struck before the other call.
         raise
     return committed
 
@@ -289,7 +289,7 @@ def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batche
     with accumulator.shared.region:
         if accumulator.refusal is not None:
             raise again(accumulator.refusal)
-        total: i64 = -ROW_BYTES  # A row that fits is not kept out by what is remembered of it.
+        total: i64 = -ROW_BYTES  # A row that fits the budget is not kept out by its ROW_BYTES.
         for place, draft in enumerate(plan.made):
             batch = batches[place]
             total += draft.size - batch.size + (draft.count - draft.begun) * ROW_BYTES
@@ -315,7 +315,7 @@ def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batche
             except BaseException:
                 part.take_back(noted)
                 raise
-            # They are in. From here on they are counted without a call: uncompiled, Ctrl-C can strike at any.
+            # The rows are in the batch. They are counted without calls: uncompiled, Ctrl-C can strike at each.
             size = batch.size - size
             batch.kept += added * ROW_BYTES
             accumulator.used += size + added * ROW_BYTES

@@ -1,7 +1,7 @@
 """Many records in one call: appended without an object for each, and followed as one.
 
-A bulk's records lie in batches together with other callers' records. For each batch it keeps which of its rows lie at which index, eight
-bytes a row, until the batch has its outcome; afterwards the offsets, or the rows that failed. Rows count from 0 in the order of the call.
+A bulk's records share batches with other callers' records. For each batch, the bulk keeps the index of each of its rows, in eight bytes a
+row, until the batch has its outcome. Then it keeps the offsets, or the failed rows. Rows count from 0 in the order of the call.
 
 Compiled by mypyc.
 """
@@ -28,8 +28,8 @@ ROW_MASK: Final[i64] = 0xFFFFFFFF
 
 
 class BulkFuture:
-    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: how many rows have been appended. `whole`: every row that
-    will be; set without a call, at which Ctrl-C could strike, and before anybody has the future to wait for."""
+    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: the number of appended rows. `whole`: no more rows will
+    follow. It is set without a call, at which Ctrl-C could strike, and before the caller has the future."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
@@ -48,9 +48,9 @@ class BulkFuture:
         return self.whole and not self._open_parts
 
     def result(self, timeout: float | None = None) -> Deliveries:
-        """What became of the rows, waiting up to `timeout` seconds (None: until the delivery deadline has decided all of them).
+        """The outcome of the rows. Waits up to `timeout` seconds for it (None: until the delivery deadline has decided all of them).
 
-        Deliveries that failed are in it, and raise nothing. Raises TimeoutError when `timeout` passed first. Waiting sends the rows'
+        The result contains failed deliveries; they are not raised. Raises TimeoutError if `timeout` passed first. Waiting sends the rows'
         batches without further lingering.
         """
         limit_s = seconds(timeout, self.shared.patience_s)
@@ -59,7 +59,7 @@ class BulkFuture:
         return self._tell()
 
     def __await__(self) -> Generator[Any, None, Deliveries]:
-        """`await` it to have `result()` without a thread that waits."""
+        """`await bulk` is `result()` for asyncio, without a thread that waits."""
         awaited: Generator[Any, None, Deliveries] = self.shared.bulk_awaiter(self).__await__()
         return awaited
 
@@ -74,8 +74,8 @@ class BulkFuture:
         return f"BulkFuture({state}, acknowledged={int(self._acknowledged)}, failed={failed}, open={open_rows})"
 
     def add_done_callback(self, callback: Any) -> None:
-        """Run `callback(self)` on the sender thread once every row has its outcome, or here and now when that is so already. What it raises
-        is logged and goes no further."""
+        """Run `callback(self)` on the sender thread once every row has its outcome, or here at once if all have. What it raises is logged
+        and not raised."""
         if self.shared.forked is not None:
             raise again(self.shared.forked)
         if self.shared.inside():
@@ -90,7 +90,7 @@ class BulkFuture:
     # -- appending -------------------------------------------------------------------------------------------------------
 
     def part_of(self, batch: Batch) -> Part:
-        """The bulk's part of a batch that takes rows, begun where there is none; under the lock."""
+        """The bulk's part of a batch, begun if there is none. The caller holds the lock."""
         newest = batch.newest_follower
         if isinstance(newest, Part) and newest.bulk is self:
             return newest
@@ -100,7 +100,7 @@ class BulkFuture:
         return part
 
     def give_up(self, part: Part) -> None:
-        """The newest part of its batch, which got no row; under the lock."""
+        """Remove the newest part of its batch, which got no row. The caller holds the lock."""
         self._open_parts.pop(part, None)
         part.batch.follow_no_more(part)
 
@@ -122,7 +122,7 @@ class BulkFuture:
             self._over()
 
     def moved(self, part: Part, parts: list[Part]) -> None:
-        """A part's batch was split; under the lock."""
+        """A part's batch was split. The caller holds the lock."""
         del self._open_parts[part]
         for each in parts:
             self._open_parts[each] = None
@@ -135,7 +135,7 @@ class BulkFuture:
         last: i64 = -2
         first: i64 = read_i64_le(pairs, 0) >> 32
         if ((read_i64_le(pairs, end - 8) >> 32) - first) << 3 == end - 8:
-            # Nobody's records lie between them, and indices only grow.
+            # No other caller's records lie between them: the indices grow, and span as many places as there are rows.
             begun, last, place = batch.base_offset + first, batch.base_offset + first + (end >> 3) - 1, end
         while place < end:
             offset: i64 = batch.base_offset + (read_i64_le(pairs, place) >> 32)
@@ -175,7 +175,7 @@ class BulkFuture:
             self._looked = len(failed)
             acknowledged = int(self._acknowledged)
             spans = {partition: list(found) for partition, found in sorted(self._spans.items())}
-        # Row by row, which takes its time, and the sender waits for that lock.
+        # After the lock is released, because this takes time for each row, and the sender thread waits for the lock.
         failures: dict[int, DeliveryError] = {}
         for batch, pairs in failed:
             assert batch.failure is not None
@@ -186,7 +186,7 @@ class BulkFuture:
         return Deliveries(acknowledged, offsets, dict(sorted(failures.items())))
 
     def hasten(self) -> None:
-        """Have the batches sent without further lingering, because somebody waits."""
+        """Have the batches sent without further lingering, because a caller waits."""
         with self.shared.region:
             batches = [part.batch for part in self._open_parts]
         self.shared.hasten(batches)
@@ -220,17 +220,17 @@ class Part(Follower):
         self._pairs = BytesWriter()
 
     def add(self, index: i64, row: i64) -> None:
-        """The row lies at that index of the batch."""
+        """Note the index of a row in the batch."""
         write_i64_le(self._pairs, index << 32 | row)
         self.count += 1
 
     def extend(self, pairs: bytes, count: i64) -> None:
-        """The same of many: pairs as `add` writes them."""
+        """Note the indices of many rows: pairs as `add` writes them."""
         self._pairs.write(pairs)
         self.count += count
 
     def take_back(self, count: i64) -> None:
-        """Leave it at so many rows: the others did not come into the batch."""
+        """Keep only the first `count` rows: the others did not come into the batch."""
         self._pairs.truncate(count << 3)
         self.count = count
         if count == 0:
@@ -261,7 +261,7 @@ class Part(Follower):
 
 
 def joined(spans: list[tuple[int, int]]) -> list[range]:
-    """(first, last) pairs as ranges, neighbours put together."""
+    """(first, last) pairs as ranges. Adjacent ones are joined."""
     ranges: list[range] = []
     for first, last in sorted(spans):
         if ranges and ranges[-1].stop == first:

@@ -1,6 +1,7 @@
 """A bulk's rows in chunks that can be appended.
 
-A chunk sends nothing. A chunk whose rows cannot be sent raises before any of them is appended; of a list, before any of its chunks is.
+A chunk sends nothing. If a row cannot be sent, the error is raised before any row of its chunk is appended. For a list, it is raised before
+any row of the list is appended.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.rows import Row, check_rows
 
 SLICE_ROWS = 512
-"""Rows for which the accumulator's lock is held."""
+"""Rows that are appended under the accumulator's lock at once."""
 
 STEP_ROWS = 4_096
-"""Rows that are looked at together, and after which other threads, or an event loop's other tasks, get their turn: about a millisecond."""
+"""Rows that are checked together, and appended in one step: about a millisecond. Then other threads or other tasks of the loop run."""
 
 
 class Chunk:
-    """Rows to append. `first_row`: the number of its first row in the bulk; `partition_max`: the highest partition named, -1 for none."""
+    """Rows to append. `first_row`: the number of the first row in the bulk. `partition_max`: the highest partition named, -1 for none."""
 
     def __init__(self, rows: list[object], count: int, first_row: int, partition_max: int) -> None:
         self.rows = rows
@@ -34,7 +35,7 @@ class Chunk:
         return self._place >= self.count
 
     def choose(self, choose: Chooser, partitions: int, available: list[int]) -> None:
-        """Fill in the partition of every row that names none."""
+        """Choose the partition of every row that names none."""
         self.rows = [with_partition(row, choose, partitions, available) for row in self.rows]
 
     def step(self, target: Target, now_ms: int) -> bool | None:
@@ -51,7 +52,7 @@ class Chunk:
 
 
 def with_partition(row: object, choose: Chooser, partitions: int, available: list[int]) -> object:
-    """The row as one that names its partition, or as it is where the sticky partition is wanted."""
+    """The row as a `Row` with its partition; -1 if the partitioner wants the sticky partition."""
     if isinstance(row, Row):
         placed = row
     elif isinstance(row, tuple):
@@ -64,7 +65,7 @@ def with_partition(row: object, choose: Chooser, partitions: int, available: lis
 
 
 def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting: str) -> Iterator[Chunk | None]:
-    """Checked chunks of rows; `whole`: all are checked before the first one comes, with a None in between to let others have their turn.
+    """Checked chunks of rows. `whole`: all rows are checked before the first chunk; until then it yields None, so that other tasks run.
     Raises TypeError, ValueError or RecordTooLarge with the number of the row."""
     first = 0
     chunks: list[Chunk] = []
@@ -86,7 +87,7 @@ def list_chunks(records: Iterable[object], *, whole: bool, largest: int, setting
 
 
 def iter_lists(rows: Iterable[object], size: int) -> Iterator[list[object]]:
-    """Lists of so many rows, the last one shorter."""
+    """Lists of `size` rows; the last one may be shorter."""
     if isinstance(rows, (list, tuple)):
         first = 0
         while taken := list(rows[first : first + size]):

@@ -1,4 +1,4 @@
-"""Rows as columns of bytes: what a plan is made from (`arrow_plan`, `arrow_partitions`) without an object for each row.
+"""Rows as columns of bytes, from which `arrow_plan` and `arrow_partitions` compute without an object for each row.
 
 Compiled by mypyc.
 """
@@ -9,8 +9,8 @@ from mypy_extensions import i64
 
 
 class Column:
-    """Byte strings end to end. `data` is followed by eight bytes that do not matter; `offsets` holds 32 bit little-endian numbers, one more
-    than rows, `valid` one byte a row, not 0 where there is a value; None: nowhere null."""
+    """Byte strings end to end. `data` ends with eight more bytes of any value. `offsets` holds 32-bit little-endian numbers, one more than
+    rows. `valid` holds one byte a row, 0 for null; it is None if no row is null."""
 
     def __init__(self, data: bytes, offsets: bytes, valid: bytes | None) -> None:
         self.data = data
@@ -19,8 +19,7 @@ class Column:
 
 
 class Columns:
-    """Rows as columns. `partitions` (32 bit) and `timestamps` (64 bit, ms) are little-endian, -1 where there is none; `headers` are
-    packed."""
+    """Rows as columns. `partitions` (32 bits) and `timestamps` (64 bits, ms) are little-endian, -1 for none. `headers` are packed."""
 
     def __init__(
         self,

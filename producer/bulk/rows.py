@@ -1,7 +1,7 @@
 """Checking the rows of a `send_many` before any of them is appended.
 
 A row is a value (bytes or None), a pair (key, value), a longer tuple (key, value, headers, timestamp, partition), or a mapping with these
-names. Values and pairs are left as they are; everything else becomes a `Row`. What cannot be sent raises, with the row's number.
+names. Values and pairs stay as they are; all other rows become a `Row`. A row that cannot be sent raises an error with its number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
 class Row:
-    """One checked row with everything that it may have, its headers packed; -1 where there is no timestamp (ms) or no partition."""
+    """One checked row. Its headers are packed. `timestamp` (ms) and `partition` are -1 if it has none."""
 
     def __init__(self, key: bytes | None, value: bytes | None, headers: bytes | None, timestamp: i64, partition: i64) -> None:
         self.key = key
@@ -32,8 +32,8 @@ class Row:
 
 
 def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> int:
-    """The highest partition that one of the rows names, -1 for none, with each row as it can be sent in its place; or the error of the
-    first bad one: TypeError, ValueError or RecordTooLarge. `first` is the number of rows[0]."""
+    """Check the rows, and put a `Row` in the place of each row that is no value and no pair. Returns the highest partition that a row
+    names, -1 for none. Raises TypeError, ValueError or RecordTooLarge for the first bad row. `first` is the number of rows[0]."""
     partition_max: i64 = -1
     for place, given in enumerate(rows):
         size: i64 = RECORD_BOUND
@@ -53,8 +53,8 @@ def check_rows(rows: list[object], first: i64, largest: i64, setting: str) -> in
 
 
 def packed_headers(given: Iterable[object], what: str) -> bytes:
-    """(str, bytes or None) pairs as they stand in a record. `what` they are, for the error: TypeError, or ValueError for a name that cannot
-    be encoded."""
+    """(str, bytes or None) pairs, packed as in a record. Raises TypeError, or ValueError for a name that cannot be encoded. `what` names
+    them in the error."""
     pairs: list[tuple[str, bytes | None]] = []
     for pair in given:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])):
@@ -67,12 +67,12 @@ def packed_headers(given: Iterable[object], what: str) -> bytes:
 
 
 def is_data(value: object) -> bool:
-    """Whether it can be a key or a value."""
+    """Whether the object can be a key or a value."""
     return value is None or isinstance(value, bytes)
 
 
 def read_row(given: object, number: i64) -> Row:
-    """A row of the longer kinds."""
+    """A row that is a tuple of up to five fields, or a mapping."""
     fields: dict[str, object] = {}
     if isinstance(given, tuple) and 2 <= len(given) <= 5:
         fields = dict(zip(NAMES, given, strict=False))
@@ -94,7 +94,7 @@ def read_row(given: object, number: i64) -> Row:
 
 
 def read_number(given: object, name: str, number: i64, most: i64) -> i64:
-    """A timestamp or a partition; -1 for None."""
+    """A timestamp or a partition, checked; -1 for None."""
     if given is None:
         return -1
     if not isinstance(given, int):
@@ -105,7 +105,7 @@ def read_number(given: object, name: str, number: i64, most: i64) -> i64:
 
 
 def read_headers(given: object, number: i64) -> bytes | None:
-    """(name, bytes or None) pairs, or a mapping of them, packed."""
+    """Headers as (name, bytes or None) pairs or as a mapping, packed."""
     if given is None:
         return None
     pairs = list(given.items()) if isinstance(given, Mapping) else list(given) if isinstance(given, (list, tuple)) else [given]

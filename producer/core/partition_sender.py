@@ -1,7 +1,7 @@
-"""One partition's way from the accumulator to its leader: the queue of batches in front, the window of unresolved ones behind.
+"""The sender of one partition: it takes batches from the partition's queue into the in-flight window, and settles them.
 
-A partition sender seals, stamps and expires batches. `produce_requests` chooses the node and the moment. From `pack_aside_bytes` on,
-another thread packs the batch; it stays at the head of the queue meanwhile, so no batch passes it.
+A partition sender seals, stamps and expires batches. `produce_requests` chooses the node and the moment. Another thread packs a batch of
+`pack_aside_bytes` or more. Meanwhile that batch stays at the head of the queue, so no batch passes it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from fencepost.producer.wire.records import Codec, read_records
 from fencepost.producer.wire.records.batch_builder import pack_headers
 
 INTRODUCTION_MS = 600_000.0
-"""Rest after which a partition is treated as if it had never heard of the producer id; brokers keep one for a day by default."""
+"""After so long a rest a partition counts as one that does not know the producer id. Brokers keep an id for a day by default."""
 
 
 class PartitionSender:
-    """See the module. `query_not_before_ms` paces what is asked of the log; `asking` while such a question is on its way, which was asked
-    under that leadership. `turn_ms` and `waits_in` are what
-    `ready_partitions` and `produce_requests` remember of it."""
+    """See the module. `query_not_before_ms`: no question about the log before then. `asking`: one is on its way; it was asked under the
+    leadership `asked_under`. `turn_ms` belongs to `ready_partitions`, `waits_in` to `produce_requests`."""
 
     def __init__(self, queue: PartitionQueue, settings: Settings, accumulator: Accumulator, *, pack_aside_bytes: int | None = None) -> None:
         self.queue = queue
@@ -56,11 +55,11 @@ class PartitionSender:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing here to send, resolve or publish."""
+        """Whether there is nothing to send, resolve or publish."""
         return not self.queue.batches and not self.window.in_flight_batches
 
     def wait_in(self, line: dict[PartitionSender, None] | None) -> None:
-        """Go to the end of that line, and out of the one it is in; who waits there already keeps its place."""
+        """Leave the line that the sender waits in, and go to the end of `line`. A sender that waits in `line` already keeps its place."""
         if self.waits_in is line:
             return
         if self.waits_in is not None:
@@ -70,18 +69,17 @@ class PartitionSender:
             line[self] = None
 
     def rest(self, now_ms: float) -> None:
-        """Nothing is left to do here."""
+        """There is nothing left to do."""
         self._resting_since_ms = now_ms
 
     def resume(self, now_ms: float) -> None:
-        """There is something to do again. After a long rest the brokers may have forgotten the producer id (producer.id.expiration.ms)."""
+        """There is something to do again. After a long rest, brokers may have dropped the producer id (producer.id.expiration.ms)."""
         if now_ms - self._resting_since_ms >= INTRODUCTION_MS:
             self.window.introduced = False
         self._resting_since_ms = NEVER
 
     def next_slot(self, now_ms: float, hooks: TransactionHooks) -> InFlightBatch | None:
-        """The batch to put on the wire now: one that is being sent again, or a fresh one that has lingered enough. None where that has to
-        be packed first."""
+        """The batch to send now: one to send again, or a fresh one that has lingered enough. None if that one has to be packed first."""
         in_flight = self.window.sendable(now_ms)
         if in_flight is None and self._has_fresh(now_ms) and hooks.may_leave(self.topic, self.partition) and not self._waits_for_packing():
             in_flight = self._seal(self._accumulator.take(self.queue), transactional=hooks.transactional_id is not None)
@@ -90,7 +88,7 @@ class PartitionSender:
         return in_flight
 
     def next_size(self, now_ms: float) -> int:
-        """Bytes that `next_slot` would add to a request, before compression; 0 when there is nothing to send."""
+        """The bytes that `next_slot` would add to a request, before compression; 0 if there is nothing to send."""
         in_flight = self.window.sendable(now_ms)
         if in_flight is not None:
             return in_flight.size
@@ -98,25 +96,25 @@ class PartitionSender:
         return int(head.size) if head is not None and self._has_fresh(now_ms) else 0
 
     def pack(self) -> list[Command]:
-        """Have the batch packed that could not leave because it is not."""
+        """Have the batch packed that `next_slot` held back for it."""
         wanted, self._to_pack = self._to_pack, None
         return [Pack(wanted, self._settings.compression_type, self._settings.compression_level)] if wanted is not None else []
 
     def packed(self, batch: Batch, payload: bytes) -> None:
-        """It was packed; it may have failed meanwhile."""
+        """The batch was packed. It may have failed meanwhile."""
         if batch is self._packing:
             self._payload = payload
 
     def _has_fresh(self, now_ms: float) -> bool:
-        """Whether the head of the queue may leave now, or would if it were packed and nobody is packing it. Past its deadline it never may,
-        also while the outcomes of its elders hold its own back."""
+        """Whether the head of the queue may leave now, or may once it is packed and no thread packs it yet. After its deadline it may not
+        leave, even if it cannot fail yet because older batches have no outcome."""
         head = self._accumulator.head(self.queue)
         if head is None or not self.window.has_room() or self.linger_until(now_ms) > now_ms or self._deadline(head) <= now_ms:
             return False
         return self._packing is None or self._payload is not None or head is not self._packing
 
     def _waits_for_packing(self) -> bool:
-        """Whether the head of the queue has to be packed by somebody else; from here on it takes no more records."""
+        """Whether another thread has to pack the head of the queue. If so, the head takes no more records."""
         head = self._accumulator.head(self.queue)
         if head is None or self._aside_bytes is None or head.size < self._aside_bytes or head is self._packing:
             return False
@@ -126,7 +124,7 @@ class PartitionSender:
         return True
 
     def linger_until(self, now_ms: float) -> float:
-        """When the head of the queue may leave; infinity when the queue is empty."""
+        """When the head of the queue may leave; infinity if the queue is empty."""
         head = self._accumulator.head(self.queue)
         if head is None:
             return NEVER
@@ -135,16 +133,16 @@ class PartitionSender:
         return head.created_ms + self._settings.linger_ms
 
     def expire(self, now_ms: float, why_blocked: Callable[[PartitionSender], str]) -> list[Command]:
-        """Fail queued batches that are past their delivery deadline, once all before them have an outcome."""
+        """Fail queued batches that are past their delivery deadline, once all batches before them have an outcome."""
         commands: list[Command] = []
-        head = self._accumulator.head(self.queue) if all(in_flight.published for in_flight in self.window.in_flight_batches) else None
+        head = self._accumulator.head(self.queue) if self._all_published() else None
         while head is not None and self._deadline(head) <= now_ms:
             commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(why_blocked)))
             head = self._accumulator.head(self.queue)
         return commands
 
     def publish(self) -> list[Command]:
-        """Outcomes that are due, in order."""
+        """Settle the batches whose outcome is due, in order."""
         return [
             Settle(in_flight.batch, failure=in_flight.failure)
             if in_flight.decided
@@ -153,7 +151,7 @@ class PartitionSender:
         ]
 
     def split(self, in_flight: InFlightBatch) -> None:
-        """Two batches in place of one that the broker found too large; the halves keep its sequences, deadline and futures."""
+        """Replace a batch that the broker found too large by two. They keep its sequences, deadline and futures."""
         records = read_records(in_flight.data)
         middle = len(records) // 2
         pieces = []
@@ -177,7 +175,7 @@ class PartitionSender:
         return soonest(times, now_ms)
 
     def turn(self, now_ms: float) -> float:
-        """When something here may be sent or asked that may not now, in ms."""
+        """When the sender may next send or ask something that it may not now, in ms."""
         times = [self.window.backoff_until()]
         if self.window.has_room():
             times.append(self.linger_until(now_ms))
@@ -186,22 +184,25 @@ class PartitionSender:
         return soonest(times, now_ms)
 
     def drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
-        """Fail what is not on its way; what is keeps its place until it is answered."""
+        """Fail all batches that are not on their way. The others keep their places until they are answered."""
         self.window.drop(kind, reason)
+        return self._publish_and_fail_queue(kind, reason)
+
+    def fail_all(self, reason: str) -> list[Command]:
+        """The producer ends: fail all batches. Each failure says whether its batch may be in the log."""
+        self.window.fail_all(DeliveryFatal, reason, 0)
+        return self._publish_and_fail_queue(DeliveryFatal, reason)
+
+    def _publish_and_fail_queue(self, kind: type[DeliveryError], reason: str) -> list[Command]:
+        """Publish the outcomes that are due. If no batch is left on its way, fail the queued ones."""
         commands = self.publish()
-        while self.queue.batches and all(in_flight.published for in_flight in self.window.in_flight_batches):
+        while self.queue.batches and self._all_published():
             failure = kind(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
             commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
         return commands
 
-    def fail_all(self, reason: str) -> list[Command]:
-        """Nothing will be sent any more: fail everything, keeping the truth about what was sent."""
-        self.window.fail_all(DeliveryFatal, reason, 0)
-        commands = self.publish()
-        while self.queue.batches:
-            failure = DeliveryFatal(reason, topic=self.topic, partition=self.partition, persisted=Persisted.NO)
-            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
-        return commands
+    def _all_published(self) -> bool:
+        return all(in_flight.published for in_flight in self.window.in_flight_batches)
 
     def _seal(self, batch: Batch, *, transactional: bool) -> InFlightBatch:
         builder = batch.builder
@@ -239,7 +240,7 @@ class PartitionSender:
 
 
 def soonest(times: list[float], now_ms: float) -> float:
-    """The first of the times that is still to come; infinity when none is."""
+    """The earliest of the times that are later than now; infinity if none is."""
     found = NEVER
     for time in times:
         if now_ms < time < found:

@@ -1,7 +1,7 @@
-"""Which partition senders must be looked at now, and when the next one must. An event costs only what it changed.
+"""The partition senders that the core has to look at now, and the time of the next one. An event costs only what it changed.
 
-A partition sender is looked at when something happened to it and when its linger or backoff ends. All of them are looked at when the
-cluster changed or the earliest delivery deadline is reached. Nothing is decided here.
+The core looks at a partition sender after an event of it, and when its linger or backoff ends. It looks at all of them when the cluster
+changed, or the earliest delivery deadline is reached. This module decides nothing about batches.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ class ReadyPartitions:
         self._everything = False
         self._turns: list[tuple[float, int, PartitionSender]] = []
         self._order = count()
-        # Deadlines are not in the heap: nearly all are settled long before, and would pile up there. Later batches have later ones, so
-        # the earliest of all that were ever seen is never too late.
+        # Deadlines are not in the heap: nearly all batches are settled long before, and their deadlines would pile up there. Later batches
+        # have later deadlines, so the earliest one since the last look at all senders is never too late.
         self._deadline_ms = NEVER
 
     def add(self, sender: PartitionSender) -> None:
-        """There is something in the partition sender now."""
+        """The partition sender has something to do now."""
         self.active[sender] = None
         self.mark(sender)
 
     def mark(self, sender: PartitionSender) -> None:
-        """Something happened to the partition sender."""
+        """The core has to look at the partition sender."""
         self._due[sender] = None
 
     def stir(self) -> None:
-        """Something happened that may concern every partition sender."""
+        """The core has to look at every partition sender."""
         self._everything = True
 
     def drop(self, sender: PartitionSender) -> None:
-        """There is nothing in the partition sender any more."""
+        """The partition sender has nothing to do any more."""
         del self.active[sender]
 
     def take(self, now_ms: float) -> list[PartitionSender]:
-        """The partition senders to look at now, each once."""
+        """Take the partition senders to look at now, each once."""
         while self._turns and self._turns[0][0] <= now_ms:
             at_ms, _, sender = heapq.heappop(self._turns)
             if sender.turn_ms == at_ms:
@@ -60,7 +60,7 @@ class ReadyPartitions:
         return senders
 
     def plan(self, sender: PartitionSender, now_ms: float) -> None:
-        """Note when the partition sender must be looked at again if nothing happens to it."""
+        """Note when the core has to look at the partition sender again if there is no event of it."""
         self._deadline_ms = min(self._deadline_ms, sender.deadline(now_ms))
         turn_ms = sender.turn(now_ms)
         if turn_ms < sender.turn_ms:
@@ -68,5 +68,5 @@ class ReadyPartitions:
             heapq.heappush(self._turns, (turn_ms, next(self._order), sender))
 
     def next_ms(self) -> float:
-        """When to take again at the latest."""
+        """When to call `take` again at the latest."""
         return min(self._deadline_ms, self._turns[0][0] if self._turns else NEVER)

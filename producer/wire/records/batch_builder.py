@@ -18,7 +18,7 @@ from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.compression import Codec, compress
 from fencepost.producer.wire.records.record_prefix import write_prefix
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
-from fencepost.producer.wire.schema.varint import write_signed, write_unsigned
+from fencepost.producer.wire.schema.varint import write_signed
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -39,8 +39,8 @@ def write_sized(writer: BytesWriter, content: bytes | None) -> None:
 
 
 def pack_headers(headers: Headers) -> bytes:
-    """The headers as they stand in a record, their count in front. A name that UTF-8 has no bytes for raises UnicodeEncodeError: here, so
-    that nobody's headers are looked at while others are kept from a batch."""
+    """The headers as in a record, with their count in front. Callers pack before they take the lock, so that other callers do not wait for
+    it. Raises UnicodeEncodeError for a name that UTF-8 cannot encode."""
     writer = BytesWriter()
     write_signed(writer, len(headers))
     for name, content in headers:
@@ -57,10 +57,8 @@ def write_record(
     if key is not None:
         key_length = len(key)
     value_length: i64 = -1
-    value_field: i64 = 1
     if value is not None:
         value_length = len(value)
-        value_field = value_length << 1
     headers_length: i64 = 1
     if headers is not None:
         headers_length = len(headers)
@@ -69,9 +67,7 @@ def write_record(
         size = write_prefix(writer, offset_delta, timestamp_delta, key_length, value_length, headers_length)
         if key is not None:
             writer.write(key)
-        write_unsigned(writer, value_field)
-        if value is not None:
-            writer.write(value)
+        write_sized(writer, value)
         if headers is None:
             writer.append(0)
         else:
