@@ -24,7 +24,7 @@ CONNECT_S: Final = 5.0
 
 
 class Want(msgspec.Struct, frozen=True, tag="want"):
-    """A request for any of these, and how long to wait if none of them is free."""
+    """A request for any of these, and how long to wait if none of them is free. A partition ANY means one of its topic's."""
 
     partitions: list[TP]
     wait_s: float
@@ -62,7 +62,7 @@ class LeaseServer:
         """A new attempt to write a batch: all of the participation is free, and tasks of earlier attempts are refused."""
         with self._changed:
             self._run += 1
-            self._leases = PartitionLeases(participation)
+            self._leases = PartitionLeases(participation, turn=self._run)
             self._changed.notify_all()
             return TurnDesk(self._host, self._server.port, self._secret, self._run)
 

@@ -1,29 +1,36 @@
 """The task that may now write to each Kafka partition: one at a time, and the next continues where the previous one stopped.
 
 So rows need not be moved to the task of their partition. A task gets some of the partitions that it asks for, never all while other tasks
-are at work. It asks for more only after it has given back what it had, so no two tasks wait for each other. If a task leaves without saying
-that it is done, the next sequence is not known, and no partition is granted any more. It is not thread-safe, and sends no request.
+are at work. For rows that may go to any partition of a topic it gets the one that has been free for longest. It asks for more only after it
+has given back what it had, so no two tasks wait for each other. If a task leaves without saying that it is done, the next sequence is not
+known, and no partition is granted any more. It is not thread-safe, and sends no request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.attempt_registry import AttemptRegistry
 
+ANY: Final = -1
+"""The partition in a request for any one of a topic."""
+
 Sequences = list[tuple[str, int, int]]
 """Topic, partition, and the sequence of its next record."""
 
 
 class PartitionLeases:
-    """The leases of one attempt to write a batch. `trouble`: why no partition is granted any more."""
+    """The leases of one attempt to write a batch. `turn`: a number that differs from attempt to attempt, so that rows which may go to any
+    partition do not always begin at the same one. `trouble`: why no partition is granted any more."""
 
-    def __init__(self, participation: Participation) -> None:
+    def __init__(self, participation: Participation, *, turn: int = 0) -> None:
         self.trouble = ""
-        self._free: dict[TP, int] = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
+        self._free: dict[TP, int] = dict(_rotated(participation, turn))
         self._held: dict[TP, tuple[int, int]] = {}
         self._registry = AttemptRegistry()
         self._at_work: set[int] = set()
@@ -44,9 +51,10 @@ class PartitionLeases:
         """Grant those that are free, in the given order, up to the task's share of all partitions."""
         share = -(-(len(self._free) + len(self._held)) // max(1, len(self._at_work)))
         granted: Sequences = []
-        for tp in wanted:
+        for each in wanted:
             if len(granted) == share:
                 break
+            tp = self._any_of(each[0]) if each[1] == ANY else each
             if tp in self._free:
                 sequence = self._free.pop(tp)
                 self._held[tp] = task, sequence
@@ -84,7 +92,8 @@ class PartitionLeases:
 
     def holders(self, wanted: Sequence[TP]) -> str:
         """The tasks that have some of these, for an error message."""
-        return ", ".join(f"task {self._held[tp][0]} has {name(tp)}" for tp in wanted if tp in self._held)
+        some = {*wanted}
+        return ", ".join(f"task {task} has {name(tp)}" for tp, (task, _) in self._held.items() if tp in some or (tp[0], ANY) in some)
 
     def registry(self) -> dict[int, int]:
         """The attempt that has each task, when all of them are done. Raises AttemptConflict if something went wrong."""
@@ -94,3 +103,16 @@ class PartitionLeases:
         if self._at_work:
             raise AttemptConflict(f"task {min(self._at_work)} has not said that it is done")
         return registry
+
+    def _any_of(self, topic: str) -> TP:
+        """The partition of the topic that has been free for longest. Without a free one, ANY of the topic."""
+        return next((tp for tp in self._free if tp[0] == topic), (topic, ANY))
+
+
+def _rotated(participation: Participation, turn: int) -> Iterator[tuple[TP, int]]:
+    """Each partition with its next sequence, those of a topic from another one on in each turn."""
+    for _, group in groupby(participation.sequences, key=lambda each: each[0]):
+        partitions = [*group]
+        first = turn % len(partitions)
+        for topic, partition, sequence in partitions[first:] + partitions[:first]:
+            yield (topic, partition), sequence

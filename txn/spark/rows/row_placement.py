@@ -2,7 +2,7 @@
 written, with the reason.
 
 Routed rows have a number. Rows without key and partition are not routed. All of a batch go to one of the partitions that the task may write
-to (sticky, KIP-794). It sends nothing.
+to (sticky, KIP-794), unless the caller chooses it. It sends nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DESCRIBED: Final = 10
 
 
 class Portion(Struct, frozen=True):
-    """Rows for one topic. `rows` has the column PLACED."""
+    """Rows for one topic. `rows` has the column PLACED, unless the caller of `place` chooses their partition."""
 
     topic: str
     rows: pa.RecordBatch
@@ -39,15 +39,15 @@ class Portion(Struct, frozen=True):
 
 
 class Placer:
-    """See the module. `own`: the partitions that this task writes. `largest`: the bytes of a record, limited by `limited_by`. `limits`:
-    those of the topics. `kept_bytes`: how much of the keys and values of all bad rows together is kept; each gets at most half of the rest,
-    so that every row has a share. `bad_row_limit`: with more bad rows the batch fails, so nothing else is placed, and bad rows are only
-    counted."""
+    """See the module. `own`: the partitions that this task writes; None if the caller chooses those of unrouted rows. `largest`: the bytes
+    of a record, limited by `limited_by`. `limits`: those of the topics. `kept_bytes`: how much of the keys and values of all bad rows
+    together is kept; each gets at most half of the rest, so that every row has a share. `bad_row_limit`: with more bad rows the batch
+    fails, so nothing else is placed, and bad rows are only counted."""
 
     def __init__(
         self,
         routes: Routes,
-        own: list[tuple[str, int]],
+        own: list[tuple[str, int]] | None,
         *,
         topic: str | None,
         largest: int,
@@ -69,9 +69,13 @@ class Placer:
         self._turn = task
         self.own(own)
 
-    def own(self, partitions: list[tuple[str, int]]) -> None:
+    def own(self, partitions: list[tuple[str, int]] | None) -> None:
         """The partitions that the task writes from now on."""
-        self._own = {name: [partition for topic, partition in partitions if topic == name] for name in self._routes.topics}
+        self._own = (
+            {name: [partition for topic, partition in partitions if topic == name] for name in self._routes.topics}
+            if partitions is not None
+            else None
+        )
 
     def place(self, batch: pa.RecordBatch) -> tuple[list[Portion], list[Summary]]:
         """The rows that can be written, and the bad ones that are described; `rest` has the others."""
@@ -137,16 +141,16 @@ class Placer:
                 yield self._portion(topic, first, rows, sizes.filter(chosen))
 
     def _portion(self, topic: str, first: int, rows: pa.RecordBatch, sizes: Any) -> Portion:
+        names = [name for name in rows.schema.names if name not in (ROUTE, TOPIC, PARTITION)]
+        found = pa.RecordBatch.from_arrays([rows.column(name) for name in names], names=names)
         if ROUTE in rows.schema.names:
             numbers = rows.column(ROUTE)
-            placed = pc.subtract(numbers, pa.scalar(first, pa.int32())) if first else numbers
-        else:
+            found = found.append_column(PLACED, pc.subtract(numbers, pa.scalar(first, pa.int32())) if first else numbers)
+        elif self._own is not None:
             own = self._own[topic]
-            placed = pa.repeat(pa.scalar(own[self._turn % len(own)], pa.int32()), rows.num_rows)
+            found = all_in(found, own[self._turn % len(own)])
             self._turn += 1
-        names = [name for name in rows.schema.names if name not in (ROUTE, TOPIC, PARTITION)]
-        columns = [rows.column(name) for name in names]
-        return Portion(topic, pa.RecordBatch.from_arrays([*columns, placed], names=[*names, PLACED]), pc.sum(sizes).as_py() or 0)
+        return Portion(topic, found, pc.sum(sizes).as_py() or 0)
 
     def _goes_to(self, batch: pa.RecordBatch, topic: str) -> Any:
         """A mask of the rows that do."""
@@ -214,6 +218,11 @@ class Placer:
             value=kept_value,
             cut=(kept_key, kept_value) != (key, value),
         )
+
+
+def all_in(rows: pa.RecordBatch, partition: int) -> pa.RecordBatch:
+    """The rows, placed in one partition."""
+    return rows.append_column(PLACED, pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows))
 
 
 def bad_headers(headers: Any) -> Any:

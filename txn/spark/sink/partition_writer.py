@@ -1,7 +1,8 @@
 """How a task passes its rows to its participant: to partitions that are its own for the whole batch, or by turns.
 
-By turns, the task keeps rows by partition until it is granted some of these partitions. While those are in flight, it reads more rows. It
-waits only when it keeps many rows. It gives a partition back when its records are acknowledged, not before.
+By turns, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free.
+While rows are in flight, the task reads more. It waits only when it keeps many rows. It gives a partition back when its records are
+acknowledged, not before.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.spark.guards.partition_lease_server import Turn
+from fencepost.txn.spark.guards.partition_leases import ANY
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
-from fencepost.txn.spark.rows.row_placement import PLACED, Portion
+from fencepost.txn.spark.rows.row_placement import PLACED, Portion, all_in
 from fencepost.txn.spark.rows.task_summary import joined
 
 ASIDE_BYTES: Final = 16 * 1024 * 1024
@@ -52,7 +54,7 @@ class OwnPartitions:
 
 
 class Aside(Struct):
-    """Rows of one partition that the task has not been granted yet."""
+    """Rows of one partition that the task has not been granted yet, or rows for any partition of a topic."""
 
     rows: list[pa.RecordBatch]
     bytes: int
@@ -74,7 +76,7 @@ class ByTurns:
         self._written: dict[TP, Written] = {}
 
     def add(self, portion: Portion) -> None:
-        for partition, rows in split(portion.rows):
+        for partition, rows in split(portion.rows) if PLACED in portion.rows.schema.names else [(ANY, portion.rows)]:
             size = portion.bytes * rows.num_rows // portion.rows.num_rows
             aside = self._aside.setdefault((portion.topic, partition), Aside([], 0))
             aside.rows.append(rows)
@@ -104,9 +106,14 @@ class ByTurns:
         self._participant.begin(replace(self._participation, sequences=tuple(granted)), participants=self._tasks)
         rows: dict[str, list[pa.RecordBatch]] = {}
         for topic, partition, _ in granted:
-            aside = self._aside.pop((topic, partition))
+            aside = self._aside.pop((topic, partition), None)
+            if aside is not None:
+                self._bytes -= aside.bytes
+                rows.setdefault(topic, []).extend(aside.rows)
+                continue
+            aside = self._aside.pop((topic, ANY))
             self._bytes -= aside.bytes
-            rows.setdefault(topic, []).extend(aside.rows)
+            self._out += [send(self._participant, topic, all_in(each, partition)) for each in aside.rows]
         # In one piece, because the kept rows may be in many pieces of few rows each.
         self._out += [
             send(self._participant, topic, batch)

@@ -118,13 +118,14 @@ class WriteTask:
             if turn is not None:
                 turn.give([], done=True)
             return work
-        # By turns any partition can be written, and each task begins with another one.
-        own = self._routes.of_task(task, self._tasks) if turn is None else self._routes.every
+        # By turns any partition can be written.
+        own = self._routes.of_task(task, self._tasks) if turn is None else None
         with pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant:
             delivery: Delivery
             if turn is not None:
                 delivery = ByTurns(participant, self._participation, turn, self._timeout_s, tasks=self._tasks)
             else:
+                assert own is not None
                 delivery = OwnPartitions(participant, self._participation.part(own), self._timeout_s, tasks=self._tasks)
             largest, limited_by = participant.record_limit
             retried = participant.stats().record_retry_total

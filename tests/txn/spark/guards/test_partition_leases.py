@@ -21,6 +21,7 @@ from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import Participation, Written
 from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
+from fencepost.txn.spark.guards.partition_leases import ANY as ANY_PARTITION
 from fencepost.txn.spark.guards.partition_leases import PartitionLeases
 from fencepost.txn.spark.guards.selection import TABLE
 from fencepost.txn.spark.rows.routing import kafka_partitions
@@ -63,6 +64,21 @@ def test_one_task_takes_what_there_is_and_two_share() -> None:
     leases.finish(0)
     leases.finish(1)
     assert leases.registry() == {0: 10, 1: 11}
+
+
+def test_rows_for_any_partition_get_the_one_that_is_free_for_longest() -> None:
+    """A task does not wait while any partition of the topic is free. Each attempt to write a batch begins at another partition."""
+    anywhere = [(TOPIC, ANY_PARTITION)]
+    leases = PartitionLeases(participation(0, 5, 7), turn=4)
+    leases.enter(0, 10)
+    leases.enter(1, 11)
+    assert leases.grant(0, anywhere) == [(TOPIC, 1, 5)]
+    assert leases.grant(1, anywhere) == [(TOPIC, 2, 7)]
+    leases.take_back(0, [written(1, 3, 8)])
+    assert leases.grant(0, anywhere) == [(TOPIC, 0, 0)]
+    assert leases.grant(1, anywhere) == [(TOPIC, 1, 8)]
+    assert leases.grant(1, anywhere) == leases.grant(1, [("other", ANY_PARTITION)]) == []
+    assert leases.holders(anywhere) == "task 1 has out-2, task 0 has out-0, task 1 has out-1"
 
 
 def leaves(leases: PartitionLeases) -> None:
@@ -218,18 +234,20 @@ def stub(request: pytest.FixtureRequest) -> Iterator[BrokerStub]:
         yield stub
 
 
-def portion(task: int, number: int, rows: int = 40) -> Portion:
+def portion(task: int, number: int, rows: int = 40, *, placed: bool = True) -> Portion:
     """Rows whose values say where they come from and in which order."""
-    values = [f"{task}/{number * rows + row}" for row in range(rows)]
-    placed = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
-    return Portion(TOPIC, pa.RecordBatch.from_arrays([pa.array(values), placed], names=["value", PLACED]), rows * 10)
+    values = pa.RecordBatch.from_pydict({"value": [f"{task}/{number * rows + row}" for row in range(rows)]})
+    places = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
+    return Portion(TOPIC, values.append_column(PLACED, places) if placed else values, rows * 10)
 
 
+@pytest.mark.parametrize("placed", [True, False])
 @pytest.mark.parametrize("aside", [0, 1000, 1 << 20])
 def test_tasks_that_write_to_the_same_partitions(
-    stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch, aside: int
+    stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch, aside: int, placed: bool
 ) -> None:
-    """However little they put aside: each row once, those of one task in its order, and accounts that add up to what the log has."""
+    """However little they put aside, and whether or not rows name their partitions: each row once, those of one task in its order within a
+    partition, and accounts that add up to what the log has."""
     monkeypatch.setattr(delivering, "ASIDE_BYTES", aside)
     tasks, portions = 4, 6
     config = {"bootstrap_servers": stub.bootstrap}
@@ -241,7 +259,7 @@ def test_tasks_that_write_to_the_same_partitions(
             with Participant(config) as participant, desk.enter(task, task + 100) as turn:
                 delivery = ByTurns(participant, shared, turn, WAIT_S, tasks=tasks)
                 for number in range(portions):
-                    delivery.add(portion(task, number))
+                    delivery.add(portion(task, number, placed=placed))
                 return delivery.finish()
 
         with ThreadPoolExecutor(tasks) as pool:
