@@ -25,8 +25,8 @@ from fencepost.spark_demo.report import Outcome, Report
 PARTITIONS: Final = 12
 BATCHES_EACH: Final = 5
 """Produce batches for each partition of a micro-batch: as many as brokers recognize."""
-GUARD: Final = "status"
-"""The one for more tasks than can run at once, as here."""
+GUARD: Final = "turns"
+"""The guard that `auto` takes for large batches."""
 PASSES: Final = 2
 PATIENCE_S: Final = 240.0
 READ_S: Final = 120.0

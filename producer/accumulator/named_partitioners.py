@@ -33,28 +33,6 @@ def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int
 CHOOSERS: dict[Partitioner, Chooser] = {Partitioner.CRC32: crc32, Partitioner.FNV1A: fnv1a}
 """The partitioners that are functions. The accumulator implements the others."""
 
-NAMES: dict[str, Partitioner] = {
-    **{partitioner.value: partitioner for partitioner in Partitioner},
-    "murmur2": Partitioner.DEFAULT,
-    "murmur2_random": Partitioner.DEFAULT,
-    "consistent_random": Partitioner.CRC32,
-    "fnv1a_random": Partitioner.FNV1A,
-}
-"""With librdkafka's names for partitioners that do not hash a record without a key."""
-
-
-def read_partitioner(key: str, value: object) -> Partitioner | Chooser:
-    """The setting. Raises ConfigError."""
-    if isinstance(value, Partitioner):
-        return value
-    if isinstance(value, str) and value in NAMES:
-        return NAMES[value]
-    if callable(value) and not isinstance(value, type):
-        return value
-    raise ConfigError(
-        f"{key}={value!r}: the partitioners are {', '.join(NAMES)}, or a function (key, all partitions, available partitions)"
-    )
-
 
 def chooser(partitioner: Partitioner | Chooser) -> Chooser | None:
     """The function to call for each record; None if the accumulator chooses."""

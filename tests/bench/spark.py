@@ -51,19 +51,18 @@ CONTENDERS = {
     "bare": (Contender.BARE, True),
     "bare-keyless": (Contender.BARE, False),
     "turns": (Contender.TURNS, True),
-    "barrier": (Contender.BARRIER, True),
-    "status": (Contender.STATUS, False),
+    "turns-keyless": (Contender.TURNS, False),
     "driver": (Contender.DRIVER, True),
     "sink": (Contender.SINK, True),
     "sink-keyless": (Contender.SINK, False),
     "arrow": (Contender.ARROW, True),
     "arrow-keyless": (Contender.ARROW, False),
-    "claims": (Contender.CLAIMS, True),
-    "claims-keyless": (Contender.CLAIMS, False),
+    "kafka-claims": (Contender.KAFKA_CLAIMS, True),
+    "kafka-claims-keyless": (Contender.KAFKA_CLAIMS, False),
     "driver-keyless": (Contender.DRIVER, False),
 }
 """Who writes, and whether rows have keys."""
-USUAL = [*CONTENDERS][:8]
+USUAL = [*CONTENDERS][:7]
 
 
 def main() -> int:

@@ -10,8 +10,8 @@ from rich.table import Table
 
 BARE = "bare"
 RIVALS = {
-    **dict.fromkeys(("turns", "barrier", "driver", "claims", "arrow"), "sink"),
-    **dict.fromkeys(("status", "claims-keyless", "driver-keyless", "arrow-keyless"), "sink-keyless"),
+    **dict.fromkeys(("turns", "driver", "kafka-claims", "arrow"), "sink"),
+    **dict.fromkeys(("turns-keyless", "kafka-claims-keyless", "driver-keyless", "arrow-keyless"), "sink-keyless"),
 }
 """Beside whom each is put."""
 

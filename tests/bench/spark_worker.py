@@ -35,10 +35,8 @@ Sink = Callable[[DataFrame, int], None]
 class Contender(StrEnum):
     """Who writes."""
 
-    BARRIER = "fencepost, barrier"
-    STATUS = "fencepost, status"
-    CLAIMS = "fencepost, claims"
     TURNS = "fencepost, turns"
+    KAFKA_CLAIMS = "fencepost, kafka-claims"
     DRIVER = "fencepost, driver"
     SINK = "Spark's sink"
     BARE = "noop, nothing written"
@@ -151,7 +149,7 @@ def rows_of(spark: SparkSession, errand: Errand) -> DataFrame:
 
 def writer_of(errand: Errand) -> Any:
     """Ours, None for the others: their Spark may not have what it needs."""
-    guard = errand.contender.name.lower()
+    guard = errand.contender.name.lower().replace("_", "-")
     if errand.contender in SINKS:
         return None
     from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter

@@ -13,7 +13,6 @@ __all__ = [
     "GuardUnavailable",
     "QueryStopped",
     "SinkTakenOver",
-    "Starved",
     "TooMuch",
     "TransactionTooLong",
 ]
@@ -57,10 +56,6 @@ class QueryStopped(FencepostError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-class Starved(FencepostError):
-    """The tasks of a barrier stage could not all run at once within the waiting time. Nothing was written."""
 
 
 class TooMuch(FencepostError):

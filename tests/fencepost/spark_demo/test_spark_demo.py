@@ -17,7 +17,7 @@ from fencepost.spark_demo.processes import processes
 FLIGHTS = [Flight(b"N%d" % (number % 120) if number % 7 else None, b"%d,JFK" % number) for number in range(1000)]
 
 
-def outcome(guard: str = "status", *, lost: int = 0, doubled: int = 0, killed: int = 1) -> Outcome:
+def outcome(guard: str = "turns", *, lost: int = 0, doubled: int = 0, killed: int = 1) -> Outcome:
     return Outcome(
         guard=guard,
         batches=6,

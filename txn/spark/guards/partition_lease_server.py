@@ -15,12 +15,21 @@ from typing import Any, Final, Self
 import msgspec
 
 from fencepost.txn.shared.participation import TP, Participation, Written
-from fencepost.txn.spark.errors import AttemptConflict
-from fencepost.txn.spark.guards.claims import TIMEOUT_S, Claim, unreachable
+from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards.line_server import LINE_BYTES, LineServer
 from fencepost.txn.spark.guards.partition_leases import PartitionLeases, Sequences
 
 CONNECT_S: Final = 5.0
+TIMEOUT_S: Final = 20.0
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The first line: the claimant and the task that it claims. `run`: the attempt to write the batch."""
+
+    secret: str
+    run: int
+    task: int
+    attempt_id: int
 
 
 class Want(msgspec.Struct, frozen=True, tag="want"):
@@ -136,7 +145,10 @@ class TurnDesk(msgspec.Struct, frozen=True):
         try:
             link = socket.create_connection((self.host, self.port), CONNECT_S)
         except OSError as error:
-            raise unreachable(self.host, self.port, error) from error
+            raise DriverUnreachable(
+                f"the driver at {self.host}:{self.port} cannot be reached from this executor ({error}): open that way, or set"
+                " guard='kafka-claims'"
+            ) from error
         turn = Turn(link, attempt_id)
         try:
             turn.ask(Claim(self.secret, self.run, task, attempt_id), TIMEOUT_S)

@@ -1,7 +1,7 @@
 """The choice of a batch's guard: a table that is read from the top, with the reasons for the log.
 
-`driver` needs no tasks: for small batches. `turns` moves no rows and keeps Spark's tasks, but executors must reach the driver. `barrier`
-leaves the proof to Spark, but all tasks must run at once.
+`driver` needs no tasks: for small batches. `turns` moves no rows and keeps Spark's tasks, but executors must reach the driver.
+`kafka-claims` needs nothing but Kafka.
 """
 
 from __future__ import annotations
@@ -11,30 +11,27 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.txn.spark.connection.spark_context import allocation_and_speculation, context_of, slots_of
+from fencepost.txn.spark.connection.spark_context import allocation_and_speculation, context_of
 
-GUARDS: Final = ("auto", "barrier", "status", "claims", "turns", "kafka-claims", "driver", "off")
+GUARDS: Final = ("auto", "driver", "turns", "kafka-claims", "off")
+ADVICE: Final = (
+    "'turns' replaces 'barrier', 'status' and 'claims'; use 'kafka-claims' with speculation, under Spark Connect, or if executors cannot"
+    " reach the driver"
+)
+"""For a name that is no guard, or no guard any more."""
 
 ROW_BYTES: Final = 24
 """Arrow's overhead for a row, besides its keys, values and headers."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What the choice depends on. `slots`: tasks that can run at once now, None if Spark does not tell. `numbered`: rows name their
-    partitions; otherwise the write stage's tasks are combined from others, which barrier stages forbid (SPARK-24820). `last_bytes`: the
-    size of the previous batch when collected, None for the first. `collect_bytes_max`: the limit of that. `starved`: a barrier stage of
-    this batch did not get its slots. `vouched`: the user set the number of tasks. `unreachable`: executors did not reach the driver."""
+    """What the choice depends on. `last_bytes`: the size of the previous batch when collected, None for the first. `collect_bytes_max`: the
+    limit of that. `unreachable`: executors did not reach the driver."""
 
     classic: bool
-    tasks: int
-    slots: int | None
-    dynamic: bool
     speculation: bool
-    numbered: bool
     last_bytes: int | None = None
     collect_bytes_max: int
-    starved: bool = False
-    vouched: bool = False
     unreachable: bool = False
 
 
@@ -55,19 +52,9 @@ TABLE: Final = (
     Row(
         "turns",
         lambda now: now.classic and not (now.speculation or now.unreachable),
-        "rows need not be moved, nor tasks be fewer than Spark makes of them, where these take turns",
+        "executors reach the driver, and rows need not be moved",
     ),
-    Row(
-        "barrier",
-        lambda now: not (now.dynamic or not now.numbered or now.starved) and now.slots is not None and now.tasks <= now.slots,
-        "all its tasks can run at once",
-    ),
-    Row(
-        "status",
-        lambda now: now.classic and not now.speculation,
-        "its tasks cannot be sure to run at once, and Spark's status store can be asked",
-    ),
-    Row("kafka-claims", lambda now: True, "its tasks cannot be sure to run at once, and Spark's status store cannot be trusted here"),
+    Row("kafka-claims", lambda now: True, "executors may not reach the driver (Spark Connect, a closed port), or speculation copies tasks"),
 )
 
 
@@ -78,55 +65,22 @@ def choose(now: Situation) -> tuple[str, str]:
 
 def objection(guard: str, now: Situation) -> str | None:
     """Why a guard that the user named is not possible."""
-    checks: dict[str, tuple[tuple[bool, str], ...]] = {
-        "barrier": (
-            (now.dynamic, "barrier stages do not run with spark.dynamicAllocation.enabled=true (SPARK-24942)"),
-            (
-                now.slots is not None and now.tasks > now.slots,
-                f"a barrier stage of {now.tasks} tasks needs as many slots, and there are {now.slots}: set tasks={now.slots} or less",
-            ),
-            (
-                now.slots is None and not now.vouched,
-                "Spark Connect does not say how many tasks can run at once, and a barrier stage without slots waits for them: set tasks= to"
-                " what the cluster has for certain, or use kafka-claims",
-            ),
-        ),
-        "status": (
-            (not now.classic, "Spark Connect has no status tracker"),
-            (now.speculation, "with spark.speculation=true two copies of a task may write at once: take barrier or claims"),
-        ),
-        "turns": (
-            (not now.classic, "under Spark Connect this process need not be where executors look for their driver: use kafka-claims"),
-            (now.speculation, "with spark.speculation=true every batch with a copied task is written again: take barrier"),
-        ),
-    }
-    return next((why for wrong, why in checks.get(guard, ()) if wrong), None)
+    if guard != "turns":
+        return None
+    if not now.classic:
+        return "under Spark Connect executors may not reach this process: set guard='kafka-claims'"
+    if now.speculation:
+        return "with spark.speculation=true every batch with a copied task is written again: set guard='kafka-claims'"
+    return None
 
 
-def situation(
-    spark: Any,
-    *,
-    tasks: int,
-    numbered: bool,
-    last_bytes: int | None,
-    collect_bytes_max: int,
-    starved: bool = False,
-    vouched: bool = False,
-    unreachable: bool = False,
-) -> Situation:
+def situation(spark: Any, *, last_bytes: int | None, collect_bytes_max: int, unreachable: bool = False) -> Situation:
     """What Spark tells now."""
     context = context_of(spark)
-    dynamic, speculation = allocation_and_speculation(context) if context is not None else (False, False)
     return Situation(
         classic=context is not None,
-        tasks=tasks,
-        slots=slots_of(context) if context is not None else None,
-        dynamic=dynamic,
-        speculation=speculation,
-        numbered=numbered,
+        speculation=context is not None and allocation_and_speculation(context)[1],
         unreachable=unreachable,
         last_bytes=last_bytes,
         collect_bytes_max=collect_bytes_max,
-        starved=starved,
-        vouched=vouched,
     )

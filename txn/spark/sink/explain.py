@@ -87,7 +87,7 @@ def _tasks(execution: WriteExecution, df: DataFrame, columns: SinkColumns, count
         return {"tasks": "settled with each batch", "guard": f"{execution.settings.guard}: settled with each batch"}
     routes = Routes.of(known)
     try:
-        name, why = execution.choose_guard(df, columns, routes, BatchMetrics(sink=execution.settings.sink_id, query=None, batch=0))
+        name, why = execution.choose_guard(df, BatchMetrics(sink=execution.settings.sink_id, query=None, batch=0))
         guard = f"{name}: {why}"
     except GuardUnavailable as error:
         name, guard = execution.settings.guard, f"unavailable: {error}"

@@ -29,13 +29,6 @@ INTERRUPTED: Final = (
 CANCELED: Final = "[OPERATION_CANCELED]"
 """Spark Connect's error for a job that was interrupted."""
 
-BARRIER_REFUSED: Final = (
-    "BarrierJobUnsupportedRDDChainException",
-    "BarrierJobRunWithDynamicAllocationException",
-    "BarrierJobSlotsNumberCheckFailed",
-)
-"""Spark's errors that refuse a barrier stage before it begins (SPARK-24820, SPARK-24942, SPARK-24819)."""
-
 
 class Course(enum.Enum):
     """What to do."""
@@ -88,11 +81,6 @@ def is_stop(error: BaseException) -> bool:
     if isinstance(error, FencepostError):
         return False
     return _thrown(error, INTERRUPTED) or (isinstance(error, PySparkException) and CANCELED in str(error))
-
-
-def is_refused_barrier(error: BaseException) -> bool:
-    """Whether Spark permanently refuses to run a barrier stage."""
-    return _thrown(error, BARRIER_REFUSED)
 
 
 def refuse_stopped(spark: SparkSession) -> None:

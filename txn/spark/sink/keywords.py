@@ -21,7 +21,6 @@ class WriterKeywords(ProducerOptions, total=False):
     timeout_ms: int
     tasks: int | None
     collect_bytes_max: int
-    barrier_wait_ms: int
     checkpoint: str | None
     query: str | None
     ledger_topic: str

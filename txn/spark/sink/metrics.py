@@ -17,8 +17,7 @@ HISTORY: Final = 100
 class BatchMetrics(Struct, kw_only=True):
     """`ms`: by phase, added up. `guard`: the guard that was really used. `ledger`: the batch's outcome: open, committed, skipped or
     aborted. `reruns`: aborted transactions. `retries`: records that were sent again, counted each time. `stage_attempts`: attempts of the
-    write stage beyond the first, if Spark tells. `starved`: barrier stages that did not get their slots. `unreachable`: jobs whose
-    executors did not reach the driver, which the guards claims and turns ask."""
+    write stage beyond the first, if Spark tells. `unreachable`: jobs whose executors did not reach the driver, under the guard turns."""
 
     sink: str
     query: str | None
@@ -31,7 +30,6 @@ class BatchMetrics(Struct, kw_only=True):
     retries: int = 0
     bad_rows: int = 0
     stage_attempts: int = 0
-    starved: int = 0
     unreachable: int = 0
     guard: str = ""
     guard_reason: str = ""

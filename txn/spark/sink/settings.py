@@ -11,7 +11,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.txn.ledger.entry import NAME_CHARS_MAX, ledger_key
 from fencepost.txn.ledger.own_topics import check_own_topic
 from fencepost.txn.ledger.rules import POLICIES
-from fencepost.txn.spark.guards.selection import GUARDS
+from fencepost.txn.spark.guards.selection import ADVICE, GUARDS
 
 INT32_MAX: Final = 2_147_483_647
 TEXT_CHARS_MAX: Final = 4_000
@@ -21,7 +21,6 @@ RANGES: Final = {
     "transaction_timeout_ms": (1, INT32_MAX),
     "timeout_ms": (1, INT32_MAX),
     "collect_bytes_max": (1, 1 << 60),
-    "barrier_wait_ms": (1, INT32_MAX),
     "tasks": (1, INT32_MAX),
 }
 """Whole numbers, from and to."""
@@ -68,9 +67,6 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     partition."""
     collect_bytes_max: int = 16 * 1024 * 1024
     """How many bytes of rows the driver may collect to write them itself. With guard="auto" tasks write a larger batch."""
-    barrier_wait_ms: int = 30_000
-    """How long a barrier stage may wait for slots that other jobs have, or that were lost with an executor. Then guard="auto" chooses
-    another guard, and "barrier" fails."""
     checkpoint: str | None = None
     """The query's checkpointLocation, if Spark does not tell it (Spark Connect)."""
     query: str | None = None
@@ -85,7 +81,7 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _text("sink_id", self.sink_id, NAME_CHARS_MAX)
         ledger_key(self.sink_id)
-        _one_of("guard", self.guard, GUARDS)
+        _one_of("guard", self.guard, GUARDS, f"; {ADVICE}")
         _one_of("stage", self.stage, STAGES)
         for name, values in POLICIES.items():
             _one_of(name, getattr(self, name), values)
@@ -143,9 +139,9 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
 NAMES: Final = frozenset(WriterSettings.__struct_fields__)
 
 
-def _one_of(name: str, value: Any, values: tuple[str, ...]) -> None:
+def _one_of(name: str, value: Any, values: tuple[str, ...], advice: str = "") -> None:
     if value not in values:
-        raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, values))}")
+        raise ConfigError(f"{name}={value!r}: one of {', '.join(map(repr, values))}{advice}")
 
 
 def _within(name: str, value: Any, least: int, most: int) -> None:

@@ -19,7 +19,7 @@ from fencepost.producer.errors import Misuse
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import slots_that_may_come
 from fencepost.txn.spark.errors import GuardUnavailable, TooMuch
-from fencepost.txn.spark.guards.guards import BarrierGuard, KafkaClaimsGuard, LeaseGuard
+from fencepost.txn.spark.guards.guards import KafkaClaimsGuard, LeaseGuard
 from fencepost.txn.spark.guards.selection import ROW_BYTES
 from fencepost.txn.spark.rows.columns import TOPIC, SinkColumns, read_columns, select_columns
 from fencepost.txn.spark.rows.routing import Routes
@@ -80,7 +80,7 @@ class WriteExecution:
             routes = Routes.of(counts, turn=metrics.batch % TURNS)
             limits = self._limits_of([*routes.topics, *letters])
             check_letters(self.settings, limits)
-            guard, reason = self.choose_guard(df, columns, routes, metrics, collects=collects)
+            guard, reason = self.choose_guard(df, metrics, collects=collects)
         plan = WritePlan(
             frame=frame,
             columns=columns,
@@ -94,7 +94,6 @@ class WriteExecution:
             limits=limits,
             collect_bytes_max=self.settings.collect_bytes_max,
             timeout_s=self.settings.timeout_s,
-            barrier_wait_s=self.settings.barrier_wait_ms / 1000.0,
         )
         before, metrics.guard = metrics.guard, guard
         metrics.guard_reason, metrics.staged = reason, staged
@@ -137,7 +136,7 @@ class WriteExecution:
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
         slots = slots_that_may_come(df.sparkSession)
-        return most if slots is None or not (moves or guard == BarrierGuard.name) else max(1, min(most, slots))
+        return most if slots is None or not moves else max(1, min(most, slots))
 
     def _moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
         """Whether rows are moved to the tasks that have their partitions. They are if they name their partitions. They also are if
@@ -147,15 +146,11 @@ class WriteExecution:
         slots = slots_that_may_come(df.sparkSession)
         return guard == KafkaClaimsGuard.name and self.settings.tasks is None and (slots is None or slots > min(routes.counts))
 
-    def choose_guard(
-        self, df: DataFrame, columns: SinkColumns, routes: Routes, metrics: BatchMetrics, *, collects: bool = True
-    ) -> tuple[str, str]:
+    def choose_guard(self, df: DataFrame, metrics: BatchMetrics, *, collects: bool = True) -> tuple[str, str]:
         """The guard, and the reason. Raises GuardUnavailable."""
         earlier = self._history.committed_before(metrics)
         before = earlier.bytes + ROW_BYTES * earlier.rows if earlier is not None and collects else None
-        tasks = self.tasks_for(df, routes, columns, BarrierGuard.name)
-        assert tasks is not None
-        return self._guards.choose(df, columns, tasks, metrics, before)
+        return self._guards.choose(df, metrics, before)
 
     def forget_limits(self) -> None:
         """A run of the query begins: the topics' limits are asked for again."""

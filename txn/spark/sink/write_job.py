@@ -18,12 +18,10 @@ from pyspark.sql import DataFrame
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
 from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.connection.spark_context import context_of, settle_python, slots_that_may_come
-from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable, Starved
+from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.guards import Guard, more_attempts
-from fencepost.txn.spark.guards.slot_watchdog import patience
 from fencepost.txn.spark.rows.routing import routed, scattered
 from fencepost.txn.spark.rows.task_summary import BAD, DONE, SCHEMA, WRITTEN, Summary, account_of, from_rows, joined
-from fencepost.txn.spark.sink.failure_policy import is_refused_barrier
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.write_plan import Outcome, WritePlan, ledger_partition
 from fencepost.txn.spark.sink.write_task import WriteTask
@@ -62,8 +60,8 @@ def write_on_executors(
             limits=plan.limits,
             timeout_s=plan.timeout_s,
         )
-        with metrics.phase("write"), large_batches(frame), refusals(guard), at_once(plan, guard, metrics):
-            rows = frame.mapInArrow(task, SCHEMA, barrier=guard.barrier).collect()
+        with metrics.phase("write"), large_batches(frame):
+            rows = frame.mapInArrow(task, SCHEMA).collect()
     with metrics.phase("verify"):
         summaries = from_rows(rows)
         done = [each for each in summaries if each.kind == DONE]
@@ -134,35 +132,6 @@ def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary
     if len({task for task, _ in attempts}) != len(attempts):
         raise AttemptConflict("Spark delivered the rows of two attempts of one task")
     return written
-
-
-@contextmanager
-def refusals(guard: Guard) -> Iterator[None]:
-    """A barrier stage that Spark refuses permanently fails once, with what to do."""
-    try:
-        yield
-    except Exception as error:
-        if not guard.barrier or not is_refused_barrier(error):
-            raise
-        reason = "; ".join(str(error).strip().split("\n")[1:2]).strip(": ")
-        raise GuardUnavailable(
-            f"guard={guard.name!r}: Spark refuses the barrier stage ({reason}). Rows without key and partition are not moved,"
-            ' and their tasks are combined from others, which barrier stages forbid: use guard="status" or "auto", or give rows a key'
-        ) from error
-
-
-@contextmanager
-def at_once(plan: WritePlan, guard: Guard, metrics: BatchMetrics) -> Iterator[None]:
-    """A barrier stage that does not get its slots is given up, and counted."""
-    if not guard.barrier:
-        yield
-        return
-    try:
-        with patience(context_of(plan.frame.sparkSession), plan.barrier_wait_s):
-            yield
-    except Starved:
-        metrics.starved += 1
-        raise
 
 
 @contextmanager

@@ -42,7 +42,6 @@ class WritePlan(Struct, frozen=True, kw_only=True):
     limits: TopicLimits
     collect_bytes_max: int
     timeout_s: float
-    barrier_wait_s: float
 
     @property
     def numbered(self) -> bool:

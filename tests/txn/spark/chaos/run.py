@@ -29,11 +29,11 @@ def play(site: Site, row: str, guard: str, seed: int) -> Report:
         case "raise":
             return python_failures(site, guard=guard, seed=seed)
         case "executors":
-            return executor_kills(site, guard=guard, seed=seed, kill_chance=0.08 if guard == "barrier" else 0.03)
+            return executor_kills(site, guard=guard, seed=seed, kill_chance=0.03)
     raise ValueError(f"{row!r}: points, random, replies, raise or executors")
 
 
 if __name__ == "__main__":
     place, what, *more = sys.argv[1:]
     with sites(place) as found:
-        play(found, what, more[0] if more else "barrier", int(more[1]) if len(more) > 1 else random.SystemRandom().randrange(10**6))
+        play(found, what, more[0] if more else "turns", int(more[1]) if len(more) > 1 else random.SystemRandom().randrange(10**6))

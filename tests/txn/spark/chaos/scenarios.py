@@ -133,7 +133,6 @@ def executor_kills(
 ) -> Report:
     """Executors killed in the middle of what they write, with some five produce batches of one size for each of twelve partitions. A query
     that gives up is started again, up to `starts` times."""
-    tasks = 4 if guard == "barrier" else 12
     with Campaign(f"executors killed {guard} {site.name}") as campaign:
         plan = planned(
             campaign,
@@ -141,7 +140,7 @@ def executor_kills(
             partitions=12,
             guard=guard,
             master=CLUSTER,
-            tasks=tasks,
+            tasks=12,
             batches=batches,
             rows=rows,
             maps=8,

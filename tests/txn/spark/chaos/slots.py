@@ -28,8 +28,6 @@ from tests.txn.spark.chaos.troubles import EXECUTOR
 CLUSTER = "local-cluster[2,1,1024]"
 TOPIC = "out"
 WITHIN_S = 60.0
-PATIENT_MS = 60_000
-IMPATIENT_MS = 3_000
 
 
 def misspelt_there() -> dict[str, Any]:
@@ -53,7 +51,7 @@ class Application:
         """Writes a batch of its own, and says what became of it."""
         checkpoint = self._place / sink
         (checkpoint / "offsets").mkdir(parents=True)
-        given = {"guard": "barrier", "tasks": 2, "query": sink, "checkpoint": str(checkpoint), **settings}
+        given = {"guard": "turns", "tasks": 2, "max_reruns": 20, "query": sink, "checkpoint": str(checkpoint), **settings}
         writer = ExactlyOnceKafkaWriter(self._bootstrap, sink, topic=TOPIC, **given)
 
         def write(batch: int) -> dict[str, Any]:
@@ -118,15 +116,13 @@ def main(bootstrap: str, place: str) -> None:
     cloudpickle.register_pickle_by_value(slots)  # type: ignore[no-untyped-call]  # not typed by pyspark
     application = Application(bootstrap, Path(place))
     told: dict[str, Any] = {}
-    patient = application.writer("patient", barrier_wait_ms=PATIENT_MS)
-    impatient = application.writer("impatient", barrier_wait_ms=IMPATIENT_MS)
-    told["had"] = [patient(0), impatient(0)]
+    write = application.writer("writer")
+    told["two executors"] = write(0)
     with application.one_lost():
-        told["in vain"] = impatient(1)
-    told["waited"] = patient(1)
-    told["afterwards"] = impatient(1)
+        told["one executor"] = write(1)
+    told["two again"] = write(2)
     # Spark starts its tasks four times here, and the guard refuses all but the first.
-    told["for good"] = application.writer("good", guard="status", secrets=slots.misspelt_there)(0)
+    told["permanent"] = application.writer("permanent", secrets=slots.misspelt_there)(0)
     print(json.dumps(told), flush=True)
     application.stop()
 

@@ -16,7 +16,7 @@ def test_driver_killed_on_the_stub() -> None:
     answered it has written everything, and the replay is skipped."""
     points = [LEDGER, END_TXN]
     with stub_site(2) as site:
-        report = driver_kills(site, points, guard="barrier")
+        report = driver_kills(site, points, guard="turns")
     assert list(report.deaths) == points
     assert report.skipped == 1
     assert report.account.exact, report.line()

@@ -11,11 +11,12 @@ from tests.txn.spark.chaos.site import stub_site
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_an_executor_killed_in_the_middle_of_what_it_writes() -> None:
+@pytest.mark.parametrize("guard", ["turns", "kafka-claims"])
+def test_an_executor_killed_in_the_middle_of_what_it_writes(guard: str) -> None:
     """Spark starts its tasks again, some of them under the number 0; the guard notices, and the batch is aborted and written again."""
     with stub_site(2) as site:
-        report = executor_kills(site, guard="status", seed=0, batches=2, rows=24_000, strikes=[Strike(what="kill", batch=1, task=2)])
-    assert report.guards == ("status",)
+        report = executor_kills(site, guard=guard, seed=0, batches=2, rows=24_000, strikes=[Strike(what="kill", batch=1, task=2)])
+    assert report.guards == (guard,)
     assert (report.kills, report.mid_produce) == (1, 1)
     assert report.reattempts + report.retries > 0
     assert report.reruns > 0

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 def test_a_task_that_wakes_after_the_rerun_is_refused() -> None:
     """A worker that slept while its batch was aborted and written again sends the rest of its rows, and the broker refuses them."""
     with stub_site(2) as site:
-        report, ended = frozen_task(site, guard="status")
+        report, ended = frozen_task(site, guard="kafka-claims")
         refused = [each for each in site.journal("PRODUCE") if "INVALID_PRODUCER_EPOCH" in str(each["errors"])]
     assert report.reruns > 0
     assert is_refused(ended), ended
@@ -26,7 +26,7 @@ def test_a_driver_that_wakes_after_its_successors_fails_on_kafka() -> None:
     """A driver slept before its EndTxn; its successor commits the batch and is killed right after that; the next one skips it. Woken, the
     first one is refused, and says that another driver has the sink."""
     with kafka_site(2) as site:
-        report, failed = frozen_driver(site, guard="barrier", point=LEDGER, successor=END_TXN)
+        report, failed = frozen_driver(site, guard="turns", point=LEDGER, successor=END_TXN)
     assert failed["error"] == "SinkTakenOver"
     assert report.skipped == 1
     assert report.account.exact, report.line()

@@ -113,10 +113,12 @@ def test_guards_of_a_context_that_was_stopped() -> None:
     """A program that stops its SparkContext and makes another one goes on with its writer: guards ask the context that there is."""
 
     def frame(context: object) -> Any:
-        return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+        conf = SimpleNamespace(get=lambda name, default: "127.0.0.1")
+        return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context, conf=conf))
 
     first, second = frame("the first"), frame("the second")
     guards = Guards(WriterSettings(sink_id="sink", topic="out"), KafkaSettings.of({"bootstrap_servers": "localhost:1"}, None, names=()))
-    guard = guards.get("status", first)
-    assert guards.get("status", first) is guard
-    assert guards.get("status", second) is not guard
+    guard = guards.get("turns", first)
+    assert guards.get("turns", first) is guard
+    assert guards.get("turns", second) is not guard
+    guards.close()

@@ -316,7 +316,7 @@ def options(**given: str) -> dict[str, str]:
         ({"topic": None, "topics": " ,"}, "option topics=' ,': topics with commas between them"),
         ({"topic": None, "topics": "a,b", "onbadrow": "b"}, "option onBadRow='b': a topic of its own, none of the sink's"),
         ({"checkpointlocation": None}, "the option checkpointLocation is missing"),
-        ({"guard": "barrier"}, "option guard='barrier': the guard here is always"),
+        ({"guard": "turns"}, "option guard='turns': the guard here is always"),
         ({"maxreruns": "3"}, "option maxReruns='3': a data source is not asked twice"),
         ({"jobid": "j"}, "option jobId='j': it is for batch writes only"),
         ({"timeoutms": "soon"}, "option timeoutMs='soon': a whole number"),

@@ -140,7 +140,7 @@ def test_keyed_rows_have_to_be_routed(site: Site) -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"guard": "barrier"}, "option guard='barrier': the guard here is always"),
+        ({"guard": "turns"}, "option guard='turns': the guard here is always"),
         ({"jobId": "load"}, "job_id='load' without a version"),
         ({"onBadRow": "fail", "topic": " "}, "topic=''"),
     ],

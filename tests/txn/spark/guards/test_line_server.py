@@ -1,4 +1,4 @@
-"""The driver's servers for tasks, and strangers who find their ports: they cost next to nothing, and keep no task from being heard."""
+"""The driver's server for tasks, and connections of other programs: they cost next to nothing, and keep no task from being served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards import line_server
-from fencepost.txn.spark.guards.claims import ClaimServer
 from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
 from tests.waiting import until
 
@@ -23,7 +22,7 @@ PARTICIPATION = Participation(transactional_id="t", producer_id=1, producer_epoc
 
 
 class Desk:
-    """Either guard's, as a task uses it."""
+    """As a task uses it."""
 
     def __init__(self, port: int, enter: Callable[[], None]) -> None:
         self.port = port
@@ -35,13 +34,8 @@ class Desk:
         return link
 
 
-@pytest.fixture(params=["claims", "turns"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    if request.param == "claims":
-        with ClaimServer("127.0.0.1", "127.0.0.1") as claims:
-            desk = claims.begin()
-            yield Desk(desk.port, lambda: desk.claim(0, 10))
-        return
+@pytest.fixture
+def desk() -> Iterator[Desk]:
     with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
         shared = leases.begin(PARTICIPATION)
 

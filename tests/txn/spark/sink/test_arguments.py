@@ -37,7 +37,6 @@ WRONG: Mapping[str, tuple[object, ...]] = {
     "timeout_ms": (*NO_NUMBER, 0, 1 << 31),
     "tasks": (*NO_NUMBER[1:], 0),
     "collect_bytes_max": (*NO_NUMBER, 0),
-    "barrier_wait_ms": (*NO_NUMBER, 0, 1 << 31),
     "checkpoint": (*UNSPEAKABLE, ""),
     "query": (*UNSPEAKABLE, ""),
     "ledger_topic": (*NO_TOPIC, None, "out", "__fencepost_claims"),
@@ -170,3 +169,11 @@ def test_a_sink_id_that_is_too_long(length: int) -> None:
     """The limit that is named is the one that holds, however far beyond it is."""
     with pytest.raises(ConfigError, match=r"sink_id='xxx.*of at most 1000 characters"):
         ExactlyOnceKafkaWriter(NOWHERE, "x" * length, topic="out")
+
+
+@pytest.mark.parametrize("name", ["barrier", "status", "claims"])
+def test_guards_of_earlier_versions(name: str) -> None:
+    """The error names the guards, and those to use instead."""
+    guards = "one of 'auto', 'driver', 'turns', 'kafka-claims', 'off'"
+    with pytest.raises(ConfigError, match=rf"guard='{name}': {guards}; 'turns' replaces .*'{name}'.*; use 'kafka-claims' with speculation"):
+        WriterSettings(sink_id="s", topic="t", guard=name)

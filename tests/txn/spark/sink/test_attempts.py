@@ -22,7 +22,7 @@ from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping_clock import SkippingClock
 from tests.waiting import until
 
-BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 KEYED = {"key": "value"}
 TIMEOUT_MS = 60_000
 LATE_MS = TIMEOUT_MS + 11_000
@@ -175,7 +175,7 @@ def test_a_write_that_is_under_way_when_the_block_ends(site: Site) -> None:
     assert site.committed() == ["1"]
 
 
-@pytest.mark.parametrize("guard", ["barrier", "status", "claims", "turns", "kafka-claims", "driver", "auto"])
+@pytest.mark.parametrize("guard", ["turns", "kafka-claims", "driver", "off", "auto"])
 @pytest.mark.parametrize("schema", ["value string", "key string, value string"])
 def test_a_dataframe_without_partitions(site: Site, guard: str, schema: str) -> None:
     """Spark runs no task for it: there is nothing to guard, and the batch is committed without rows."""
@@ -303,14 +303,14 @@ def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: in
 def test_a_run_remembers_that_it_is_too_slow(slow: Site, caplog: pytest.LogCaptureFixture) -> None:
     """After one batch that outlived its transaction the later ones of the run have their rows prepared at once, which is logged once. The
     next run, perhaps with more executors, begins anew."""
-    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    writer = slow.by_hand(guard="turns", transaction_timeout_ms=TIMEOUT_MS)
     held = slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).after_append().times(1).hold()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(wait_out, slow, held)
         writer(slow.rows("0", key="value"), slow.offsets(0))
         waiting.result(60)
     writer(slow.rows("1", key="value"), slow.offsets(1))
-    next_run = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS)
+    next_run = slow.by_hand(guard="turns", transaction_timeout_ms=TIMEOUT_MS)
     next_run(slow.rows("2", key="value"), slow.offsets(2))
     assert [each["staged"] for each in (*writer.history, *next_run.history)] == [True, True, False]
     assert ["stage" in each["ms"] for each in (*writer.history, *next_run.history)] == [True, True, False]
@@ -333,7 +333,7 @@ def test_a_batch_that_is_never_staged(slow: Site) -> None:
 def test_preparing_takes_none_of_the_transactions_time(slow: Site) -> None:
     """Rows are prepared, or collected, before the brokers hear of the transaction: however long that takes, it is not the batch that was
     too long."""
-    writer = slow.by_hand(guard="barrier", transaction_timeout_ms=TIMEOUT_MS, stage="always")
+    writer = slow.by_hand(guard="turns", transaction_timeout_ms=TIMEOUT_MS, stage="always")
     with writer.batch(slow.rows("0"), slow.offsets(0)) as batch:
         slow.stub.advance(LATE_MS)
         slow.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)

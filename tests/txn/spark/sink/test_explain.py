@@ -32,7 +32,7 @@ def test_what_it_says(site: Site) -> None:
         "by key (murmur2): rows stay where they are under guard turns; else one shuffle brings those of each partition into one task"
     )
     assert lines["tasks"] == "as many as Spark makes of the DataFrame"
-    assert lines["guard"] == "turns: rows need not be moved, nor tasks be fewer than Spark makes of them, where these take turns"
+    assert lines["guard"] == "turns: executors reach the driver, and rows need not be moved"
     assert lines["staging"].startswith("auto: after a transaction that took too long")
     assert lines["transaction"] == "id 'fencepost.sink', open for at most 300000 ms"
     assert lines["bad rows"] == "fail the batch"
@@ -55,10 +55,11 @@ def test_it_changes_nothing(site: Site) -> None:
         writer.explain(site.lines.selectExpr("1 as value"))
 
 
-def test_a_guard_that_cannot_be_had(site: Site) -> None:
+def test_a_guard_that_cannot_be_had(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said instead of raised."""
-    lines = said(site.by_hand(guard="barrier", tasks=3).explain(site.rows("1", key="value")))
-    assert lines["guard"].startswith("unavailable: guard='barrier': a barrier stage of 3 tasks needs as many slots, and there are 2")
+    monkeypatch.setattr("fencepost.txn.spark.guards.selection.allocation_and_speculation", lambda context: (False, True))
+    lines = said(site.by_hand(guard="turns").explain(site.rows("1", key="value")))
+    assert lines["guard"].startswith("unavailable: guard='turns': with spark.speculation=true every batch with a copied task is written")
 
 
 def test_no_secret_is_shown(spark: SparkSession, tmp_path: Path) -> None:

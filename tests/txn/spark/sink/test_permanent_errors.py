@@ -60,7 +60,7 @@ def guarded(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.usefixtures("by_value")
-@pytest.mark.parametrize("guard", ["barrier", "status"])
+@pytest.mark.parametrize("guard", ["turns", "kafka-claims"])
 def test_a_setting_that_is_wrong_on_executors(site: Site, guard: str) -> None:
     """ConfigError, as the executor has it, and the batch is not written again."""
     writer = site.by_hand(guard=guard, secrets=misspelt_there)
@@ -74,13 +74,13 @@ def test_a_setting_that_is_wrong_on_executors(site: Site, guard: str) -> None:
 @pytest.mark.usefixtures("by_value")
 def test_an_executor_that_cannot_log_in(guarded: Site) -> None:
     """AuthenticationFailed, with the user and the settings, and the batch is not written again."""
-    writer = guarded.by_hand(guard="barrier", secrets=stale_there, **SASL)
+    writer = guarded.by_hand(guard="turns", secrets=stale_there, **SASL)
     with pytest.raises(AuthenticationFailed, match=r"refused user 'ann'.*check sasl_username and sasl_password"):
         writer(guarded.rows(*"ab", **KEYED), guarded.offsets(0))
     assert writer.metrics["reruns"] == 0
 
 
-@pytest.mark.parametrize(("guard", "kind"), [("barrier", NotPermitted), ("driver", MustAbort)])
+@pytest.mark.parametrize(("guard", "kind"), [("turns", NotPermitted), ("driver", MustAbort)])
 def test_a_permission_that_is_missing(site: Site, guard: str, kind: type[FencepostError]) -> None:
     """A retry without WRITE on the topic would fail again."""
     site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).forever().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -95,7 +95,7 @@ def test_another_version_on_an_executor(site: Site, monkeypatch: pytest.MonkeyPa
     else of it is read, which may have other fields there."""
     monkeypatch.setattr("fencepost.txn.spark.sink.write_task.VERSION", "0.0.1")
     monkeypatch.setattr("fencepost.txn.spark.sink.write_task.cloudpickle", Unreadable)
-    writer = site.by_hand(guard="barrier")
+    writer = site.by_hand(guard="turns")
     with pytest.raises(Misuse, match=r"the driver has fencepost 0\.0\.1, and the executor .* has \d.*: install the same on both"):
         writer(site.rows("1", **KEYED), site.offsets(0))
     assert writer.metrics["reruns"] == 0

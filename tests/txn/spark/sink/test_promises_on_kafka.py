@@ -73,7 +73,7 @@ def visible(site: AnySite, count: int, topic: str | None = None, partitions: int
 def test_several_writes_are_one_batch_and_a_replay_is_none(place: AnySite) -> None:
     """From executors: sequences go on from write to write, nothing is visible before the end, and the same batch again is skipped; another
     one under its number is refused."""
-    writer = place.by_hand(guard="barrier", on_bad_row=f"{place.topic}-dead")
+    writer = place.by_hand(guard="kafka-claims", on_bad_row=f"{place.topic}-dead")
     Admin(place.bootstrap).create(f"{place.topic}-dead", partitions=1)
     rows = place.rows(*"abcdef", key="value")
     with writer.batch(rows, place.offsets(0)) as batch:

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 pytestmark = once_is_enough("is about the lives of queries")
 
-BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 
 
 @BOTH

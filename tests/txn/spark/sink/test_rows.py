@@ -11,12 +11,13 @@ from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.errors import ConfigError, Misuse
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import MustAbort
-from fencepost.txn.spark import BadColumns, BadRows, GuardUnavailable
+from fencepost.txn.spark import BadColumns, BadRows
 from fencepost.txn.spark.rows.columns import NULL_TOPIC
 from tests.txn.spark.releases import needs
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
 
-BOTH = pytest.mark.parametrize("guard", ["driver", "barrier"])
+BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
+EVERY = pytest.mark.parametrize("guard", ["driver", "turns", "kafka-claims"])
 """From the driver and from executors."""
 
 
@@ -38,7 +39,7 @@ def test_columns_become_what_sparks_sink_makes_of_them(site: Site, guard: str) -
         assert message.headers() == [("h", b"x"), ("n", None)]
 
 
-@BOTH
+@EVERY
 def test_keys_go_where_kafkas_clients_put_them(site: Site, guard: str) -> None:
     """Keys in every script: murmur2 over their bytes, modulo the partitions. Rows without a key are in the same batch."""
     keys = ["ключ", "鍵", "clé", "k", "", "🔑"]
@@ -98,9 +99,9 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
 
 EACH = [
     *((kind, "driver") for kind in BAD),
-    ("another topic", "status"),
-    ("partition out of range", "barrier"),
-    ("record too large", "barrier"),
+    ("another topic", "kafka-claims"),
+    ("partition out of range", "kafka-claims"),
+    ("record too large", "kafka-claims"),
     ("record too large for the topic", "turns"),
     ("header without a key", "turns"),
     ("timestamp before 1970", "turns"),
@@ -179,7 +180,7 @@ def test_many_kinds_of_bad_rows_go_elsewhere(site: Site, guard: str) -> None:
     assert (writer.metrics["bad_rows"], writer.metrics["reruns"]) == (3, 0)
 
 
-@pytest.mark.parametrize("guard", ["driver", "turns", "barrier"])
+@pytest.mark.parametrize("guard", ["driver", "turns", "kafka-claims"])
 @pytest.mark.parametrize("letters", [{}, {"on_bad_row": "dead", "bad_row_limit": 100}])
 def test_a_great_many_bad_rows(site: Site, guard: str, letters: dict[str, Any]) -> None:
     """All of them are counted; no more are described, and brought to the driver, than are of use."""
@@ -278,7 +279,7 @@ def test_what_brokers_refuse_is_not_written_again(site: Site, guard: str) -> Non
     assert site.committed("small") == []
 
 
-@BOTH
+@EVERY
 def test_several_writes_are_one_batch(site: Site, guard: str) -> None:
     """To two topics, and twice to one: sequences go on, everything is visible, and the ledger has one record for it."""
     site.stub.create_topic("more")
@@ -297,16 +298,6 @@ def test_several_writes_are_one_batch(site: Site, guard: str) -> None:
     assert {key: partition for partition, keys in places.items() for key in keys} == {
         key.encode(): partition_for_key(key.encode(), PARTITIONS) for key in "abcdef"
     }
-
-
-def test_a_barrier_that_spark_refuses(site: Site) -> None:
-    """Rows without a key are not moved, and where their tasks have to be put together a barrier stage cannot be had: said so, once."""
-    site.stub.create_topic("one")
-    writer = site.by_hand(guard="barrier", topic="one")
-    with pytest.raises(GuardUnavailable, match=r"guard='barrier': .*SPARK-24820.*guard=.status"):
-        writer(site.rows("1", "2"), site.offsets(0))
-    assert site.committed("one", 1) == []
-    assert writer.metrics["reruns"] == 0
 
 
 def test_columns_that_kafka_has_no_use_for(site: Site) -> None:
