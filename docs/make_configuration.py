@@ -1,7 +1,7 @@
 """Writes docs/configuration.md from the settings: `python docs/make_configuration.py`.
 
-Types, defaults, limits and descriptions come from `Settings` and from what reads it. Only what Kafka's Java producer does by default stands
-here; a test compares that with Apache Kafka's own list.
+Types, defaults, limits and descriptions come from `Settings` and from the settings reader. This file has only the defaults of Kafka's Java
+producer. A test compares them with Apache Kafka's own list.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Settings are keyword arguments of `Producer` and `AsyncProducer`, or a mapping u
     Producer(bootstrap_servers="localhost:9092", linger_ms=10)
     Producer({"bootstrap.servers": "localhost:9092", "linger.ms": "10"})
 
-Both spellings may be mixed; a setting that is given twice, one that is unknown, out of range, or that would be ignored because of another
-one is refused with a `ConfigError` that says so. Text is converted where a number or a truth value is wanted. Times are milliseconds and
-sizes bytes. Coming from another client? [migration.md](migration.md) has its names.
+You can mix both spellings. The producer refuses a setting with a `ConfigError` if it is unknown, given twice, out of range, or without
+effect because of another setting. It converts text to numbers and truth values. Times are in milliseconds, sizes in bytes.
+[migration.md](migration.md) has the names that other clients use.
 """
 
 NOT_THERE: Final = """\
-## What Kafka's producer has, and this one has not
+## Settings of Kafka's producer that this one does not have
 
-Each of these is refused as unknown.
+The producer refuses each of these as unknown.
 
 | settings | why |
 |---|---|
@@ -66,12 +66,15 @@ SHOWN: Final[dict[str, str]] = {"acks": "all", "key_serializer": "bytes", "value
 
 KAFKA: Final[dict[str, tuple[str, str]]] = {
     "bootstrap_servers": ("", ""),
-    "client_dns_lookup": ("use_all_dns_ips", "all of them in one attempt, not the next one in the next"),
-    "client_id": ('""', "a name, so that a broker's log says who"),
+    "client_dns_lookup": ("use_all_dns_ips", "tries all addresses in one attempt; Kafka's tries the next address in the next attempt"),
+    "client_id": ('""', "a name, so that brokers' logs name the client"),
     "acks": ("all", ""),
     "enable_idempotence": ("true", ""),
     "linger_ms": ("5", ""),
-    "batch_size": ("16384", "larger, as a request costs the same whatever is in it; a topic's max.message.bytes is 1,048,588 by default"),
+    "batch_size": (
+        "16384",
+        "larger, because the cost of a request hardly depends on its size; a topic's max.message.bytes is 1,048,588 by default",
+    ),
     "buffer_memory": ("33554432", ""),
     "max_request_size": ("1048576", ""),
     "max_block_ms": ("60000", "for the topic and for room, each"),
@@ -83,7 +86,7 @@ KAFKA: Final[dict[str, tuple[str, str]]] = {
     "key_serializer": ("", "optional: bytes are taken as they are"),
     "value_serializer": ("", "optional: bytes are taken as they are"),
     "interceptors": ('""', "objects, not names of classes"),
-    "max_in_flight": ("5", "limits a partition's batches on all connections together as well"),
+    "max_in_flight": ("5", "also limits a partition's batches on all connections together"),
     "retries": ("2147483647", ""),
     "retry_backoff_ms": ("100", ""),
     "retry_backoff_max_ms": ("1000", ""),
@@ -92,7 +95,7 @@ KAFKA: Final[dict[str, tuple[str, str]]] = {
     "metadata_max_age_ms": ("300000", ""),
     "metadata_max_idle_ms": (
         "300000",
-        "`send` to a topic that was forgotten does not wait until it is known again",
+        "`send` to a topic whose metadata was dropped does not wait for new metadata",
     ),
     "metadata_recovery_strategy": ("rebootstrap", ""),
     "metadata_recovery_rebootstrap_trigger_ms": ("300000", ""),
@@ -105,7 +108,7 @@ KAFKA: Final[dict[str, tuple[str, str]]] = {
     "ssl_certfile": ("null", "PEM, not a Java keystore"),
     "ssl_password": ("null", ""),
     "ssl_check_hostname": ("https", "True is https, False is the empty text"),
-    "sasl_mechanism": ("GSSAPI", "has to be chosen; Kerberos is not spoken"),
+    "sasl_mechanism": ("GSSAPI", "required with SASL; Kerberos is not supported"),
 }
 """Setting -> Kafka's default as `ProducerConfig` prints it ("" for none), and what else differs."""
 
@@ -118,23 +121,23 @@ KAFKA_NAMES: Final[dict[str, str]] = {
     "ssl_password": "ssl.key.password",
     "ssl_check_hostname": "ssl.endpoint.identification.algorithm",
 }
-"""Where it is not ours with dots."""
+"""Kafka's names that are not our names with dots."""
 
 
 MISSING: Final[dict[str, tuple[str, ...]]] = {
-    "they are `TransactionalProducer`'s, which takes these beside all others ([transactions.md](transactions.md))": (
+    "`TransactionalProducer` has them, beside all others ([transactions.md](transactions.md))": (
         "transactional.id",
         "transaction.timeout.ms",
         "transaction.two.phase.commit.enable",
     ),
-    "keys count unless `partitioner` is round_robin; without a key, partitions without a leader are left out and slow ones get less": (
+    "the partition follows the key unless `partitioner` is round_robin; keyless records skip leaderless partitions and prefer fast ones": (
         "partitioner.ignore.keys",
         "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms",
     ),
-    "the system's own sizes are used": ("send.buffer.bytes", "receive.buffer.bytes"),
+    "the producer uses the operating system's sizes": ("send.buffer.bytes", "receive.buffer.bytes"),
     "the timeout does not grow": ("socket.connection.setup.timeout.max.ms",),
-    "`producer.stats()` and `on_statistics` are instead: two samples of 30 s": (
+    "use `producer.stats()` and `on_statistics`: two samples of 30 s": (
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
@@ -142,7 +145,7 @@ MISSING: Final[dict[str, tuple[str, ...]]] = {
         "enable.metrics.push",
     ),
     "a program reads its own configuration": ("config.providers",),
-    "Java's classes and keystores; `ssl_context` takes whatever Python's ssl can do": (
+    "they name Java's classes and keystores; `ssl_context` offers everything that Python's ssl can do": (
         "security.providers",
         "ssl.cipher.suites",
         "ssl.enabled.protocols",
@@ -160,7 +163,7 @@ MISSING: Final[dict[str, tuple[str, ...]]] = {
         "ssl.truststore.password",
         "ssl.truststore.type",
     ),
-    "Kerberos is not spoken, and JAAS is Java's: `sasl_username` and `sasl_password`": (
+    "Kerberos is not supported, and JAAS is Java's; use `sasl_username` and `sasl_password`": (
         "sasl.client.callback.handler.class",
         "sasl.jaas.config",
         "sasl.kerberos.*",
@@ -168,11 +171,11 @@ MISSING: Final[dict[str, tuple[str, ...]]] = {
     ),
     "a token comes from a function, `sasl_oauth_token_provider`": ("sasl.oauthbearer.*",),
 }
-"""Why -> Kafka's names; a star stands for all that begin so."""
+"""Why -> Kafka's names; a star stands for all names with this beginning."""
 
 
 def kafka_name(setting: str) -> str:
-    """What Kafka calls it."""
+    """Kafka's name of the setting."""
     return KAFKA_NAMES.get(setting, setting.replace("_", "."))
 
 
@@ -230,7 +233,7 @@ def _default(name: str, default: Any) -> str:
     if name in SHOWN:
         return SHOWN[name]
     if default is msgspec.NODEFAULT:
-        return "has to be given"
+        return "required"
     if isinstance(default, Codec):
         return default.name.lower()
     if isinstance(default, enum.Enum):
@@ -256,7 +259,7 @@ def _names(name: str) -> str:
 
 def _kafka(name: str, default: Any) -> str:
     if name not in KAFKA:
-        return "not there"
+        return "does not exist"
     theirs, words = KAFKA[name]
     shown = {"true": "True", "false": "False", "null": "None", '""': "empty", "": "has none"}.get(theirs, theirs)
     return "; ".join(filter(None, ["the same" if shown == _default(name, default) else shown, words]))

@@ -33,7 +33,7 @@ WIDER: Final = {
     "topics": "Iterable[str] | None",
     "ssl_endpoint_identification_algorithm": "str | None",
 }
-"""What a caller may give where the struct has something narrower."""
+"""The types that a caller may pass, if the struct's own type is narrower."""
 
 PRODUCER: Final = (
     ROOT / "producer/config/keywords.py",
@@ -99,7 +99,7 @@ class ProducerKeywords(ProducerOptions, total=False):
     bootstrap_servers: str | Sequence[str]
 """
 NAMED: Final = {"Settings": ("bootstrap_servers",), "TransactionSettings": (), "WriterSettings": ("sink_id", "topic")}
-"""Settings that stand elsewhere: the Spark writer's signature has these two."""
+"""Settings that the Spark writer's signature has already."""
 
 
 def page(target: tuple[Path, Path, str, str]) -> str:

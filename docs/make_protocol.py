@@ -62,17 +62,17 @@ A transactional id belongs to partition `abs(hash(id)) % 50` of `__transaction_s
 is in that partition, as records in Kafka's format. A coordinator that restarts, or the next one, reads them, and ends the transactions that
 were about to end. It does not know the epoch before the current one, which no record has, here as in Kafka.
 
-Two settings differ from Kafka's defaults, so that tests do not wait: `group.initial.rebalance.delay.ms` is 0 (3000 in Kafka), and the
-internal topics have as many replicas as there are brokers, at most three, of which one must be in sync (two in Kafka).
+Two settings differ from Kafka's defaults, so that tests do not wait. `group.initial.rebalance.delay.ms` is 0 (3000 in Kafka). The internal
+topics have one replica for each broker, at most three, and one must be in sync (two in Kafka).
 """
 
 RELEASES_PART = """\
 ## Older releases
 
-`BrokerStub(emulate="3.9")`, or `fencepost broker --emulate 3.9`, is a Kafka 3.9: it offers version 0 of every API, ends where 3.9 ends,
-has its features (`metadata.version` 21 and no `transaction.version`), and responds differently where 3.9 does. It was compared with
-Apache Kafka 3.9.1, with the same requests as 4.3. Produce 0 to 2 and Fetch 0 to 3 are offered, as by 3.9, and end the connection, because
-the stub has no message formats v0 and v1. Configs are those of 4.3, except that `message.timestamp.after.max.ms` has no limit by default.
+`BrokerStub(emulate="3.9")`, or `fencepost broker --emulate 3.9`, behaves like Kafka 3.9. It offers the versions of 3.9, from 0 on, and its
+features (`metadata.version` 21 and no `transaction.version`), and it responds as 3.9 does. Tests compare it with Apache Kafka 3.9.1, with
+the same requests as for 4.3. Like 3.9 it offers Produce 0 to 2 and Fetch 0 to 3. But such a request ends the connection, because the stub
+has no message formats v0 and v1. Configs are those of 4.3, except that `message.timestamp.after.max.ms` has no limit by default.
 """
 
 NOT_SERVED = """\
@@ -81,7 +81,7 @@ NOT_SERVED = """\
 These are in the ApiVersions of a Kafka 4.3 broker and not in the stub's.
 """
 
-# Keys of Kafka's that no client of a 4.3 broker meets: gone with ZooKeeper, between brokers and controllers, or between controllers.
+# API keys that no client of a 4.3 broker uses: removed with ZooKeeper, between brokers and controllers, or between controllers.
 _NOT_FOR_CLIENTS = frozenset(
     (
         Api.LEADER_AND_ISR,
@@ -100,7 +100,7 @@ _NOT_FOR_CLIENTS = frozenset(
         Api.CONTROLLER_REGISTRATION,
         Api.ASSIGN_REPLICAS_TO_DIRS,
         Api.UPDATE_RAFT_VOTER,
-        Api.GET_TELEMETRY_SUBSCRIPTIONS,  # hidden where no plugin receives metrics
+        Api.GET_TELEMETRY_SUBSCRIPTIONS,  # brokers hide it if no plugin receives metrics
         Api.PUSH_TELEMETRY,
     )
 )
@@ -185,7 +185,7 @@ def _name(api: int) -> str:
 
 
 def _words(api: Api) -> str:
-    """An API whose messages are not spoken here, as Kafka writes its name."""
+    """Kafka's spelling of the name of an API without messages here."""
     return "".join(word.capitalize() for word in api.name.split("_"))
 
 

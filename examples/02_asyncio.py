@@ -1,4 +1,5 @@
-"""02: The producer on asyncio: many tasks share it, each waits its turn for room, and an acknowledgement is one more await."""
+"""02: the producer on asyncio. Many tasks share it. `await send(...)` waits for room, and awaiting its result waits for the
+acknowledgement."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
-"""03: a transaction. Orders are read, each becomes an invoice, and how far was read is committed with what was made of it: all of it or
-nothing. The program falls over in the middle, begins again, and every order has one invoice.
+"""03: a transaction. The program reads orders and writes an invoice for each. One transaction commits the invoices and the read offsets.
+The program crashes in the middle and starts again. Every order has one invoice.
 
-It starts a broker of its own, so that it runs anywhere; `--bootstrap HOST:PORT` does it on a Kafka of yours.
+The program starts its own broker, so it runs anywhere. `--bootstrap HOST:PORT` uses your Kafka.
 """
 
 import argparse
@@ -26,7 +26,7 @@ given = arguments.parse_args()
 
 
 class PowerCut(Exception):
-    """What nobody reckons with."""
+    """The crash in the middle of the program."""
 
 
 def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
@@ -38,11 +38,11 @@ def invoice(order: Message) -> bytes:
 
 
 def bill(bootstrap: str, *, power_cut_after: int | None = None) -> int:
-    """Make an invoice of every order that the group has not read yet; how many transactions it took. Kafka's own words for this are
-    read, process, write."""
+    """Write an invoice for every order that the group has not read yet; return the number of transactions. Kafka calls this
+    read-process-write."""
     consumer = Consumer({**READING, "bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"})
     consumer.subscribe([INPUT])
-    # The same transactional.id after every restart: whatever an earlier run left open is aborted before this one writes.
+    # The transactional.id is the same after every restart, so the coordinator aborts an earlier run's open transaction first.
     with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=GROUP) as producer:
         transactions = 0
         try:
@@ -53,7 +53,7 @@ def bill(bootstrap: str, *, power_cut_after: int | None = None) -> int:
                         tx.send(OUTPUT, invoice(order), key=order.key())
                     if transactions == power_cut_after:
                         raise PowerCut
-                    # How far the consumer has got, and who it is in its group: one that was put out meanwhile is refused here.
+                    # The consumer's position, and its membership in the group. The coordinator refuses a removed member's offsets.
                     tx.send_offsets(consumer.position(consumer.assignment()), consumer.consumer_group_metadata())
                 transactions += bool(orders)
         finally:
@@ -62,7 +62,7 @@ def bill(bootstrap: str, *, power_cut_after: int | None = None) -> int:
 
 
 def committed(bootstrap: str, topic: str) -> Counter[bytes]:
-    """What a reader with read_committed finds."""
+    """The values that a reader with read_committed finds."""
     consumer = Consumer({**READING, "bootstrap.servers": bootstrap, "group.id": f"audit-{RUN}", "enable.partition.eof": True})
     found: Counter[bytes] = Counter()
     left = partitions(consumer, topic)

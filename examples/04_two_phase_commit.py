@@ -1,7 +1,7 @@
-"""04: two-phase commit over two processes. A service writes orders to its own database and to Kafka, both or neither: what decides is the
-database. The first process is killed in between; the second finds the token beside the orders and finishes.
+"""04: two-phase commit with two processes. A service writes orders to its database and to Kafka, both or neither. The database decides. The
+first process is killed in between. The second process finds the token beside the orders and commits.
 
-docs/transactions.md says what a token can be asked, and what happens at its deadline.
+docs/transactions.md explains tokens and their deadlines.
 """
 
 import os
@@ -20,7 +20,7 @@ ORDERS = 100
 
 
 def take_orders(bootstrap: str, database: sqlite3.Connection) -> None:
-    """The first process. It opens its id with the tokens that it still has, so that it never aborts what is to be committed."""
+    """The first process. It passes its stored tokens to the producer, so that registration aborts none of these transactions."""
     tokens = [token for (token,) in database.execute("SELECT token FROM prepared")]
     with (
         TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="orders-1", prepared=tokens) as producer,
@@ -28,15 +28,15 @@ def take_orders(bootstrap: str, database: sqlite3.Connection) -> None:
     ):
         for number in range(ORDERS):
             tx.send("orders", b"order %d" % number)
-        token = tx.prepare()  # every order is in Kafka now, and no reader of committed records sees one
+        token = tx.prepare()  # Kafka has every order now, and read_committed readers see none
         with database:  # both tables in one commit: this is the decision
             database.executemany("INSERT INTO orders VALUES (?)", [(number,) for number in range(ORDERS)])
             database.execute("INSERT INTO prepared VALUES (?)", (str(token),))
-        os.kill(os.getpid(), signal.SIGKILL)  # before it could tell Kafka
+        os.kill(os.getpid(), signal.SIGKILL)  # before the commit in Kafka
 
 
 def finish(bootstrap: str, database: sqlite3.Connection) -> None:
-    """The second process, or the first one after its restart: what the database has decided is committed, as often as it takes."""
+    """The second process, or the first one after its restart: commit every transaction that the database has a token of."""
     for (token,) in database.execute("SELECT token FROM prepared").fetchall():
         status = resume(token, bootstrap).commit(timeout=30)
         print(f"found a token: {status.outcome.value}, {status.why}")
@@ -45,7 +45,7 @@ def finish(bootstrap: str, database: sqlite3.Connection) -> None:
 
 
 def visible(bootstrap: str) -> int:
-    """How many orders a reader of committed records finds."""
+    """The number of orders that a reader with read_committed finds."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,

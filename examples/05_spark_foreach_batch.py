@@ -1,8 +1,8 @@
-"""05: Spark Structured Streaming into Kafka, exactly once. A query over files of orders writes each micro-batch as one transaction. Its
-driver dies between Kafka's commit and Spark's own note of it; the query starts again, is given that batch once more, and every order is
-there once.
+"""05: Spark Structured Streaming into Kafka, exactly once. A query over files of orders writes each micro-batch as one transaction. The
+driver dies after Kafka's commit, before Spark records it. The query starts again, and Spark hands that batch over again. Kafka has every
+order once.
 
-It starts three brokers of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
+The program starts three brokers, so it runs anywhere with a Java. To use your Kafka, set FENCEPOST_BOOTSTRAP=host:port.
 """
 
 import json
@@ -31,7 +31,7 @@ TOPIC = f"orders-{secrets.token_hex(4)}"
 
 
 class Watcher(StreamingQueryListener):
-    """Spark tells how a query goes on; the writer knows what became of the batch in Kafka."""
+    """Spark reports a query's progress; the writer's metrics say what happened to the batch in Kafka."""
 
     def __init__(self, writer: ExactlyOnceKafkaWriter) -> None:
         self.writer = writer
@@ -47,18 +47,18 @@ class Watcher(StreamingQueryListener):
             )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """There is nothing to do."""
+        """No new data."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """It has ended."""
+        """The query has ended."""
 
 
 class PowerCut(Exception):
-    """What nobody reckons with."""
+    """The crash of the driver."""
 
 
 def run(spark: SparkSession, place: Path, bootstrap: str, *, power_cut_after: int | None = None) -> None:
-    """A driver's life: the query over everything that there is. The sink id stays the same from start to start."""
+    """One start of the driver: the query over all available files. The sink id is the same at every start."""
     orders = spark.readStream.schema("id int, customer string").option("maxFilesPerTrigger", 1).json(str(place / "orders"))
     rows = orders.selectExpr("customer as key", "to_json(struct(*)) as value")
     writer = ExactlyOnceKafkaWriter(bootstrap, TOPIC, topic=TOPIC)
@@ -67,7 +67,7 @@ def run(spark: SparkSession, place: Path, bootstrap: str, *, power_cut_after: in
     def write(df: DataFrame, batch_id: int) -> None:
         writer(df, batch_id)
         if batch_id == power_cut_after:
-            raise PowerCut  # Kafka has the batch, and Spark does not know
+            raise PowerCut  # Kafka has committed the batch, and Spark has not recorded it
 
     spark.streams.addListener(watcher)
     call = writer if power_cut_after is None else write
@@ -80,7 +80,7 @@ def run(spark: SparkSession, place: Path, bootstrap: str, *, power_cut_after: in
 
 
 def committed(bootstrap: str, partitions: list[int]) -> list[int]:
-    """What a reader with read_committed finds."""
+    """The order ids that a reader with read_committed finds."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -106,7 +106,7 @@ def committed(bootstrap: str, partitions: list[int]) -> list[int]:
 
 
 own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(brokers=3, default_partitions=4)
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine are this Python
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine use this Python
 with own or nullcontext(), tempfile.TemporaryDirectory() as directory:
     where = own.bootstrap if own is not None else os.environ["FENCEPOST_BOOTSTRAP"]
     place = Path(directory)
@@ -120,13 +120,13 @@ with own or nullcontext(), tempfile.TemporaryDirectory() as directory:
         .appName("orders")
         .config("spark.ui.enabled", "false")
         .config("spark.python.unix.domain.socket.enabled", "true")  # quicker tasks
-        .config("spark.log.level", "OFF")  # the power cut would fill the screen
+        .config("spark.log.level", "OFF")  # the crash would fill the screen
         .getOrCreate()
     )
     try:
         run(spark, place, where, power_cut_after=1)
     except StreamingQueryException:
-        print("power cut: batch 1 is in Kafka, and Spark does not know")
+        print("power cut: Kafka has committed batch 1, and Spark has not recorded it")
     run(spark, place, where)
     spark.stop()
     with Producer(bootstrap_servers=where) as producer:

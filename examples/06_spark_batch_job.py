@@ -1,7 +1,7 @@
-"""06: a Spark batch job into Kafka, once for each version. It is run again after it has succeeded, as schedulers do, and writes nothing; a
-new version is written; an old one that comes late is refused.
+"""06: a Spark batch job into Kafka, once for each version. A second run of the same version, as by a scheduler, writes nothing. A new
+version is written. A late old version is refused.
 
-It starts three brokers of its own, so that it runs anywhere with a Java; for a Kafka of yours set FENCEPOST_BOOTSTRAP=host:port.
+The program starts three brokers, so it runs anywhere with a Java. To use your Kafka, set FENCEPOST_BOOTSTRAP=host:port.
 """
 
 import os
@@ -28,7 +28,7 @@ def load_prices(spark: SparkSession, bootstrap: str, day: int) -> None:
 
 
 def committed(bootstrap: str, partitions: list[int]) -> int:
-    """How many records a reader with read_committed finds."""
+    """The number of records that a reader with read_committed finds."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -52,7 +52,7 @@ def committed(bootstrap: str, partitions: list[int]) -> int:
 
 
 own = None if "FENCEPOST_BOOTSTRAP" in os.environ else BrokerStub(brokers=3, default_partitions=4)
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine are this Python
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors on this machine use this Python
 with own or nullcontext():
     where = own.bootstrap if own is not None else os.environ["FENCEPOST_BOOTSTRAP"]
     spark = (
@@ -64,7 +64,7 @@ with own or nullcontext():
         .getOrCreate()
     )
     load_prices(spark, where, 20260801)
-    load_prices(spark, where, 20260801)  # the scheduler did not hear of the end, and tries again
+    load_prices(spark, where, 20260801)  # the scheduler missed the success, and runs it again
     load_prices(spark, where, 20260802)
     try:
         load_prices(spark, where, 20260801)

@@ -1,8 +1,7 @@
-"""07: testing a service with faults. What a service does when Kafka is in trouble is tested like everything else it does: with a broker of
-the test's own, which loses replies, refuses records and goes away on demand.
+"""07: testing a service with faults. Each test has its own broker, which loses replies, refuses records and restarts on demand.
 
-Run it as it is, or `pytest examples/07_testing.py`: the fixture `kafka_stub` is there as soon as fencepost is installed. docs/testing.md
-has the rest.
+Run the file with Python, or with `pytest examples/07_testing.py`. pytest has the fixture `kafka_stub` when fencepost is installed.
+docs/testing.md explains the rest.
 """
 
 from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, Persisted, Producer
@@ -11,17 +10,17 @@ QUICK = {"linger_ms": 0, "request_timeout_ms": 300, "delivery_timeout_ms": 1_500
 
 
 class PaymentService:
-    """The service: it takes payments, and must know of each whether it is recorded."""
+    """A service that takes payments, and must know whether each one is recorded."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(QUICK, bootstrap_servers=bootstrap)
 
     def pay(self, payment: bytes) -> str:
-        """What became of it: recorded, to be tried again, or for a person to look at."""
+        """The payment's result: recorded, to be tried again, or to be checked by a person."""
         try:
             self._producer.send("payments", payment).result(timeout=30)
         except DeliveryError as error:
-            # NO: it is certainly not there. Otherwise a second attempt could pay twice.
+            # NO: the log certainly does not have it. Otherwise a second attempt could pay twice.
             return "try again" if error.persisted is Persisted.NO else "look into it"
         return "recorded"
 
@@ -30,12 +29,12 @@ class PaymentService:
 
 
 def recorded(stub: BrokerStub) -> list[bytes | None]:
-    """What is in the topic."""
+    """The values in the topic."""
     return [record.value for record in stub.records("payments", 0)]
 
 
 def test_a_lost_reply_pays_once(kafka_stub: BrokerStub) -> None:
-    """The broker has the payment, and its answer never comes: the service says that it is recorded, and it is there once."""
+    """The broker appends the payment, and the reply is lost. The service reports it as recorded, and the topic has it once."""
     service = PaymentService(kafka_stub.bootstrap)
     lost = kafka_stub.faults.on(Api.PRODUCE).after_append().drop_reply()
     assert service.pay(b"25 EUR") == "recorded"
@@ -45,7 +44,7 @@ def test_a_lost_reply_pays_once(kafka_stub: BrokerStub) -> None:
 
 
 def test_a_refused_payment_may_be_tried_again(kafka_stub: BrokerStub) -> None:
-    """The broker refuses for good: nothing is there, and the next payment goes through."""
+    """The broker refuses the payment permanently. The topic does not have it, and the next payment succeeds."""
     service = PaymentService(kafka_stub.bootstrap)
     service.pay(b"1 EUR")
     kafka_stub.faults.on(Api.PRODUCE).error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -56,7 +55,7 @@ def test_a_refused_payment_may_be_tried_again(kafka_stub: BrokerStub) -> None:
 
 
 def test_doubt_is_said(kafka_stub: BrokerStub) -> None:
-    """The broker appends and is never heard of again: the service does not claim to know."""
+    """The broker appends the payment and never answers again. The service reports the doubt."""
     service = PaymentService(kafka_stub.bootstrap)
     service.pay(b"1 EUR")
     kafka_stub.faults.on(Api.PRODUCE).after_append().drop().forever()
@@ -67,7 +66,7 @@ def test_doubt_is_said(kafka_stub: BrokerStub) -> None:
 
 
 def test_a_broker_that_restarts_is_not_noticed(kafka_stub: BrokerStub) -> None:
-    """A rolling restart costs time and nothing else."""
+    """A rolling restart delays payments and loses none."""
     service = PaymentService(kafka_stub.bootstrap)
     for number in range(3):
         assert service.pay(b"%d EUR" % number) == "recorded"

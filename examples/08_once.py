@@ -1,7 +1,7 @@
 """08: a record arrives once although its acknowledgement was lost.
 
-The stub appends the first batch and then says nothing more on that connection. The producer gives the connection up after
-`request_timeout_ms`, sends the batch again with the same sequence, and the broker answers that it has it already.
+The stub appends the first batch and then stays silent on that connection. After `request_timeout_ms` the producer closes the connection,
+and sends the batch again with the same sequence. The broker answers that it has the batch already.
 """
 
 from fencepost import Api, BrokerStub, Producer

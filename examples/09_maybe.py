@@ -1,6 +1,6 @@
-"""09: what a failure tells. A record that is not acknowledged says whether it may be in the log.
+"""09: what a failure says. The error of a failed record says whether the record may be in the log.
 
-`persisted` NO means: send it again with an easy mind. MAYBE means that sending it again could double it.
+`persisted` NO: it is safe to send the record again. MAYBE: sending it again could duplicate it.
 """
 
 from fencepost import Api, BrokerStub, ErrorCode, Persisted, Producer
@@ -17,7 +17,7 @@ with BrokerStub() as broker, Producer(DEADLINES, bootstrap_servers=broker.bootst
     assert refused is not None
     assert refused.persisted is Persisted.NO
 
-    # The broker appends and nothing is heard of it any more, not even when it is asked: nobody can know.
+    # The broker appends the record and then answers nothing, not even the producer's question about it. The outcome is unknown.
     silences = [broker.faults.on(Api.PRODUCE).after_append().drop().forever(), broker.faults.on(Api.DESCRIBE_PRODUCERS).drop().forever()]
     unknown = producer.send("payments", b"3 EUR").exception(timeout=30)
     print(unknown)
@@ -26,6 +26,6 @@ with BrokerStub() as broker, Producer(DEADLINES, bootstrap_servers=broker.bootst
     for silence in silences:
         silence.remove()
 
-    # Neither failure poisons the producer: the next record goes through, behind what is there.
+    # Neither failure ends the producer: the next record succeeds.
     producer.send("payments", b"4 EUR").result(timeout=30)
     assert [record.value for record in broker.records("payments", 0)] == [b"1 EUR", b"3 EUR", b"4 EUR"]

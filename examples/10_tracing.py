@@ -1,7 +1,7 @@
-"""10: a trace that does not end at Kafka. An interceptor begins a span for each record and writes it into a `traceparent` header (W3C), so
-that whoever reads the record goes on with the same trace; the acknowledgement ends the span.
+"""10: a trace through Kafka. An interceptor begins a span for each record and writes its context into a `traceparent` header (W3C). A
+consumer continues the same trace. The acknowledgement ends the span.
 
-Needs opentelemetry-sdk. A service sets its tracer up once, with an exporter that sends the spans to its collector.
+It needs opentelemetry-sdk. A service sets up its tracer once, with an exporter that sends the spans to its collector.
 """
 
 from opentelemetry import trace
@@ -21,7 +21,7 @@ propagator = TraceContextTextMapPropagator()
 
 
 class Tracing:
-    """A span from `send` to the acknowledgement. It is found again by the header that it wrote."""
+    """A span from `send` to the acknowledgement. `on_acknowledgement` finds the span by its header."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, Span] = {}
@@ -53,7 +53,7 @@ with BrokerStub() as broker, Producer(bootstrap_servers=broker.bootstrap, interc
     arrived = {name: (value or b"").decode() for name, value in record.headers}
     print(f"traceparent: {arrived['traceparent']}")
 
-    # What a consumer does: its span belongs to the same trace.
+    # The consumer's part: its span belongs to the same trace.
     with tracer.start_as_current_span("receive payments", context=propagator.extract(arrived), kind=SpanKind.CONSUMER) as receiving:
         assert receiving.get_span_context().trace_id == paying.get_span_context().trace_id
 

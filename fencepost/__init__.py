@@ -1,9 +1,9 @@
-"""The door of the project: every public name, without the generic package names behind them.
+"""Every public name of the project.
 
     from fencepost import Producer, BrokerStub
 
-Names are loaded when first asked for, so that `import fencepost` and the command line start at once. It defines nothing of its own but
-the build's description, and no other package of the project imports it.
+Each name is imported at its first use, so `import fencepost` and the command line start at once. This package defines only the build's
+description. No other package of the project imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m fencepost`: the command line where the console script is not on the path."""
+"""`python -m fencepost`: the command line if the console script is not on the path."""
 
 from fencepost.cli import main
 

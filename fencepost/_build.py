@@ -1,6 +1,6 @@
-"""Which fencepost this is: its version, and whether its hot modules run compiled.
+"""The version of fencepost, and whether its hot modules run compiled.
 
-It reports what was loaded, not what was meant to be.
+It looks at the loaded files, not at what the build intended.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class BuildInfo(Struct, frozen=True):
 
 
 def build_info() -> BuildInfo:
-    """Look at the files from which the hot modules were loaded."""
-    import platform  # here, because it takes longer to load than all of this to run
+    """The build, from the files that Python loaded the hot modules from."""
+    import platform  # imported here, because its import takes longer than this function
 
     modules = {module: _loaded_suffix(module) for module in HOT if find_spec(module)}
     compiled = all(suffix != ".py" for suffix in modules.values())
@@ -53,7 +53,7 @@ def _loaded_suffix(module: str) -> str:
 
 def _reason(modules: dict[str, str]) -> str:
     if in_archive():
-        return "imported from a zip, out of which nothing compiled can be loaded"
+        return "imported from a zip, from which Python cannot load compiled modules"
     record = read_build_record()
     if record and record[0].startswith("pure:"):
         return record[0].removeprefix("pure:").strip()

@@ -1,6 +1,6 @@
-"""By its name Spark finds `format("fencepost")` without being told: it asks packages called pyspark_* for their `DefaultSource`.
+"""Makes Spark find `format("fencepost")` by itself: Spark looks for `DefaultSource` in packages called pyspark_*.
 
-It holds nothing, and raises nothing where pyspark is missing: an error here would spoil every other Python source of the session.
+It contains nothing else. It raises no error if pyspark is missing, because an error here would break every Python source of the session.
 """
 
 from __future__ import annotations

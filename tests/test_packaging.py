@@ -327,7 +327,7 @@ def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.Tem
     assert done.returncode == 0, done.stderr
     where, build = done.stdout.splitlines()
     assert where == str(archive / "fencepost" / "producer" / "producer.py")
-    assert "pure Python: imported from a zip, out of which nothing compiled can be loaded" in build
+    assert "pure Python: imported from a zip, from which Python cannot load compiled modules" in build
 
 
 def third_party(source: Path) -> set[str]:

@@ -1,7 +1,7 @@
-"""The command line: one module a command or group of commands, put together in `app`.
+"""The command line: one module for each command or group of commands. `app` puts them together.
 
-`main` looks at the arguments before it loads anything: a broker that is started by a script should listen at once, so typer and rich, which
-take longer to load than the cluster takes to start, are only loaded for commands, options and mistakes that need them.
+`main` looks at the arguments before it imports anything, so that a broker that a script starts listens at once. It imports typer and rich
+only for commands, options and mistakes that need them. Their import takes longer than the start of the cluster.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import sys
 
 
 def main() -> None:
-    """What the console script calls."""
+    """The entry point of the console script."""
     from fencepost.cli.shown import say, show_crash
 
-    # Before typer is loaded, which asks for it then.
+    # typer reads the hook when it is imported.
     sys.excepthook = show_crash
     match sys.argv[1:]:
         case ["--version"]:

@@ -1,6 +1,6 @@
-"""The whole command line as typer sees it: every command with its options, help and error messages.
+"""The command line as typer sees it: every command with its options, help and error messages.
 
-It holds no command of its own; each is in the module of its name.
+It holds no command itself. Each command is in the module of its name.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fencepost.cli.topics import topics
 from fencepost.cli.txn import txn
 
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-"""Whatever typer says of a mistake; it has no name in typer."""
+"""The base class of typer's errors about mistakes. typer exports no name for it."""
 
 
 class Commands(TyperGroup):
-    """What is said of a mistake quotes the argument, which a shell may have taken from a file's name."""
+    """Makes the messages about mistakes printable. They quote the argument, which may be a file's name with control characters."""
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         with _printable_mistakes():
@@ -46,7 +46,7 @@ def _printable_mistakes() -> Iterator[None]:
     try:
         yield
     except CLICK_ERROR as mistake:
-        mistake.message = printable(mistake.message)  # type: ignore[attr-defined]  # every one of them has it
+        mistake.message = printable(mistake.message)  # type: ignore[attr-defined]  # each of them has it
         raise
 
 
@@ -71,50 +71,48 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which fencepost this is.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and whether it is compiled.")
     ] = False,
 ) -> None:
-    """Options that need no command."""
+    """The options without a command."""
 
 
 @app.command()
 def broker(
-    brokers: Annotated[int, typer.Option(min=1, help="How many brokers.")] = 1,
-    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 if left out.")] = None,
+    brokers: Annotated[int, typer.Option(min=1, help="The number of brokers.")] = 1,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; default: 127.0.0.1.")] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="The first broker's port, the others follow it; 0 takes free ones, 9092 if left out."),
+        typer.Option(min=0, max=65535, help="The first broker's port; the others follow it. 0: free ports. Default: 9092."),
     ] = None,
     advertised_host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Where clients are told to connect to, if that is not --host.")
+        str | None, typer.Option(metavar="HOST", help="The host that the brokers advertise to clients; default: --host.")
     ] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is created by being asked for.")] = 1,
+    partitions: Annotated[int, typer.Option(min=1, help="The number of partitions of automatically created topics.")] = 1,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A broker config of Kafka; repeatable.")] = None,
-    properties: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A server.properties of Kafka; --config counts over what it says.")
-    ] = None,
-    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The brokers' certificate (PEM): clients must speak TLS.")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, where that is a file of its own.")] = None,
+    properties: Annotated[str | None, typer.Option(metavar="FILE", help="A server.properties of Kafka; --config overrides it.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The brokers' certificate (PEM): clients must use TLS.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key, if it is in a separate file.")] = None,
     tls_client_ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Who signs the clients' certificates: they must have one.")
+        str | None, typer.Option(metavar="FILE", help="The CA of clients' certificates: each client must have one.")
     ] = None,
     sasl_user: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME|@FILE",
-            help="Who may connect, with PLAIN or SCRAM: NAME, whose password is asked for, or lines NAME:PASSWORD; repeatable.",
+            help="A user for PLAIN and SCRAM: NAME prompts for the password; @FILE has lines NAME:PASSWORD. Repeatable.",
         ),
     ] = None,
     sasl_mechanism: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MECHANISM",
-            help="The only SASL mechanisms that are taken; repeatable. OAUTHBEARER, which takes unsigned tokens, has to be named here.",
+            help="The only SASL mechanisms to accept; repeatable. OAUTHBEARER accepts unsigned tokens and is off unless named.",
         ),
     ] = None,
     control: Control = None,
-    virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Time stands still and is advanced through the control.")] = False,
-    emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka that it is: 4.3 or 3.9.")] = "4.3",
+    virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
+    emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
 ) -> None:
     """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
     raise typer.Exit(

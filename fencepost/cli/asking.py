@@ -1,6 +1,6 @@
-"""Asking the control of a running `fencepost broker` or `fencepost proxy`, within a deadline.
+"""Requests to the control of a running `fencepost broker` or `fencepost proxy`, within a deadline.
 
-What is refused there is a Complaint here, in the words that came back.
+If the control refuses a request, `ask` raises a Complaint with the control's text.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ HOW: Final = "`fencepost broker --control PORT` and `fencepost proxy ... --contr
 
 
 class Place(NamedTuple):
-    """Where a control is, without the token, which is for nobody's eyes; `token` is empty for none."""
+    """The URL of a control without its token, so that messages can show it; `token` is empty if there is none."""
 
     url: str
     token: str
 
 
 def control_from(option: str | None) -> Place:
-    """The URL given, or that of the environment; http:// may be left out. The token stands in it, or in the environment."""
+    """The given URL, or the environment's; http:// may be left out. The token is in the URL or in the environment."""
     given = option or os.environ.get(VARIABLE)
     if not given:
         raise Complaint(f"no control is named: give --control URL, or set {VARIABLE}; {HOW}")
@@ -49,25 +49,25 @@ def control_from(option: str | None) -> Place:
         raise Complaint(f"--control {given.rpartition('@')[2]!r} is not http://HOST:PORT; {HOW}")
     token = unquote(before.rpartition(":")[2]) if at else os.environ.get(TOKEN_VARIABLE, "")
     if not (token.isascii() and token.isprintable()):
-        raise Complaint(f"the token for the control at {address} is none: it has letters, digits and -._~")
+        raise Complaint(f"the token for the control at {address} is not valid: only letters, digits and -._~ are possible")
     return Place((f"http://{address}" if at else url).rstrip("/"), token)
 
 
 def ask(control: Place, method: str, path: str, shape: object, body: object = None) -> Any:
-    """The answer to one request, which has at least what `shape` (a TypedDict) names."""
+    """The answer to one request. It has at least the keys of `shape` (a TypedDict)."""
     status, said = _said(control, method, path, None if body is None else msgspec.json.encode(body))
-    if not 200 <= status < 300:  # a redirection, too: a token is for whom it was given to, not for whoever he names
+    if not 200 <= status < 300:  # a redirection, too: following it would send the token to another server
         raise Complaint(_refusal(control, said, status))
     try:
         told = msgspec.json.decode(said)
         msgspec.convert(told, shape)
     except NO_JSON:
-        raise Complaint(f"--control {control.url}: what answers there is no control of fencepost; {HOW}") from None
+        raise Complaint(f"--control {control.url}: the server there is not a fencepost control; {HOW}") from None
     return told
 
 
 def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-    """Status and body, whole within ASK_S. No proxy of the environment's is asked: the control is on this machine or next to it."""
+    """Status and body, complete within ASK_S. It ignores the environment's HTTP proxies: the control is on this machine or near it."""
     split = urlsplit(control.url)
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {control.token}"} if control.token else {})
     connection = HTTPConnection(split.hostname or "", split.port, timeout=ASK_S)
@@ -81,7 +81,7 @@ def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[i
     try:
         with waiting(f"an answer from the control {control.url}", ASK_S):
             connection.connect()
-            # A timeout of the socket's begins anew with each byte.
+            # The socket's timeout starts again with each byte.
             limit = threading.Timer(ASK_S, give_up, (connection.sock,))
             limit.daemon = True
             limit.start()
@@ -105,4 +105,4 @@ def _refusal(control: Place, body: bytes, status: int) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
     except (*NO_JSON, KeyError, TypeError):
-        return f"--control {control.url}: what answers there (HTTP {status}) is no control of fencepost; {HOW}"
+        return f"--control {control.url}: the server there (HTTP {status}) is not a fencepost control; {HOW}"

@@ -1,7 +1,7 @@
 """`fencepost broker`: a cluster of the stub in the foreground.
 
-It is written to be up before a script's next line needs it: nothing here loads typer. What the plain reader does not understand, help and
-mistakes included, it leaves to typer, whose declaration of the same options is in `app`.
+It starts fast, so that a script's next line can use it: nothing here imports typer. `read_plain` leaves help, mistakes and less common
+options to typer. `app` declares the same options for typer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int
 
 
 def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """The options of a command line without surprises (`--name value` or `--name=value`, each once, numbers in range); None for others."""
+    """The options of a simple command line; None for any other.
+
+    Simple means `--name value` or `--name=value`, each name once, and numbers in range.
+    """
     words = [part for argument in arguments for part in (argument.split("=", 1) if argument.startswith("--") else [argument])]
     if len(words) % 2:
         return None
@@ -49,7 +52,7 @@ def run(
     virtual_clock: bool = False,
     emulate: str = "4.3",
 ) -> int:
-    """Serve until a signal; returns the exit code. Says on standard error why it cannot."""
+    """Serve until a signal; return the exit code. On failure it prints the reason to standard error."""
     from fencepost.broker_stub.command import serve
     from fencepost.cli.passwords import users, value_of
 

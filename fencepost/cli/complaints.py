@@ -1,6 +1,6 @@
-"""What the commands share: saying in one line on standard error why they cannot, and reading addresses and NAME=VALUE pairs.
+"""Shared by the commands: one line on standard error about a failure, and reading of addresses and NAME=VALUE pairs.
 
-Whatever the user can mend ends with exit code 2 and never with a traceback. It loads neither rich nor a client.
+An error that the user can correct ends with exit code 2 and never with a traceback. This module imports neither rich nor a client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _running: ContextVar[str] = ContextVar("running", default="")
 
 
 class Complaint(Exception):
-    """Something that the user can mend, in one sentence. `code`: what the command ends with."""
+    """An error that the user can correct, in one sentence. `code`: the command's exit code."""
 
     def __init__(self, reason: str, *, code: int = USAGE) -> None:
         super().__init__(reason)
@@ -34,9 +34,9 @@ class Complaint(Exception):
 
 @contextmanager
 def complaining(command: str) -> Iterator[None]:
-    """A complaint in the block ends the command with one line and its exit code; so does Ctrl-C."""
+    """If the block raises a Complaint, the command prints one line and ends with its exit code. Ctrl-C does the same."""
     _running.set(command)
-    # What a producer logs on its way, the command tells in the end, and in its own words.
+    # The command reports at its end what the producer logs, so the log is not printed.
     logging.getLogger("fencepost").addHandler(logging.NullHandler())
     try:
         yield
@@ -47,26 +47,26 @@ def complaining(command: str) -> Iterator[None]:
         _say(command, "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read the output has seen enough. What is still buffered must not fail once more at the exit.
+        # The reader of the output has closed the pipe. Flushing the buffered output at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
 
 
 def running_command() -> str:
-    """Which command it is, as its lines on standard error begin."""
+    """The name of the command, with which its lines on standard error begin."""
     return _running.get()
 
 
 def bootstrap_from(option: str | None) -> str:
-    """The address given, or that of the environment."""
+    """The given address, or the environment's."""
     found = option or next(filter(None, map(os.environ.get, BOOTSTRAP_VARIABLES)), None)
     if not found:
-        raise Complaint(f"no broker is named: give --bootstrap HOST:PORT, or set {' or '.join(BOOTSTRAP_VARIABLES)}")
+        raise Complaint(f"no broker address: give --bootstrap HOST:PORT, or set {' or '.join(BOOTSTRAP_VARIABLES)}")
     return found
 
 
 def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """What NAME=VALUE options say, each name once; a value may stand in a file (NAME@FILE), and a password be asked for (NAME)."""
+    """The pairs of NAME=VALUE options, each name once. NAME@FILE reads the value from a file. NAME alone prompts for a password."""
     found: dict[str, str] = {}
     for text in given or ():
         try:
@@ -80,7 +80,7 @@ def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
 
 
 def client_settings(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """The same of settings of a client, with the passwords that the environment has for it."""
+    """The pairs as settings of a client, with passwords from the environment."""
     return with_environment(pairs(option, given))
 
 

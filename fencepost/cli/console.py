@@ -1,6 +1,6 @@
-"""What rich draws for the commands, tables, bars and colours: every text in it as printable as what `shown` says.
+"""Tables, bars and colours, which rich draws for the commands. Every text in them is escaped as in `shown`.
 
-Text is text: it has no markup and no emoji names. What is bold or green is so by a style.
+Rich interprets no markup and no emoji names in texts. Colours come from styles.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Screen(Console):
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Everything passes here on its way out; the controls of a segment that has some are rich's own."""
+        """Escape all output. Segments with control codes are rich's own, and stay as they are."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text, keep="\n"), segment.style)
 
     def say(self, words: str, style: str = "") -> None:
-        """A line, however long."""
+        """Print a line without wrapping it."""
         self.print(printable(words), style=style or None, soft_wrap=True)
 
 
 def cell(value: object) -> Any:
-    """What stands in a table's cell: as wide as it will be."""
+    """The content of a table's cell, escaped before rich measures its width."""
     from rich.text import Text
 
     if isinstance(value, Text):

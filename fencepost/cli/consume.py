@@ -27,28 +27,30 @@ POLLED_MAX: Final = 1_000
 
 
 class Isolation(enum.StrEnum):
-    """Which records of transactions are shown."""
+    """Which records of transactions the command prints."""
 
     COMMITTED = "read_committed"
     UNCOMMITTED = "read_uncommitted"
 
 
 def consume(
-    topic: Annotated[str, typer.Option(help="What to read.")],
+    topic: Annotated[str, typer.Option(help="The topic to read.")],
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
     ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record instead of the next one.")] = False,
     offset: Annotated[int | None, typer.Option(help="Begin with this offset; -N begins N before the end.")] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
-    max_messages: Annotated[int | None, typer.Option(min=1, help="End after so many; exit code 1 if fewer come.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="End when nothing has come for so long.")] = None,
+    max_messages: Annotated[int | None, typer.Option(min=1, help="End after this many; exit code 1 if fewer come.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="End when no record has come for this long.")] = None,
     exit_eof: Annotated[bool, typer.Option("--exit-eof", help="End at the end of every partition.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a record; bytes that are no text as {base64: ...}.")] = False,
-    isolation: Annotated[Isolation, typer.Option(help="Whether records of aborted and open transactions are shown.")] = Isolation.COMMITTED,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each record; bytes that are not UTF-8 as {base64: ...}.")
+    ] = False,
+    isolation: Annotated[Isolation, typer.Option(help="Whether to print records of aborted and open transactions.")] = Isolation.COMMITTED,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")] = None,
 ) -> None:
-    """Print a topic's values, one a line, until Ctrl-C; what no terminal should see is escaped."""
+    """Print a topic's values, one on each line, until Ctrl-C. Control characters are escaped."""
     with complaining("consume"):
         if from_beginning and offset is not None:
             raise Complaint("--from-beginning and --offset exclude each other")
@@ -80,7 +82,7 @@ class Reader:
         self._trouble = ""
         self.awaited = ""
         fixed: dict[str, Any] = {
-            "group.id": "fencepost-consume",  # librdkafka wants one; it is never joined
+            "group.id": "fencepost-consume",  # librdkafka requires one; the consumer never joins it
             "client.id": "fencepost-consume",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -95,7 +97,7 @@ class Reader:
             raise Complaint(f"--config: {error.args[0].str()}") from None
 
     def assign(self, topic: str, chosen: list[int] | None, begin: int | None, *, oldest: bool) -> None:
-        """Begin at that offset of each partition, so many before its end if it is negative, at the end for None."""
+        """Begin at that offset of each partition. A negative one counts from the end; None is the end."""
         from confluent_kafka import TopicPartition
 
         known = self._ask(lambda: self._consumer.list_topics(topic, timeout=ASK_S)).topics[topic]
@@ -116,14 +118,14 @@ class Reader:
         self._consumer.assign(places)
 
     def run(self, show: Callable[[Message], str], *, limit: int | None, timeout_s: float | None, exit_eof: bool) -> int:
-        """Print until the limit, the end or Ctrl-C; returns how many. `show` makes lines of printable characters."""
+        """Print until the limit, the end or Ctrl-C; return the number of records. `show` returns lines of printable characters."""
         came, came_at = 0, time.monotonic()
         silence = ExitStack()
         silence.enter_context(waiting(self.awaited))
         try:
             while limit is None or came < limit:
                 wanted = POLLED_MAX if limit is None else min(POLLED_MAX, limit - came)
-                # The ends of partitions are among what is polled.
+                # The result has the ends of partitions, too.
                 polled = self._consumer.consume(wanted, timeout=POLL_S)
                 records = [message for message in polled if message.error() is None]
                 self._left.update(message.partition() or 0 for message in records)
@@ -176,7 +178,7 @@ def _as_json(message: Message) -> str:
     from fencepost.cli.shown import as_json, json_line
 
     _, timestamp_ms = message.timestamp()
-    headers: Any = message.headers() or ()  # its declared type knows only a dictionary
+    headers: Any = message.headers() or ()  # its declared type is only a dictionary
     told = {
         "topic": message.topic(),
         "partition": message.partition(),

@@ -1,4 +1,4 @@
-"""`fencepost demo`: the flights of 2013 through a cluster in trouble, and what came of them."""
+"""`fencepost demo`: sends the flights of 2013 through a cluster with faults, and reports the result."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
 from fencepost.producer import FencepostError
 
-OPEN_S = 30  # for the brokers to answer and to make a topic
-ROWS_MIN = 2_000  # fewer are too few batches for every trouble to hit one
+OPEN_S = 30  # for the brokers to answer and to create a topic
+ROWS_MIN = 2_000  # with fewer rows there are not enough batches for every fault
 
 
 def demo(
-    rows: Annotated[int, typer.Option(help=f"Send only the first so many flights, from {ROWS_MIN} on.")] = FLIGHTS_TOTAL,
+    rows: Annotated[int, typer.Option(help=f"Send only this many flights; at least {ROWS_MIN}.")] = FLIGHTS_TOTAL,
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Play on this Kafka, through a fault proxy, instead of on the stub.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Use this Kafka, through a fault proxy, instead of the stub.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Send every flight that left New York in 2013 while replies, links, leaders and brokers are lost; read back and count.
+    """Send every flight that left New York in 2013 while replies, connections, leaders and brokers fail; then read back and count.
 
-    Exit code 0 only if nothing was lost, doubled or reordered, every kind of trouble happened, batches were sent again and their duplicates
-    refused, and the same without idempotence doubled.
+    Exit code 0 only if the demo shows all of this: no record was lost, duplicated or reordered; every kind of fault happened; the brokers
+    refused duplicate batches; and the same run without idempotence duplicated records.
     """
     begun = time.monotonic()
     errors = Screen(stderr=True)
     with complaining("demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
+            raise Complaint(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
         try:
             with Bars(errors) as bars, ExitStack() as opening:
                 if bootstrap is not None:
@@ -61,7 +61,7 @@ def demo(
 
 
 class Bars:
-    """One progress bar for each act."""
+    """One progress bar for each part of the demo."""
 
     def __init__(self, console: Screen) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -87,5 +87,5 @@ def _verdict(report: Report, found: list[str], seconds: float) -> str:
     ours, other = report.idempotent, report.without_idempotence
     return (
         f"[bold green]{ours.sent:,} flights sent, {ours.in_log:,} in the log, each once and in order[/]; "
-        f"without idempotence the same troubles left {other.doubled:,} copies too many ({seconds:.0f} s)"
+        f"without idempotence the same faults left {other.doubled:,} duplicates ({seconds:.0f} s)"
     )

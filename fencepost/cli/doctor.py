@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 def doctor(
     bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="HOST:PORT of a broker; several with commas.")],
-    topic: Annotated[str | None, typer.Option(help="Look at this topic too.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Check this topic, too.")] = None,
     transactions: Annotated[
-        bool, typer.Option("--transactions", help="Try whether transactions are permitted; leaves a transactional id that expires.")
+        bool, typer.Option("--transactions", help="Try whether transactions are permitted; creates a transactional id, which expires.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a finding.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object for each finding.")] = False,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")] = None,
 ) -> None:
     """Find out why a producer would fail: addresses, versions, permissions, and with --topic the topic.
 
-    Exit code 1 if any finding is FAIL. No record is written, and no topic created.
+    Exit code 1 if any finding is FAIL. The command writes no record and creates no topic.
     """
     with complaining("doctor"):
         import asyncio

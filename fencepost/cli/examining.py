@@ -1,7 +1,7 @@
-"""What `fencepost doctor` finds out: whether and how a cluster can be written to from here, as a list of findings.
+"""The findings of `fencepost doctor`: whether and how a producer can write to a cluster from here.
 
-It asks over the producer's own links with the producer's own messages, each question within ASK_S. It writes no record and creates no
-topic; only where transactions are to be tried does a transactional id come into being, which the cluster forgets by itself.
+It uses the producer's own connections and messages. Each request has a deadline of ASK_S. It writes no record and creates no topic. With
+`--transactions` it creates a transactional id, which expires by itself.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class Subject(enum.StrEnum):
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
-    """A link and the versions of the broker behind it."""
+    """A connection, and the versions that its broker offers."""
 
     link: Connection
     versions: Versions
 
     def speaks(self, api: int) -> int | None:
-        """The newest version of it that both sides know."""
+        """The newest version of the API that both sides know."""
         ours = REQUESTS[Api(api)].versions
         low, high = self.versions.get(api, (0, -1))
         newest = min(high, ours.stop - 1)
@@ -144,11 +144,11 @@ class Examination:
             if transactions:
                 await self._transactions(connection)
             else:
-                self._say(Verdict.NONE, Subject.TRANSACTIONS, "not tried: --transactions does, with a transactional id of its own")
+                self._say(Verdict.NONE, Subject.TRANSACTIONS, "not tried; --transactions tries it, with a transactional id of its own")
             self._say(
                 Verdict.NONE,
                 Subject.CLOCK,
-                "not compared: no answer of Kafka's tells the broker's time without a record being written, and none is written here",
+                "not compared: Kafka tells a broker's time only in the answer to a write, and this command writes nothing",
             )
             if topic is not None:
                 self.findings += await topic_findings(connection.ask, metadata, topic, self._settings)
@@ -158,10 +158,10 @@ class Examination:
     async def close(self) -> None:
         for link in self._open:
             link.silence()
-        await asyncio.sleep(0)  # transports are closed in the loop's next turn
+        await asyncio.sleep(0)  # the loop closes transports in its next iteration
 
     async def _bootstrap(self) -> BrokerConnection | None:
-        """A connection to the first address that answers; every one of them is tried."""
+        """A connection to the first address that answers. It tries every address."""
         each_address = addresses(self._settings)
         opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in each_address))
         answering = [result for result in opened if isinstance(result, BrokerConnection)]
@@ -169,7 +169,7 @@ class Examination:
             if isinstance(result, BrokerConnection):
                 self._say(Verdict.OK, Subject.BOOTSTRAP, f"{address} answers as a Kafka broker")
             else:
-                # One that answers is enough to begin with.
+                # One address that answers is enough.
                 self._say(Verdict.WARN if answering else Verdict.FAIL, Subject.BOOTSTRAP, f"{address}: {result}")
         return answering[0] if answering else None
 
@@ -181,7 +181,7 @@ class Examination:
         produce = connection.versions.get(Api.PRODUCE, (0, -1))[1]
         level = next((each.max_version for each in answer.supported_features if each.name == "metadata.version"), None)
         name = _release(level, RELEASES, "3.3 or 3.4") if level is not None else _release(produce, OLDER, "before 0.11")
-        self._say(Verdict.OK, Subject.VERSION, f"Apache Kafka {name}, or what speaks like it (Produce up to version {produce})")
+        self._say(Verdict.OK, Subject.VERSION, f"Apache Kafka {name}, or a compatible broker (Produce up to version {produce})")
         for api in NEEDED:
             if connection.speaks(api) is None:
                 offered = connection.versions.get(api)
@@ -194,7 +194,7 @@ class Examination:
         self._say(Verdict.OK, Subject.FEATURES, f"finalized: {finalized or 'none'}")
 
     async def _cluster(self, connection: BrokerConnection, topic: str | None) -> MetadataResponse:
-        # It only asks: a topic that is not there is not made by asking.
+        # The request must not create a missing topic.
         wanted = [MetadataRequestTopic(name=topic)] if topic is not None else []
         answer = await connection.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
         assert isinstance(answer, MetadataResponse)
@@ -203,7 +203,7 @@ class Examination:
         return answer
 
     async def _brokers(self, metadata: MetadataResponse) -> None:
-        """Whether the addresses that the brokers give for themselves lead to them: a producer uses only these."""
+        """Whether the brokers can be reached at their advertised addresses. A producer uses only these."""
         brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
         others = len(brokers) - BROKERS_MAX
         brokers = brokers[:BROKERS_MAX]
@@ -219,10 +219,10 @@ class Examination:
             if isinstance(result, BrokerConnection):
                 self._say(Verdict.OK, Subject.BROKER, f"{where} can be reached")
             else:
-                hint = "a producer would never reach it: see the broker's advertised.listeners"
+                hint = "no producer here can reach it: check the broker's advertised.listeners"
                 self._say(Verdict.FAIL, Subject.BROKER, f"{where}: {result}; {hint}")
         if others > 0:
-            self._say(Verdict.WARN, Subject.BROKER, f"{others} more brokers are named: only {BROKERS_MAX} are tried")
+            self._say(Verdict.WARN, Subject.BROKER, f"{others} more brokers were not tried: the limit is {BROKERS_MAX}")
 
     async def _idempotence(self, connection: BrokerConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)
@@ -241,7 +241,7 @@ class Examination:
         self._say(Verdict.FAIL, Subject.IDEMPOTENCE, f"InitProducerId: {error_name(answer.error_code)}{hint if refused else ''}")
 
     async def _transactions(self, connection: BrokerConnection) -> None:
-        """Whether a transactional id of no use to anybody can be initialized."""
+        """Whether InitProducerId succeeds for a new transactional id that no program uses."""
         name = f"fencepost-doctor-{secrets.token_hex(8)}"
         loop = asyncio.get_running_loop()
         deadline = loop.time() + TRANSACTIONS_S
@@ -282,7 +282,7 @@ class Examination:
 
 
 async def within(awaited: Awaitable[T], seconds: float) -> T:
-    """Its result; a TimeoutError says how long there was none."""
+    """Its result. A TimeoutError names the limit."""
     try:
         async with asyncio.timeout(seconds):
             return await awaited

@@ -1,6 +1,6 @@
 """`fencepost fault`: add, list, remove and release the fault rules of a running stub or proxy, and cut the links between a stub's brokers.
 
-The rules are read and refused where they act, so that what is said here, over HTTP and in Python means the same.
+The stub or proxy checks the rules, so a rule means the same on the command line, over HTTP and in Python.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ fault = typer.Typer(
 )
 
 ControlUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="The control that the broker or proxy printed; FENCEPOST_CONTROL if left out.")
+    str | None, typer.Option(metavar="URL", help="The control's URL, which the broker or proxy printed; default: FENCEPOST_CONTROL.")
 ]
 Node = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a broker.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a rule.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for each rule.")]
 
 OFTEN: Final = ("times", "on_call", "forever", "probability")
 OWN: Final = ("id", "on", "at", "action", "code", "ms", *OFTEN, "seed", "hits", "holding")
 
 
 class Rule(TypedDict):
-    """What the control says of every rule, beside what the rule names itself."""
+    """What the control adds to each rule's own fields."""
 
     id: int
     on: list[str]
@@ -54,27 +54,27 @@ class Severed(TypedDict):
 @fault.command()
 def add(
     action: Annotated[
-        str, typer.Option(help="error, drop, drop_reply (done, and never answered), delay, duplicate, disconnect, hold or throttle.")
+        str, typer.Option(help="error, drop, drop_reply (served, but not answered), delay, duplicate, disconnect, hold or throttle.")
     ],
-    on: Annotated[list[str] | None, typer.Option(metavar="API", help="PRODUCE or another API; repeatable, every API if left out.")] = None,
+    on: Annotated[list[str] | None, typer.Option(metavar="API", help="PRODUCE or another API; repeatable. Default: every API.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
     partition: Annotated[int | None, typer.Option(help="Only requests that name this partition.")] = None,
     group: Annotated[str | None, typer.Option(help="Only requests that name this group.")] = None,
     txn: Annotated[str | None, typer.Option(help="Only requests that name this transactional id.")] = None,
     node: Annotated[int | None, typer.Option(help="Only requests to this broker.")] = None,
-    client_id: Annotated[str | None, typer.Option(help="Only requests of clients that call themselves so.")] = None,
+    client_id: Annotated[str | None, typer.Option(help="Only requests of clients with this client id.")] = None,
     at: Annotated[str | None, typer.Option(help="before (the default), after_append or reply.")] = None,
     code: Annotated[str | None, typer.Option(help="For error: NOT_ENOUGH_REPLICAS or another code.")] = None,
-    ms: Annotated[int | None, typer.Option(help="For delay and throttle: how many milliseconds.")] = None,
-    times: Annotated[int | None, typer.Option(help="The first so many; once if nothing else is said.")] = None,
-    on_call: Annotated[int | None, typer.Option(help="Only the so-manieth, counted from 1.")] = None,
+    ms: Annotated[int | None, typer.Option(help="For delay and throttle: the time in milliseconds.")] = None,
+    times: Annotated[int | None, typer.Option(help="Apply to this many exchanges; default: one.")] = None,
+    on_call: Annotated[int | None, typer.Option(help="Apply only to the exchange with this number, counted from 1.")] = None,
     forever: Annotated[bool, typer.Option("--forever", help="Every one.")] = False,
-    probability: Annotated[float | None, typer.Option(help="Each with that chance, from 0 to 1.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where the chances are drawn from; 0 if left out.")] = None,
+    probability: Annotated[float | None, typer.Option(help="Apply to each exchange with this probability, from 0 to 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of --probability; default: 0.")] = None,
     control: ControlUrl = None,
     json: Json = False,
 ) -> None:
-    """Add a rule, which acts at once. It prints the rule's number."""
+    """Add a rule. It applies at once. The command prints the rule's number."""
     with complaining("fault add"):
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
@@ -84,7 +84,7 @@ def add(
 
 @fault.command("list")
 def list_faults(control: ControlUrl = None, json: Json = False) -> None:
-    """The rules, with how often each has fired and how many exchanges it holds up."""
+    """List the rules, with the hits of each and the number of exchanges that it holds."""
     with complaining("fault list"):
         _tell(_ask(control, "GET", "/faults", Rules)["faults"], json=json)
 
@@ -92,11 +92,11 @@ def list_faults(control: ControlUrl = None, json: Json = False) -> None:
 @fault.command()
 def remove(
     number: Annotated[int | None, typer.Argument(metavar="ID", min=1, help="The rule's number.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Remove all rules.")] = False,
     control: ControlUrl = None,
     json: Json = False,
 ) -> None:
-    """Remove a rule, or all; what they hold up goes on. It prints how they fared."""
+    """Remove a rule, or all. The exchanges that they hold continue. The command prints the hits of the removed rules."""
     with complaining("fault remove"):
         if every is (number is not None):
             raise Complaint("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
@@ -108,7 +108,7 @@ def remove(
 def release(
     number: Annotated[int, typer.Argument(metavar="ID", min=1, help="The rule's number.")], control: ControlUrl = None, json: Json = False
 ) -> None:
-    """Let go of what a rule holds up; the rule stays."""
+    """Release the exchanges that a rule holds. The rule stays."""
     with complaining("fault release"):
         released = _ask(control, "POST", f"/faults/{number}/release", Released, {})
         if json:
@@ -119,13 +119,13 @@ def release(
 
 @fault.command()
 def sever(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
-    """Have two brokers no longer reach each other: followers fall behind, clients reach both. It prints every link that is severed."""
+    """Cut the link between two brokers. Followers fall behind; clients reach both. The command prints all severed links."""
     _link("sever", one, other, control, json=json)
 
 
 @fault.command()
 def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
-    """Have two brokers reach each other again. It prints every link that is still severed."""
+    """Repair the link between two brokers. The command prints the links that are still severed."""
     _link("mend", one, other, control, json=json)
 
 

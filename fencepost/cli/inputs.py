@@ -1,8 +1,7 @@
-"""Lines, JSON lines and CSV as chunks of rows for `send_many`, each row with its line number and its bytes as they were.
+"""Lines, JSON lines and CSV as chunks of rows for `send_many`. Each row has its line number and its original bytes.
 
-What has come is handed on at once; nothing waits for a chunk to be full. A line that makes no record is named in its chunk and holds up no
-other. It keeps no more of its input than the chunk that it makes: a line or row beyond its limit ends the reading, and those before it are
-handed on first.
+A chunk contains what has arrived; it does not wait to be full. A line that is no record is listed in its chunk, and the other lines are
+sent. Memory holds one chunk of the input. A line or row above its limit ends the reading, after the rows before it are sent.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from fencepost.producer import BulkFuture, Producer
 BLOCK_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 ROW_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of a record that is taken apart, a JSON line for its fields or a row of CSV: what Python makes of it takes up to 30 times its size."""
+"""The limit for a record that is parsed: a JSON line with fields, or a row of CSV. Parsed, it takes up to 30 times its size."""
 HEADER_BYTES_MAX: Final = 1024 * 1024
-"""Of the first line of a CSV file: every record repeats its names."""
+"""The limit for the first line of a CSV file, because every record repeats its names."""
 CSV_ROWS_MAX: Final = 4_096
 CSV_BYTES_MAX: Final = 1024 * 1024
 ROW_BYTES: Final = 128
-"""What Python keeps of a row beside its bytes."""
+"""The memory that a row takes beside its bytes."""
 NAMES_MAX: Final = 20
 NAME_CHARACTERS_MAX: Final = 40
 TICK_S: Final = 0.2
@@ -53,7 +52,8 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class RowChunk:
-    """Rows that can be sent, and those lines that make none. `next`: the line behind it; `made`: bytes of values that are not in `raws`."""
+    """Rows that can be sent, and the lines that are no records. `next`: the line after the chunk; `made`: bytes of values that are not in
+    `raws`."""
 
     unit = "line"
 
@@ -75,25 +75,25 @@ class RowChunk:
 
 
 class Lines:
-    """The lines of a file or a pipe without their newlines. It stops when it is told to, and then forgets the line that was not ended."""
+    """The lines of a file or a pipe without their newlines. After a signal it stops reading, and drops an unfinished line."""
 
     def __init__(self, fd: int, stop: Stop, tick: Callable[[], None]) -> None:
         self._fd = fd
         self._stop = stop
         self._tick = tick
-        self._held = bytearray()  # of a line that has not ended
+        self._held = bytearray()  # the beginning of an unfinished line
         self.ready: deque[bytes] = deque()
         self.bytes_read = 0
-        self.number = 0  # of the line that was taken last
+        self.number = 0  # the number of the line that was taken last
         self.over = False
 
     @property
     def cut_short(self) -> bool:
-        """Whether it ended because it was told to: the record that was begun is none."""
+        """Whether a signal ended the reading. Then the unfinished record is no record."""
         return self.over and bool(self._stop.signal)
 
     def batch(self) -> list[bytes]:
-        """All that has come, at least one line; none at the end."""
+        """All lines that have arrived, at least one; none at the end."""
         while not self.ready and not self.over:
             self._more()
         lines = list(self.ready)
@@ -145,7 +145,7 @@ def line_chunks(lines: Lines) -> Iterator[RowChunk]:
 
 
 def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
-    """Every line is a JSON value; with fields, an object. Blank lines are passed over."""
+    """Every line is a JSON value; with fields, an object. Blank lines are skipped."""
     convert = json_converter(fields)
     while batch := lines.batch():
         rows, numbers, raws, bad = [], [], [], []
@@ -154,7 +154,7 @@ def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
                 continue
             try:
                 rows.append(convert(raw))
-            except ValueError as error:  # msgspec's errors are some
+            except ValueError as error:  # msgspec's errors are subclasses
                 bad.append((number, raw, str(error)))
             except RecursionError:
                 bad.append((number, raw, "brackets are nested too deeply"))
@@ -165,7 +165,7 @@ def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
 
 
 def json_converter(fields: Fields) -> Convert:
-    """How a line becomes a row. It raises ValueError."""
+    """A function that makes a row of a line. It raises ValueError."""
     if fields.none:
         check = msgspec.json.Decoder(msgspec.Raw)
         return lambda raw: check.decode(raw) and raw.strip()
@@ -173,7 +173,7 @@ def json_converter(fields: Fields) -> Convert:
 
     def convert(raw: bytes) -> Row:
         if len(raw) > ROW_BYTES_MAX:
-            raise ValueError(f"{len(raw):,} bytes are more than {ROW_BYTES_MAX >> 20} MiB, which is the most of which fields are taken")
+            raise ValueError(f"{len(raw):,} bytes are more than {ROW_BYTES_MAX >> 20} MiB, the limit for a line of which fields are taken")
         found = decoder.decode(raw)
         key = as_bytes(found, fields.key) if fields.key is not None else None
         value = as_bytes(found, fields.value) if fields.value is not None else raw.strip()
@@ -183,7 +183,7 @@ def json_converter(fields: Fields) -> Convert:
 
 
 def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
-    """A string's text, None for null, and of everything else the JSON as it stands there."""
+    """A string's text, None for null, and any other value as its JSON text."""
     raw = found.get(name)
     if raw is None:
         raise ValueError(f"there is no field {name!r}; the fields are {named(found)}")
@@ -194,7 +194,7 @@ def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
 
 
 def named(names: Iterable[str]) -> str:
-    """The first of them, each cut to what can be read in a message."""
+    """The first names, each cut to a length that fits into a message."""
     every = list(names)
     words = [name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..." for name in every[:NAMES_MAX]]
     more = f" and {len(every) - NAMES_MAX:,} others" if len(every) > NAMES_MAX else ""
@@ -202,7 +202,7 @@ def named(names: Iterable[str]) -> str:
 
 
 class CsvLines:
-    """Lines as the csv module wants them, and the bytes that it took for a row, which may be `largest`."""
+    """Lines for the csv module, and the bytes that it took for a row. A row has at most `largest` bytes."""
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
@@ -236,7 +236,7 @@ class CsvLines:
 
 
 def csv_header(source: CsvLines, fields: Fields) -> list[str]:
-    """The names of the columns, which must be those that are asked for."""
+    """The names of the columns. Refuses a file without the columns that the options name."""
     csv.field_size_limit(LINE_BYTES_MAX)
     try:
         header = next(csv.reader(source, strict=True), [])
@@ -286,7 +286,7 @@ def csv_chunks(lines: Lines, source: CsvLines, header: list[str], fields: Fields
                     continue
                 bad.append((source.begin, source.taken, str(error)))
             except (InputBroken, OSError) as error:
-                # The rows before it are sent first.
+                # The rows before the broken one are sent first.
                 broken, over = error, True
                 break
             else:
@@ -308,7 +308,7 @@ def csv_chunks(lines: Lines, source: CsvLines, header: list[str], fields: Fields
 
 
 def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Row]:
-    """How a row of cells becomes a row to send. It raises ValueError."""
+    """A function that makes a row to send of a row of cells. It raises ValueError."""
     place = {name: number for number, name in enumerate(header)}
 
     def cell(cells: list[str], name: str) -> bytes:

@@ -1,6 +1,6 @@
-"""The files of `fencepost produce --failed-to`: the failed records as they came, and for each of them why it failed.
+"""The files of `fencepost produce --failed-to`: the original bytes of the failed records, and the reason of each failure.
 
-A run without failures makes none of them. What they hold can be given to `fencepost produce` again as it is.
+A run without failures creates no file. `fencepost produce` can read the file of failed records unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fencepost.cli.shown import json_line
 
 
 class Kept:
-    """The files of --failed-to, made when the first record fails: a run without failures leaves none behind."""
+    """The files of --failed-to. The first failed record creates them."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class Kept:
         return Late(lambda: self._stack.enter_context(_closing(make(path)))) if path is not None else None
 
     def tell(self, failure: Failure) -> None:
-        """One JSON object a failed record, in the order of the other file."""
+        """Write one JSON object for a failed record, in the order of the other file."""
         if self.reasons is None:
             return
         if self._told is None:
@@ -47,7 +47,7 @@ class Kept:
 
 
 class Late:
-    """A sink that is made when it is first used."""
+    """A sink that is created at its first use."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -67,7 +67,7 @@ class Late:
 
 
 class LineSink:
-    """Failed lines as they came, below the header of a CSV file."""
+    """The original bytes of failed lines, below the header of a CSV file."""
 
     def __init__(self, path: Path, header: bytes | None) -> None:
         self._file = path.open("wb")

@@ -1,6 +1,6 @@
-"""`fencepost ledger`: which micro-batch each sink has, as the ledger of exactly-once writes has it, and forgetting a sink.
+"""`fencepost ledger`: shows the newest micro-batch of each sink in the ledger, and deletes a sink's entry.
 
-Looking takes nothing over and creates nothing: it shows what is committed at this moment.
+`list` and `show` register no transactional id and create nothing. They show the entries that are committed at this moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "__fencepost_ledger"
 
-ledger = typer.Typer(help="Look at the ledger of exactly-once micro-batches, and have it forget a sink.", no_args_is_help=True)
+ledger = typer.Typer(help="Show the ledger of exactly-once micro-batches, and delete a sink's entry.", no_args_is_help=True)
 
 Sink = Annotated[str, typer.Argument(metavar="SINK", help="The sink's id; SINK#JOB for a job of write_once.")]
 Topic = Annotated[str, typer.Option(metavar="NAME", help="The ledger's topic.")]
@@ -37,7 +37,7 @@ COLUMNS: Final = ("sink", "query", "batch", "rows", "written", "partition", "off
 def list_sinks(
     bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
 ) -> None:
-    """The newest committed entry of every sink."""
+    """List the newest committed entry of every sink."""
     with complaining("ledger list"):
         kept = _ledger(bootstrap, config, topic)
         found = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout))
@@ -49,7 +49,7 @@ def list_sinks(
 def show_sink(
     sink: Sink, bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
 ) -> None:
-    """The newest committed entry of a sink, whole. Exit code 1 where there is none."""
+    """Show the newest committed entry of a sink. Exit code 1 if there is none."""
     with complaining("ledger show"):
         kept = _ledger(bootstrap, config, topic)
         each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
@@ -66,17 +66,17 @@ def show_sink(
 @ledger.command("reset")
 def reset_sink(
     sink: Sink,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it: the query may write batches again that the sink has.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm: afterwards the query may write batches again that the sink has.")] = False,
     bootstrap: Bootstrap = None,
     json: Json = False,
     topic: Topic = TOPIC,
     config: Config = None,
     timeout: Timeout = ASK_S,
     transactional_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The sink's transactional id, where its entry does not name it. [fencepost.SINK]")
+        str | None, typer.Option(metavar="ID", help="The sink's transactional id, if its entry does not name it. [fencepost.SINK]")
     ] = None,
 ) -> None:
-    """Have the ledger forget a sink, whose query is stopped. Exit code 1 where there is no entry."""
+    """Delete a sink's entry in the ledger. Stop the sink's query first. Exit code 1 if there is no entry."""
     with complaining("ledger reset"):
         kept = _ledger(bootstrap, config, topic)
         each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
@@ -85,16 +85,16 @@ def reset_sink(
             raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
-            raise Complaint(f"sink {sink!r} has {has}; without it nobody knows what the sink has, so that --yes is needed to delete it")
+            raise Complaint(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
         _ask(bootstrap, topic, timeout, lambda: kept.reset(sink, timeout, transactional_id=transactional_id))
         if json:
             show([row], json=True, columns=())
         else:
-            say(f"{sink}: forgotten; it had {has}")
+            say(f"{sink}: entry deleted; it had {has}")
 
 
 def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
-    """An entry and where it is; what of it can be told where it cannot be read. None where there is nothing but what is not committed."""
+    """An entry with its partition and offset. For an unreadable entry it has the readable fields. None if no entry is committed."""
     from fencepost.txn.ledger.errors import LedgerDamaged
 
     stored = found.stored

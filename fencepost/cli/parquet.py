@@ -1,7 +1,7 @@
-"""Parquet files as chunks of columns for `send_arrow`, and as where the rows that failed are kept.
+"""Parquet files as chunks of columns for `send_arrow`, and as files of failed rows.
 
-Rows count from 0. A process of its own reads the file (`parquet_reading`), so that a damaged one can neither take this one's memory nor end
-it; only one batch at a time is here. It converts no types: key and value are columns of strings or binaries.
+Rows count from 0. A separate process reads the file (`parquet_reading`), so that a damaged file cannot exhaust this process's memory or end
+it. This process holds one batch at a time. It converts no types: key and value are columns of strings or binaries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ END_S: Final = 10.0
 
 
 class ArrowChunk:
-    """A record batch. `bad` is there for those who look for it: no row of a Parquet file is unreadable by itself."""
+    """A record batch. `bad` is always empty, because single rows of a Parquet file are never unreadable."""
 
     unit = "row"
     bad: tuple[tuple[int, bytes, str], ...] = ()
@@ -57,10 +57,10 @@ class ArrowChunk:
 
 
 class ParquetRows:
-    """A file, opened and read by a process of its own, which does not outlive the block. `schema`: of all its columns."""
+    """A file that a separate process opens and reads. The process ends with the block. `schema`: of all columns."""
 
     def __init__(self, path: Path, stop: Stop, tick: Callable[[], None]) -> None:
-        # The same modules as here, and none from the directory in which the command happens to run.
+        # The process imports the same modules as this one, and none from the current directory.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fencepost.cli.parquet_reading import main; main(sys.argv[1])"
         command = [sys.executable, "-P", "-c", code, str(path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -73,7 +73,7 @@ class ParquetRows:
         except (pa.ArrowException, OSError) as error:
             reason = self._why(error)
             self.close()
-            raise Complaint(f"{path} is no Parquet file that can be read: {reason}") from None
+            raise Complaint(f"{path} cannot be read as a Parquet file: {reason}") from None
         self.count = int(self.schema.metadata[ROWS])
         self.schema = self.schema.remove_metadata()
 
@@ -88,7 +88,7 @@ class ParquetRows:
         self._process.communicate()
 
     def batches(self, columns: list[str] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Those columns of the rows, all for None, with the number of the first; InputBroken where they cannot be read."""
+        """Batches with these columns (None: all), and the number of each batch's first row. Raises InputBroken if they cannot be read."""
         assert self._process.stdin is not None
         first = 0
         try:
@@ -101,7 +101,7 @@ class ParquetRows:
             if not self._stop.signal:
                 raise InputBroken(f"the rows from {first} on cannot be read: {self._why(error)}") from None
         else:
-            # A stream that breaks off between two batches looks like one that has ended.
+            # A stream that breaks off between two batches looks like a complete one.
             if not self._stop.signal and self._ended():
                 raise InputBroken(f"the rows from {first} on cannot be read: {self._why(None)}")
 
@@ -109,17 +109,17 @@ class ParquetRows:
         return self._process.wait(END_S)
 
     def _why(self, error: Exception | None) -> str:
-        """What the process said, or how it ended."""
+        """The process's error text, or the signal that ended it."""
         code = self._ended()
         assert self._process.stderr is not None
         said = self._process.stderr.read().decode("utf-8", "replace")
         if code < 0:
-            return f"reading it ended with {signal.Signals(-code).name}: it is damaged, or needs more memory than it may"
+            return f"the reading process ended with {signal.Signals(-code).name}: the file is damaged, or needs more memory than the limit"
         return said or str(error)
 
 
 class PatientPipe(io.RawIOBase):
-    """What a process writes, as it comes; at an end as soon as the command is to stop."""
+    """The output of a process, as it arrives. It ends when the command gets a signal."""
 
     def __init__(self, fd: int, stop: Stop, tick: Callable[[], None]) -> None:
         self._fd = fd
@@ -139,10 +139,12 @@ class PatientPipe(io.RawIOBase):
 
 
 def columns_of(schema: pa.Schema, fields: Fields) -> dict[str, str]:
-    """The arguments of `send_arrow`. Without a value field it is the column `value`, if there is one."""
+    """The column arguments of `send_arrow`. Without --value-field, the column `value` is the value, if there is one."""
     names = schema.names
     if len(fields.headers) > 1:
-        raise Complaint("--header-field: of a Parquet file it names the one column that holds each row's headers, as a map or pairs")
+        raise Complaint(
+            "--header-field is given more than once: for a Parquet file it names one column, with each row's headers as a map or pairs"
+        )
     wanted = {"value": fields.value or "value", "key": fields.key, "headers": fields.headers[0] if fields.headers else None}
     options = {"value": "--value-field", "key": "--key-field", "headers": "--header-field"}
     for role, name in wanted.items():
@@ -162,7 +164,7 @@ def columns_of(schema: pa.Schema, fields: Fields) -> dict[str, str]:
 
 
 def arrow_chunks(rows: ParquetRows, columns: dict[str, str], *, whole: bool) -> Iterator[ArrowChunk]:
-    """`whole`: with all columns of the file, and not just those that are sent."""
+    """`whole`: with all columns of the file, not only those that are sent."""
     for first, batch in rows.batches(None if whole else sorted(set(columns.values()))):
         yield ArrowChunk(batch, first, columns)
 

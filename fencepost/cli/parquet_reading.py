@@ -1,8 +1,9 @@
-"""The process that reads a Parquet file for `fencepost produce`, under a limit of memory: what it can read it writes to standard output.
+"""The process that reads a Parquet file for `fencepost produce`, under a memory limit, and writes it to standard output.
 
-A few bytes of a damaged or hostile file can ask for any amount of memory, and may crash the reader: here that ends this process alone.
-It writes two Arrow streams: one without rows, of the file's schema with its number of rows, and, once a line of JSON on standard input has
-named columns (null: all of them), their batches. What it cannot read it says on standard error.
+A damaged or hostile file of a few bytes can request any amount of memory, or crash the reader. Such a file ends only this process.
+
+It writes two Arrow streams. The first has no rows: it has the file's schema and number of rows. Then the process reads a line of JSON from
+standard input, which names columns (null: all). The second stream has the batches of these columns. It writes errors to standard error.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ ROWS: Final = b"fencepost.rows"
 
 
 def main(path: str) -> None:
-    """What the process does."""
-    # A Ctrl-C is for the command, which ends this process when it is ready to.
+    """The entry point of the process."""
+    # The command handles Ctrl-C, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory()
     try:
@@ -40,12 +41,12 @@ def main(path: str) -> None:
 
 
 def _limit_memory() -> None:
-    # Some allocators reserve more than they give; the limit is for what is given.
+    # Some allocators reserve more address space than they use. The limit is meant for used memory.
     pa.set_memory_pool(pa.system_memory_pool())
     pa.set_cpu_count(1)
     try:
         import resource
-    except ImportError:  # Windows has no such limit
+    except ImportError:  # Windows has no memory limit
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
@@ -69,8 +70,8 @@ def _read(path: str) -> None:
 
 
 def _batches(file: Any, group: int, columns: list[str] | None) -> Iterator[Any]:
-    """The rows of one row group in batches of about BATCH_BYTES; in smaller ones where these need more memory than there may be, as those
-    of a value that is stored once and meant by many rows do."""
+    """The rows of one row group in batches of about BATCH_BYTES. If these exceed the memory limit, it makes smaller ones. This happens if
+    the file stores a value once for many rows."""
     metadata = file.metadata.row_group(group)
     rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES // max(1, metadata.total_byte_size // max(1, metadata.num_rows))))
     given = 0

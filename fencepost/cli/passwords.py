@@ -1,7 +1,7 @@
 """Passwords for the commands: from a file, the environment or a prompt.
 
-What stands on a command line is seen by everybody who can list processes, and kept in the shell's history: it is taken, with a warning.
-Nothing here loads typer, which a broker of a script does without. What is wrong is a ValueError that has no password in it.
+Every user that can list processes sees a password on a command line, and the shell stores it in its history. The commands accept it, with a
+warning. This module does not import typer, so that `fencepost broker` starts fast. Its ValueErrors contain no password.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fencepost.cli.shown import printable, warn
 SASL_VARIABLE: Final = "FENCEPOST_SASL_PASSWORD"
 KEY_VARIABLE: Final = "FENCEPOST_SSL_KEY_PASSWORD"
 SECRET: Final = ("password", "secret", "jaas", "key.pem", "key_pem", "oauthbearer.config", "oauthbearer_config")
-"""What the names of settings that nobody should see have in them."""
+"""Parts of the names of secret settings."""
 
 FROM_ENVIRONMENT: Final = (
     (("sasl.username", "sasl_username", "sasl_plain_username"), ("sasl.password", "sasl_password", "sasl_plain_password"), SASL_VARIABLE),
@@ -26,18 +26,18 @@ FROM_ENVIRONMENT: Final = (
         KEY_VARIABLE,
     ),
 )
-"""Where one of the first settings is given and none of the second, the variable is the second's."""
+"""If one of the first settings is given and none of the second, the variable gives the value of the second."""
 
 
 def value_of(option: str, text: str) -> tuple[str, str]:
-    """The name and value that NAME=VALUE says, or NAME@FILE, or NAME alone where that is a password, which is asked for."""
+    """The name and value of NAME=VALUE or NAME@FILE. NAME alone prompts for a password."""
     end = next((at for at, each in enumerate(text) if each in "=@"), len(text))
     name, sign, rest = text[:end], text[end : end + 1], text[end + 1 :]
     if sign == "@" and name:
         return name, from_file(option, name, rest)
     if sign == "=" and name:
         if is_secret(name):
-            warn(f"{option} {name}=...: {_seen()}: give {name}@FILE, or {name} alone to be asked for it{_or_variable(name)}")
+            warn(f"{option} {name}=...: {_seen()}: give {name}@FILE, or {name} alone for a prompt{_or_variable(name)}")
         return name, rest
     if name and is_secret(name):
         return name, ask(f"{option} {name}", name)
@@ -45,7 +45,7 @@ def value_of(option: str, text: str) -> tuple[str, str]:
 
 
 def with_environment(settings: dict[str, str]) -> dict[str, str]:
-    """The same, with the passwords that the environment has for them."""
+    """The settings, with passwords from the environment."""
     more = {}
     for needed, names, variable in FROM_ENVIRONMENT:
         found = os.environ.get(variable)
@@ -55,7 +55,7 @@ def with_environment(settings: dict[str, str]) -> dict[str, str]:
 
 
 def users(option: str, given: Iterable[str]) -> dict[str, str]:
-    """Names and passwords of NAME:PASSWORD, of the lines of @FILE, or of NAME alone, whose password the environment or a prompt has."""
+    """Names and passwords of NAME:PASSWORD, or of the lines of @FILE. For NAME alone, the password is from the environment or a prompt."""
     found: dict[str, str] = {}
     for text in given:
         if text.startswith("@"):
@@ -63,7 +63,7 @@ def users(option: str, given: Iterable[str]) -> dict[str, str]:
             found.update(_user(f"{option} {text}: a line", line) for line in lines if line.strip())
         elif ":" in text:
             found.update([_user(option, text)])
-            warn(f"{option} NAME:PASSWORD: {_seen()}: give @FILE with such lines, or NAME alone, and {SASL_VARIABLE} or to be asked for it")
+            warn(f"{option} NAME:PASSWORD: {_seen()}: give @FILE with such lines, or NAME alone with {SASL_VARIABLE} or a prompt")
         elif text:
             found[text] = os.environ.get(SASL_VARIABLE) or ask(f"{option} {text}", f"password of {text}")
         else:
@@ -72,27 +72,29 @@ def users(option: str, given: Iterable[str]) -> dict[str, str]:
 
 
 def from_file(option: str, name: str, path: str) -> str:
-    """What stands in the file, without the newline at its end."""
+    """The file's content, without the newline at its end."""
     try:
         return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise ValueError(f"{option} {name}@{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{option} {name}@{path}: it is no UTF-8") from None
+        raise ValueError(f"{option} {name}@{path}: the file is not UTF-8") from None
 
 
 def ask(option: str, what: str) -> str:
-    """What is typed at the terminal, which does not show it."""
+    """A password from a prompt, which does not show it."""
     import getpass
     import warnings
 
     with warnings.catch_warnings():
-        # Where there is no terminal it would read standard input, and show it.
+        # Without a terminal getpass reads standard input, and shows it.
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:
             return getpass.getpass(f"{printable(what)}: ")
         except (getpass.GetPassWarning, EOFError):
-            raise ValueError(f"{option}: there is no terminal to ask for it: give it by a file (@FILE) or by {SASL_VARIABLE}") from None
+            raise ValueError(
+                f"{option}: there is no terminal for a prompt: give the password by a file (@FILE) or by {SASL_VARIABLE}"
+            ) from None
 
 
 def is_secret(name: str) -> bool:
@@ -107,7 +109,7 @@ def _user(where: str, text: str) -> tuple[str, str]:
 
 
 def _seen() -> str:
-    return "everybody who can list this machine's processes sees a password on a command line"
+    return "every user that can list this machine's processes sees a password on a command line"
 
 
 def _or_variable(name: str) -> str:

@@ -1,6 +1,7 @@
-"""`fencepost produce`: a file or a pipe into a topic, and which of its records did not get there.
+"""`fencepost produce`: sends a file or a pipe to a topic, and reports the records that failed.
 
-It guesses the format from the file's name and no types from its content: what is no string or binary is sent as the JSON that it is.
+It takes the format from the file's suffix. It guesses no types from the content: a value that is no string or binary is sent as its JSON
+text.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SHOWN_MAX: Final = 20
 
 
 class Format(enum.StrEnum):
-    """How the input is to be read."""
+    """The format of the input."""
 
     LINES = "lines"
     JSON = "json"
@@ -53,29 +54,29 @@ SUFFIXES: Final = {
 
 
 def produce(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What to send; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The file to send; - is standard input.")],
     topic: Annotated[str, typer.Option(help="Where to.")],
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
     ] = None,
-    format: Annotated[Format | None, typer.Option(help="How to read it; otherwise by the file's suffix, lines for others.")] = None,
+    format: Annotated[Format | None, typer.Option(help="The format; default: by the file's suffix, lines for other suffixes.")] = None,
     key_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field or column that is the key.")] = None,
     value_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The field or column that is the value; the whole record if left out.")
+        str | None, typer.Option(metavar="NAME", help="The field or column that is the value; default: the whole record.")
     ] = None,
     header_field: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A field or column that becomes the header of that name; repeatable.")
     ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")] = None,
     failed_to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the failed records here as they came, and why each failed in FILE.reasons.")
+        Path | None, typer.Option(metavar="FILE", help="Write the failed records here unchanged, and the reasons to FILE.reasons.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, and a report only of failures.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar, and report only failures.")] = False,
 ) -> None:
     """Send lines, JSON lines, CSV or Parquet to a topic, exactly once each.
 
-    Exit code 0 if all were acknowledged, 1 if some were not, 2 if nothing was sent because of the options, the input or the address, 130
-    after Ctrl-C.
+    Exit code 0: all records were acknowledged. 1: some were not. 2: nothing was sent, because of the options, the input or the address.
+    130: Ctrl-C.
     """
     with complaining("produce"):
         raise typer.Exit(
@@ -128,7 +129,7 @@ def _run(
                 outcome = _sent(sending, kept, kind, fd, name, fields, stop, tick)
         _report(console, name, outcome, time.monotonic() - begun, unit="row" if kind is Format.PARQUET else "line", quiet=quiet)
         if outcome.failed and failed_to is not None:
-            console.say(f"they are kept in {failed_to}, and why each failed in {kept.reasons}")
+            console.say(f"the failed records are in {failed_to}, the reasons in {kept.reasons}")
     if stop.signal:
         return 128 + stop.signal
     return 1 if outcome.failed or outcome.stopped else 0
@@ -153,7 +154,7 @@ def _opened(name: str, stack: ExitStack) -> int:
 def _sent(
     sending: Sending, kept: Kept, kind: Format, fd: int, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]
 ) -> Outcome:
-    """Read it as what it is, and send it."""
+    """Read the input in its format, and send it."""
     if kind is Format.PARQUET:
         return _sent_parquet(sending, kept, name, fields, stop, tick)
     from fencepost.cli.inputs import CsvLines, Lines, csv_chunks, csv_header, json_chunks, line_chunks
@@ -174,7 +175,7 @@ def _sent(
 
 def _sent_parquet(sending: Sending, kept: Kept, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]) -> Outcome:
     if name == "-":
-        raise Complaint("a Parquet file is read from its end, which standard input does not have: name a file")
+        raise Complaint("Parquet cannot be read from standard input, because reading begins at the file's end: name a file")
     try:
         from fencepost.cli.parquet import ParquetRows, ParquetSink, arrow_chunks, columns_of
     except ImportError:
@@ -201,7 +202,7 @@ class Limits(NamedTuple):
 
 
 def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
-    """One that knows the topic."""
+    """A producer that has the topic's metadata."""
     from fencepost.producer import ConfigError, FencepostError, Misuse, Producer
     from fencepost.producer.config.reader import read_settings
 
@@ -216,7 +217,7 @@ def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Pro
         read = read_settings({"bootstrap_servers": bootstrap, **given})
         chosen = given.keys() & {"max_block_ms", "max.block.ms"}
         given = {name: value for name, value in given.items() if name not in chosen}
-        # Waiting for room is cut into pieces, between which a signal is looked at.
+        # The producer waits for room in short steps. Between them, the command checks for a signal.
         producer = Producer(bootstrap_servers=bootstrap, **given, max_block_ms=ACCEPT_MS)
     except ConfigError as error:
         raise Complaint(str(error)) from None
@@ -243,7 +244,7 @@ def _closed(producer: Producer) -> None:
     try:
         producer.close(0)
     except UndeliveredRecords:
-        return  # only where something else went wrong, and that is being told
+        return  # another error is already being raised
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def _closed(producer: Producer) -> None:
 
 @contextmanager
 def _bar(console: Screen, sending: Sending, *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """How much of the input has been read, and how many records are acknowledged, how fast. Nothing where nobody looks."""
+    """A bar: how much of the input is read, how many records are acknowledged, and how fast. None if standard error is no terminal."""
     if quiet or not console.is_terminal:
         yield lambda done: None
         return
@@ -291,7 +292,7 @@ def _report(console: Screen, name: str, outcome: Outcome, seconds: float, *, uni
 
 
 def _runs(failures: list[Failure]) -> list[tuple[int, int, Failure]]:
-    """Neighbours that failed for one reason, as one."""
+    """Consecutive failures with the same reason, as one."""
     runs: list[tuple[int, int, Failure]] = []
     for failure in sorted(failures, key=lambda each: each.number):
         if runs and runs[-1][1] + 1 == failure.number and runs[-1][2].reason == failure.reason:

@@ -21,32 +21,33 @@ from fencepost.producer.wire import Api
 
 Control = Annotated[
     str | None,
-    typer.Option(
-        metavar="[HOST:]PORT", help="Take faults and questions over HTTP there (`fencepost fault`); on localhost if no host is named."
-    ),
+    typer.Option(metavar="[HOST:]PORT", help="Listen here for rules and questions over HTTP (`fencepost fault`); default host: localhost."),
 ]
 
 
 def proxy(
     upstream: Annotated[str, typer.Argument(metavar="HOST:PORT", help="A broker behind the proxy; several with commas.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The first listener's port, the others follow it; 0 takes free ones.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The first listener's port; the others follow it. 0: free ports.")] = 0,
     advertised_host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Where clients are told to connect to, if that is not --host.")
+        str | None, typer.Option(metavar="HOST", help="The host that the proxy advertises to clients; default: --host.")
     ] = None,
     drop_replies: Annotated[
-        float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a Produce is appended and its connection goes silent.")
+        float,
+        typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that the broker appends a Produce and its reply never arrives."),
     ] = 0.0,
     cut_replies: Annotated[
-        float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a connection dies in the middle of a Produce reply.")
+        float, typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that a connection ends in the middle of a Produce reply.")
     ] = 0.0,
-    delay_replies: Annotated[float, typer.Option(min=0, max=1, metavar="CHANCE", help="That a Produce reply is late.")] = 0.0,
+    delay_replies: Annotated[
+        float, typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that a Produce reply is late.")
+    ] = 0.0,
     delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
-    seed: Annotated[int, typer.Option(help="Where the chances are drawn from: the same seed, the same draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random numbers: the same seed gives the same faults.")] = 0,
     control: Control = None,
 ) -> None:
-    """Stand between clients and a Kafka, and lose replies: point the clients at the printed address. Ends with Ctrl-C."""
+    """Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address."""
     with complaining("proxy"), ExitStack() as stack:
         try:
             exchanges = EXCHANGES if control is not None else 0

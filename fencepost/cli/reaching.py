@@ -1,6 +1,6 @@
-"""Whether a broker can be reached at an address, found out before librdkafka tries: it goes on trying where the reason will not go away.
+"""Checks whether a broker can be reached at an address, before librdkafka tries, which retries permanent errors without an end.
 
-The answer is a sentence that names what was found there and the setting that does not fit it. It only opens a connection and hangs up.
+The error is a sentence that names what answers there, and the setting that does not fit. The check opens a connection and closes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED: Final = ("security.", "ssl.", "sasl.")
 
 
 def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Settings:
-    """The producer's settings for links; a Complaint where they contradict themselves."""
+    """The producer's settings for connections. Raises a Complaint if they contradict each other."""
     try:
         return read_settings({"bootstrap_servers": bootstrap, "socket_connection_setup_timeout_ms": REACH_MS, **more, **given})
     except ConfigError as error:
@@ -31,9 +31,9 @@ def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Setti
 
 
 def reach(bootstrap: str, given: Mapping[str, str]) -> None:
-    """Return once one of the addresses answers as a broker; a Complaint says for each why it does not. `given`: librdkafka's settings."""
+    """Return when one address answers as a broker. Otherwise a Complaint gives the reason for each. `given`: librdkafka's settings."""
     shared = {name: value for name, value in given.items() if name.startswith(SHARED)}
-    # What only librdkafka understands it has to try by itself; an address can be read all the same.
+    # Settings that only librdkafka knows are left to it. The addresses are checked without them.
     foreign = shared.keys() - DOTTED.keys()
     settings = settings_for(bootstrap, {} if foreign else shared)
     if not foreign:
@@ -53,6 +53,6 @@ async def _try_each(settings: Settings) -> list[str]:
             reasons.append(f"{address}: {error}")
         else:
             link.silence()
-            await asyncio.sleep(0)  # the transport is closed in the loop's next turn
+            await asyncio.sleep(0)  # the loop closes the transport in its next iteration
             return []
     return reasons

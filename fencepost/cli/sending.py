@@ -1,7 +1,8 @@
-"""Chunks of rows through a producer: bounded in memory, every failed row named, and no wait without an end.
+"""Sends chunks of rows through a producer: with bounded memory, a report of every failed row, and a deadline for every wait.
 
-It retries nothing that the producer gave up: a row that failed is kept for whoever sends it again. Where nothing more is accepted, or a
-signal came, it reads no further, waits a bounded time for what is on its way, and says where it stopped.
+It does not retry a row that the producer failed. It can write such rows to a file, from which they can be sent again. If the producer
+accepts no more rows, or after a signal, it stops reading. It then waits a limited time for the rows in flight, and reports where it
+stopped.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ REASONS_MAX: Final = 1_000
 
 
 class InputBroken(Exception):
-    """The input cannot be read any further."""
+    """The rest of the input cannot be read."""
 
 
 class Chunk(Protocol):
-    """Rows of the input with their places. `bad`: place, bytes and reason of those that cannot be sent. `next`: the place behind them."""
+    """Rows of the input with their places. `bad`: place, bytes and reason of rows that cannot be sent. `next`: the place after the
+    chunk."""
 
     unit: str
     size: int
@@ -43,7 +45,7 @@ class Chunk(Protocol):
 
 
 class Sink(Protocol):
-    """Where failed rows are kept as they came."""
+    """A file for the original bytes of failed rows."""
 
     def keep(self, chunk: Any, indexes: list[int]) -> None: ...
     def keep_raw(self, raw: bytes) -> None: ...
@@ -58,7 +60,8 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """What became of the input. `failures`: at most REASONS_MAX of them. `stopped`: why it was not read to its end, `next`: from where."""
+    """The result of the run. `failures`: at most REASONS_MAX. `stopped`: why the input was not read to its end; `next`: the first place
+    that was not read."""
 
     read: int = 0
     acknowledged: int = 0
@@ -70,8 +73,8 @@ class Outcome(msgspec.Struct):
 
 
 class Sending:
-    """One run. `patience_s`: how long without any row being accepted. `leave_s`: how long to wait for deliveries after a signal,
-    `deliver_s`: how long a delivery may take. `place`: the topic and its address, for who is kept waiting."""
+    """One run. `patience_s`: how long the producer may accept no row. `leave_s`: how long to wait for deliveries after a signal.
+    `deliver_s`: how long a delivery may take. `place`: the topic and its address, for the line that says what the command waits for."""
 
     def __init__(
         self,
@@ -103,11 +106,11 @@ class Sending:
         self._pending_bytes = 0
 
     def keep_in(self, sink: Sink | None) -> None:
-        """Where failed rows go."""
+        """Set the file for failed rows."""
         self._sink = sink
 
     def run(self, chunks: Iterable[Chunk]) -> Outcome:
-        """Everything, to its outcome."""
+        """Send all chunks, and wait for their outcomes."""
         outcome = self.outcome
         for chunk in self._readable(chunks):
             outcome.read += len(chunk) + len(chunk.bad)
@@ -135,16 +138,16 @@ class Sending:
     # -- accepting -------------------------------------------------------------------------------------------------------
 
     def _accept(self, chunk: Chunk) -> None:
-        """Have the producer take the rows; those that it does not take have failed."""
+        """Pass the rows to the producer. Rows that it refuses have failed."""
         begin, total = 0, len(chunk)
-        alone = False  # one by one, to find the row that is refused
+        alone = False  # send rows one by one, to find the refused row
         progress_at = time.monotonic()
         while begin < total:
             end = begin + 1 if alone else total
             try:
                 bulk = chunk.send(self._producer, self._topic, begin, end)
-            except (RecordTooLarge, TypeError, ValueError) as error:  # too large, or a column's headers that are none
-                # A chunk is checked whole before any of it is accepted.
+            except (RecordTooLarge, TypeError, ValueError) as error:  # too large, or a column that has no valid headers
+                # The producer checks the whole chunk before it accepts any row.
                 if not alone:
                     alone = True
                     continue
@@ -180,7 +183,7 @@ class Sending:
     # -- outcomes --------------------------------------------------------------------------------------------------------
 
     def _settle(self, *, bytes_max: int | None = None) -> None:
-        """Note every outcome that is there; wait for more while the rows in doubt are larger than that."""
+        """Take every available outcome. Wait for more while the rows without one exceed `bytes_max`."""
         while self._pending:
             bulk, chunk, begin = self._pending[0]
             if not bulk.done():
@@ -202,12 +205,12 @@ class Sending:
                 self._sink.keep(chunk, [begin + row for row in deliveries.failures])
 
     def _finish(self) -> None:
-        """Wait for what is on its way: until the delivery timeout has decided it, or, after a signal, for `leave_s`; after two, no more."""
+        """Wait for the rows in flight: until the delivery timeout, or for `leave_s` after a signal. After a second signal do not wait."""
         leave_at = float("inf")
         while self._pending:
             if self._stop.signal:
                 if leave_at == float("inf"):
-                    self.notice(f"stopping: {self._leave_s:g} s for what is on its way, or none after another Ctrl-C")
+                    self.notice(f"stopping: waiting up to {self._leave_s:g} s for records in flight; press Ctrl-C again to stop at once")
                 leave_at = min(leave_at, time.monotonic() + self._leave_s)
             if self._stop.count > 1 or time.monotonic() >= leave_at:
                 break
@@ -216,7 +219,7 @@ class Sending:
             self._settle()
             self._say_that_it_waits()
             self.tick()
-        with suppress(UndeliveredRecords):  # every one of them is told by its row
+        with suppress(UndeliveredRecords):  # the report names each of them by its row
             self._producer.close(0 if self._pending else None)
         self._settle()
 
@@ -225,11 +228,11 @@ class Sending:
         self._said = False
 
     def _say_that_it_waits(self) -> None:
-        """Once, when nothing has been accepted or decided for a while."""
+        """Print one line when no row was accepted or decided for a while."""
         if self._pending and not self._said and time.monotonic() - self._moved_at > waiting.SAY_AFTER_S:
             self._said = True
             count = sum(len(chunk) - begin for _, chunk, begin in self._pending)
-            self.notice(f"still waiting for {self._place}: {count:,} records are on their way, each for at most {self._deliver_s:g} s")
+            self.notice(f"still waiting for {self._place}: {count:,} records are in flight, each for at most {self._deliver_s:g} s")
 
     def _fail(self, failure: Failure) -> None:
         outcome = self.outcome

@@ -1,8 +1,8 @@
-"""What the commands say, on standard output and standard error: the one place through which text reaches a terminal.
+"""Output of the commands on standard output and standard error. All text reaches the terminal through this module.
 
-Names, keys, reasons and errors come from strangers. Nothing is lost of them: what is no UTF-8, and whatever a terminal might obey or nobody
-would see (controls, bidirectional and zero-width characters), is escaped as Python and C do, in JSON as JSON does. `console` does the same
-for what rich draws. It loads nothing, so that a broker of a script is up at once.
+Names, keys, reasons and errors can come from other parties. The module escapes bytes that are not UTF-8, control characters, and invisible
+ones (bidirectional, zero-width), as Python and C do; in JSON as JSON does. No information is lost. `console` does the same for rich's
+output. The module imports nothing heavy, so that `fencepost broker` starts fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fencepost.producer.foundations.printable import printable as printable
 
 
 def say(*lines: str) -> None:
-    """Lines on standard output, there at once."""
+    """Print lines on standard output, and flush."""
     print("\n".join(map(printable, lines)), flush=True)
 
 
@@ -33,7 +33,7 @@ def json_line(value: object) -> str:
     """JSON that is one line of printable characters."""
     import msgspec
 
-    # What is not printable stands in strings only: msgspec puts no white space but spaces between values.
+    # Only strings contain unprintable characters: between values msgspec writes no white space but spaces.
     text = msgspec.json.encode(value).decode()
     return text if text.isprintable() else "".join(each if each.isprintable() else _json_escaped(each) for each in text)
 
@@ -44,7 +44,7 @@ def shown(data: bytes | None) -> str:
 
 
 def as_json(data: bytes | None) -> object:
-    """The text, an object with the bytes in base64 where they are no text, null for none."""
+    """The text; an object with the bytes in base64 if they are not UTF-8; null for none."""
     if data is None:
         return None
     try:
@@ -54,7 +54,7 @@ def as_json(data: bytes | None) -> object:
 
 
 def show_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """`sys.excepthook`, whose last line may quote a stranger."""
+    """A `sys.excepthook` that escapes the traceback, because its last line may quote foreign text."""
     print(crash_text(kind, error, trace), end="", file=sys.stderr)
 
 

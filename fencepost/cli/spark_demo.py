@@ -1,4 +1,4 @@
-"""`fencepost spark-demo`: the flights of 2013 through Spark, whose executors and driver are killed, and what came of them."""
+"""`fencepost spark-demo`: writes the flights of 2013 with Spark, kills its executors and driver, and reports the result."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from fencepost.cli.console import Screen
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
 from fencepost.producer import FencepostError
 
-ROWS_MIN = 60_000  # fewer are written too quickly for anybody to be killed in the middle
+ROWS_MIN = 60_000  # Spark writes fewer rows too fast for a kill in the middle of a batch
 
 
 def spark_demo(
-    rows: Annotated[int, typer.Option(help=f"Write only the first so many flights, from {ROWS_MIN} on.")] = FLIGHTS_TOTAL,
+    rows: Annotated[int, typer.Option(help=f"Write only this many flights; at least {ROWS_MIN}.")] = FLIGHTS_TOTAL,
 ) -> None:
     """Write every flight that left New York in 2013 with Spark while an executor and then the driver are killed; read back and count.
 
-    Everything runs here, the broker included. Exit code 1 if the guarded run lost or doubled anything, or nobody could be killed in it.
+    Everything runs on this machine, the broker included. Exit code 1 if the guarded run lost or duplicated a row, or if no process was
+    killed in it.
     """
     begun = time.monotonic()
     console, errors = Screen(), Screen(stderr=True)
     with complaining("spark-demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise Complaint(f"--rows {rows}: from {ROWS_MIN} to {FLIGHTS_TOTAL}")
-        # What ends the demo ends what it started.
+            raise Complaint(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
+        # SIGTERM must end the processes that the demo started.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
-            import fencepost.txn.spark  # noqa: F401  # says what is missing
+            import fencepost.txn.spark  # noqa: F401  # its ImportError names what is missing
             from fencepost.spark_demo import as_table, problems, run_spark_demo
 
             report = run_spark_demo(load_flights(rows), errors.say)

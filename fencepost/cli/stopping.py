@@ -1,6 +1,6 @@
-"""SIGINT and SIGTERM as something to look at instead of an exception, so that a record is never lost between two lines of code.
+"""SIGINT and SIGTERM as a state to check instead of an exception, so that a record is never lost between two lines of code.
 
-It ends nothing itself. Only the main thread may use it.
+The module ends nothing itself. Only the main thread may use it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Stop:
-    """Within `with`: `signal` is the first one that came, 0 for none, `count` how many have, and `fd` becomes readable with it."""
+    """Within `with`: `signal` is the first signal, 0 for none; `count` is the number of signals; `fd` becomes readable with the first."""
 
     def __init__(self) -> None:
         self.signal = 0

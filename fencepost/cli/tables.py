@@ -1,4 +1,4 @@
-"""Rows on standard output: a table for people, or one JSON object a line."""
+"""Rows on standard output: a table, or one JSON object on each line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fencepost.cli.shown import say_json
 
 
 def show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) -> None:
-    """A table, or one JSON object a line."""
+    """Print a table, or one JSON object on each line."""
     if json:
         for row in rows:
             say_json(row)

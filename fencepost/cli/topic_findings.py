@@ -1,4 +1,4 @@
-"""What `fencepost doctor --topic` finds out about a topic: whether it is there and led, and which of its configs a producer would run into.
+"""The findings of `fencepost doctor --topic`: whether a topic exists and has leaders, and which of its configs make a producer fail.
 
 It reads configs and changes none.
 """
@@ -19,9 +19,9 @@ CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type",
 NUMBER = re.compile("[0-9]{1,10}")
 NUMBERS = ("min.insync.replicas", "max.message.bytes")
 REASONS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist, or this client may not see it (DESCRIBE); fencepost topics create makes it",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not see it: grant DESCRIBE and WRITE on it",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "that cannot be a topic's name",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist, or this client lacks DESCRIBE on it; `fencepost topics create` creates it",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "permission is missing: grant DESCRIBE and WRITE on the topic to this client's principal",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic cannot have this name",
 }
 
 Ask = Callable[[Message], Awaitable[Message]]
@@ -54,28 +54,29 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
     configs = {each.name: each.value or "" for each in found.configs}
     untold = [name for name in CONFIGS if name not in configs or (name in NUMBERS and not NUMBER.fullmatch(configs[name]))]
     if untold:
-        return [Finding(Verdict.WARN, subject, f"the broker was asked for its configs, and tells nothing of {', '.join(untold)}")]
+        return [Finding(Verdict.WARN, subject, f"the broker's answer lacks the configs {', '.join(untold)}")]
     findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]))]
     largest, batch = int(configs["max.message.bytes"]), settings.batch_size
     if largest < batch:
         words = (
-            f"max.message.bytes={largest} is below batch_size={batch}: full batches are refused, split and sent again; set batch_size lower"
+            f"max.message.bytes={largest} is below batch_size={batch}: the broker refuses full batches, and the producer splits them; "
+            "lower batch_size"
         )
         findings.append(Finding(Verdict.WARN, subject, words))
     else:
-        findings.append(Finding(Verdict.OK, subject, f"max.message.bytes={largest} takes batches of batch_size={batch}"))
+        findings.append(Finding(Verdict.OK, subject, f"max.message.bytes={largest} allows batches of batch_size={batch}"))
     kind = configs["message.timestamp.type"]
-    meaning = (
-        "the broker replaces the records' timestamps" if kind == "LogAppendTime" else "records keep the timestamps that they are sent with"
-    )
+    meaning = "the broker replaces the records' timestamps" if kind == "LogAppendTime" else "records keep the producer's timestamps"
     findings.append(Finding(Verdict.OK, subject, f"message.timestamp.type={kind}: {meaning}"))
     if "compact" in configs["cleanup.policy"]:
-        findings.append(Finding(Verdict.WARN, subject, f"cleanup.policy={configs['cleanup.policy']}: records without a key are refused"))
+        findings.append(
+            Finding(Verdict.WARN, subject, f"cleanup.policy={configs['cleanup.policy']}: the broker refuses records without a key")
+        )
     return findings
 
 
 def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Finding:
-    """Whether acks=all can be had, now and with one broker fewer."""
+    """Whether writes with acks=all succeed, now and with one broker less."""
     fewest = min((len(each.replica_nodes) for each in topic.partitions), default=0)
     in_sync = min((len(each.isr_nodes) for each in topic.partitions), default=0)
     stands = f"min.insync.replicas={needed}, {fewest} replicas, at least {in_sync} in sync"
@@ -84,7 +85,7 @@ def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Findin
     if in_sync < needed:
         return Finding(Verdict.FAIL, subject, f"{stands}: writes with acks=all wait until replicas have caught up (NOT_ENOUGH_REPLICAS)")
     if fewest == 1:
-        return Finding(Verdict.WARN, subject, f"{stands}: what its one broker loses is lost")
+        return Finding(Verdict.WARN, subject, f"{stands}: records that its only broker loses are lost")
     if fewest == needed:
         return Finding(Verdict.WARN, subject, f"{stands}: while one of these brokers is down, nothing can be written")
     if needed == 1:

@@ -1,6 +1,6 @@
 """`fencepost topics`: list, create, delete and describe, through confluent-kafka's AdminClient.
 
-Every call has a deadline. Deleting asks no questions, as Kafka's own tool asks none.
+Every call has a deadline. `delete` does not ask for confirmation; neither does Kafka's own tool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ASK_S: Final = 15.0
 topics = typer.Typer(help="List, create, delete and describe topics.", no_args_is_help=True)
 
 Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+    str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
 ]
 Client = Annotated[list[str] | None, typer.Option("--client-config", metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -33,11 +33,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 @topics.command("list")
 def list_topics(
     bootstrap: Bootstrap = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Also those that Kafka keeps for itself.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Also Kafka's internal topics.")] = False,
     json: Json = False,
     client_config: Client = None,
 ) -> None:
-    """The topics, and what there is of each."""
+    """List the topics, with partitions and replicas."""
     with complaining("topics list"):
         admin = _admin(bootstrap, client_config)
         with _patience(bootstrap, "the list of topics"):
@@ -53,10 +53,10 @@ def list_topics(
 @topics.command()
 def create(
     name: Annotated[str, typer.Argument(help="Its name.")],
-    partitions: Annotated[int | None, typer.Option(min=1, help="How many; the cluster's default if left out.")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, help="Of each partition; the cluster's default if left out.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="The number of partitions; default: the cluster's.")] = None,
+    replicas: Annotated[int | None, typer.Option(min=1, help="The number of replicas of each partition; default: the cluster's.")] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A config of the topic; repeatable.")] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Say nothing where it is there already.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")] = False,
     bootstrap: Bootstrap = None,
     client_config: Client = None,
 ) -> None:
@@ -80,7 +80,7 @@ def create(
 @topics.command()
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Their names.")],
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Say nothing of those that are not there.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     bootstrap: Bootstrap = None,
     client_config: Client = None,
 ) -> None:
@@ -110,17 +110,17 @@ def describe(
     json: Json = False,
     client_config: Client = None,
 ) -> None:
-    """A topic's partitions, with leaders, replicas and offsets, and the configs that somebody set."""
+    """Show a topic's partitions, with leaders, replicas and offsets, and the configs that are set on the topic."""
     with complaining("topics describe"):
         from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports them, and its types do not say so
+        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types do not declare these exports
             ConfigResource,
             OffsetSpec,
             ResourceType,
         )
 
         admin = _admin(bootstrap, client_config)
-        # Asked for by its name, a topic might come into being.
+        # A request that names the topic might create it.
         with _patience(bootstrap, "the list of topics"):
             topic = _ask(lambda: admin.list_topics(timeout=ASK_S)).topics.get(name)
         if topic is None:
@@ -188,7 +188,7 @@ def _ask(ask: Callable[[], Any]) -> Any:
 
 def _offset(topic: str, found: Any) -> int:
     offset: int = _ask(partial(found.result, ASK_S + 1)).offset
-    if offset < 0:  # librdkafka's way to say that nobody answered
+    if offset < 0:  # librdkafka's value for a missing answer
         raise Complaint(f"topic {topic!r}: no answer within {ASK_S:g} s about its offsets")
     return offset
 
@@ -198,7 +198,7 @@ def _complaint(error: Exception, name: str) -> Complaint:
 
 
 def _late(name: str) -> Complaint:
-    return Complaint(f"topic {name!r}: no answer within {ASK_S:g} s; it may be done all the same")
+    return Complaint(f"topic {name!r}: no answer within {ASK_S:g} s; the brokers may have done it nevertheless")
 
 
 def _replicas(topic: Any) -> int:

@@ -1,6 +1,6 @@
-"""`fencepost txn`: transactions as their coordinators have them; to end prepared ones is in `txn_ends`, those that hang in `txn_hanging`.
+"""`fencepost txn`: transactions as their coordinators know them. `txn_ends` ends prepared ones, `txn_hanging` those that hang.
 
-None of the commands asks for an identity, so none fences a producer.
+No command registers a transactional id, so none fences a producer.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
 from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
 
-txn = typer.Typer(help="Look at transactions, end prepared ones by their tokens, find and end those that hang.", no_args_is_help=True)
+txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
 
 @txn.command("list")
 def list_ids(
     state: Annotated[
-        list[str] | None, typer.Option(help="Only in this state: Ongoing, PrepareCommit, CompleteAbort ...; repeatable.")
+        list[str] | None, typer.Option(help="Only with this state: Ongoing, PrepareCommit, CompleteAbort ...; repeatable.")
     ] = None,
-    longer_than: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Only those that have been open for longer.")] = None,
-    pattern: Annotated[str | None, typer.Option(metavar="REGEX", help="Only ids that match as a whole (brokers from 4.1 on).")] = None,
+    longer_than: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Only transactions that have been open for longer.")
+    ] = None,
+    pattern: Annotated[str | None, typer.Option(metavar="REGEX", help="Only ids that match completely (Kafka 4.1 or newer).")] = None,
     bootstrap: Bootstrap = None,
     json: Json = False,
     config: Config = None,
     timeout: Timeout = ASK_S,
 ) -> None:
-    """The transactional ids that coordinators know."""
+    """List the transactional ids that coordinators know."""
     with complaining("txn list"):
         from fencepost.cli.txn_asking import list_transactions
 
@@ -63,7 +65,7 @@ def describe(
     config: Config = None,
     timeout: Timeout = ASK_S,
 ) -> None:
-    """What the coordinator of an id has of it. Exit code 1 where nobody knows it."""
+    """Show what the coordinator of an id knows about it. Exit code 1 if no coordinator knows the id."""
     with complaining("txn describe"):
         from fencepost.cli.txn_asking import describe_transaction
 

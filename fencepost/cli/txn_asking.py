@@ -1,7 +1,7 @@
-"""What `fencepost txn` asks of coordinators and partition leaders, over the producer's own links, and what it makes of the answers.
+"""The requests of `fencepost txn` to coordinators and partition leaders, over the producer's own connections.
 
-Everything is looked at as it is in this moment: a transaction may end between two questions, and what hangs is only said of what no
-coordinator had when it was asked. It shows nothing and decides nothing.
+Every answer is a snapshot: a transaction may end between two requests. A transaction counts as hanging only if no coordinator knew it when
+asked. This module prints nothing and decides nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Listed(Struct, frozen=True):
 
 
 class OpenTransaction(Struct, frozen=True):
-    """A transaction that is open in a partition, as its leader has it. A `coordinator_epoch` of -1: no marker of this producer yet."""
+    """A transaction that is open in a partition, as the leader knows it. A `coordinator_epoch` of -1: the producer has no marker there
+    yet."""
 
     topic: str
     partition: int
@@ -59,7 +60,7 @@ class OpenTransaction(Struct, frozen=True):
 
 class Owner(Struct, frozen=True):
     """A transactional id that has the producer id of an open transaction. `has_it`: its coordinator will end the transaction by itself.
-    `outcome`: how the coordinator ended it everywhere else, where that can be told."""
+    `outcome`: how the coordinator ended it in the other partitions, if that is known."""
 
     transactional_id: str
     has_it: bool
@@ -67,7 +68,7 @@ class Owner(Struct, frozen=True):
 
 
 class UnknownStates(NotPermitted):
-    """Names that are no states of a transaction."""
+    """Some names are not states of a transaction."""
 
 
 async def list_transactions(
@@ -78,7 +79,7 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[Listed]:
-    """What every broker coordinates, as far as the client may see it."""
+    """The transactions that the brokers coordinate and that the client may see."""
     await client.metadata()
     request = ListTransactionsRequest(
         state_filters=list(states),
@@ -92,13 +93,13 @@ async def list_transactions(
         answer: ListTransactionsResponse = await client.ask(node_id, request, range(least, 3))
         refuse(Api.LIST_TRANSACTIONS, answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
-            raise UnknownStates(f"no state of a transaction: {', '.join(answer.unknown_state_filters)}")
+            raise UnknownStates(f"not a state of a transaction: {', '.join(answer.unknown_state_filters)}")
         found += [Listed(each.transactional_id, node_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
     return sorted(found, key=lambda each: each.transactional_id)
 
 
 async def describe_transaction(client: ClusterClient, transactional_id: str) -> tuple[TransactionState, int] | None:
-    """What its coordinator has of it, and which broker that is; None where nobody knows the id."""
+    """What the id's coordinator knows, and the coordinator's broker id. None if no coordinator knows the id."""
     answer: DescribeTransactionsResponse = await client.ask_coordinator(transactional_id, state_request(transactional_id))
     said = the_one(answer.transaction_states, f"transactional id {transactional_id!r}")
     if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -112,7 +113,7 @@ async def describe_transaction(client: ClusterClient, transactional_id: str) -> 
 async def open_transactions(
     client: ClusterClient, *, topic: str | None, partition: int | None, broker: int | None
 ) -> tuple[list[OpenTransaction], dict[str, str]]:
-    """Every transaction that is open in these partitions, and the topics that could not be looked at with the reason."""
+    """Every transaction that is open in these partitions; and the topics that could not be checked, with the reason."""
     metadata = await client.metadata([topic] if topic is not None else None)
     by_leader, left_out = _partitions(metadata, partition=partition, broker=broker)
     found: list[OpenTransaction] = []
@@ -123,7 +124,7 @@ async def open_transactions(
 
 
 async def owners(client: ClusterClient, several: Iterable[OpenTransaction]) -> dict[OpenTransaction, Owner]:
-    """What the coordinators have of those whose producer ids they know."""
+    """For each open transaction, the transactional id that has its producer id, if a coordinator knows one."""
     wanted = list(several)
     ids: dict[int, str] = {}
     pids = sorted({each.producer_id for each in wanted})
@@ -141,9 +142,9 @@ async def owners(client: ClusterClient, several: Iterable[OpenTransaction]) -> d
 
 
 async def _owner(client: ClusterClient, each: OpenTransaction, name: str, said: TransactionState) -> Owner:
-    # From transaction version 2 on each end brings the next epoch, so that the newest end is that of the epoch before; of those before it
-    # nobody can tell, nor with version 1 of any: there the next epoch is that of the producer's next registration, and of its transactions.
-    # The version is the transaction's, of which an older client has its own, and not the cluster's.
+    # From transaction version 2 on, each end bumps the epoch. So the state's outcome is that of the transaction with the previous epoch;
+    # the outcome of earlier ones is unknown. With version 1 no outcome can be assigned, because several transactions share an epoch. The
+    # version is the transaction's: an older client writes version 1 on a newer cluster.
     ended = ENDED.get(said.transaction_state) if said.producer_epoch == each.producer_epoch + 1 else None
     if ended is not None and not await ended_with_a_bump(client, name, (said.producer_id, said.producer_epoch)):
         ended = None
@@ -152,7 +153,7 @@ async def _owner(client: ClusterClient, each: OpenTransaction, name: str, said: 
 
 
 async def write_marker(client: ClusterClient, each: OpenTransaction, *, commit: bool) -> None:
-    """End the transaction in this one partition, without asking its coordinator."""
+    """End the transaction in this one partition, without a request to its coordinator."""
     metadata = await client.metadata([each.topic])
     by_leader, left_out = _partitions(metadata, partition=each.partition, broker=None)
     if not by_leader:
@@ -174,7 +175,7 @@ async def write_marker(client: ClusterClient, each: OpenTransaction, *, commit: 
 def _partitions(
     metadata: MetadataResponse, *, partition: int | None, broker: int | None
 ) -> tuple[dict[int, list[TopicPartition]], dict[str, str]]:
-    """Partitions by their leader; and topics that cannot be looked at, with the reason."""
+    """Partitions by their leader; and topics that cannot be checked, with the reason."""
     by_leader: dict[int, list[TopicPartition]] = {}
     left_out: dict[str, str] = {}
     for topic in metadata.topics:

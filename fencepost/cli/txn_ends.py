@@ -1,6 +1,6 @@
 """`fencepost txn commit`, `abort` and `status`: a prepared transaction by its token.
 
-What became of it is said exactly: in words, in JSON and by the exit code.
+Each command reports the outcome in words, in JSON and by the exit code.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from fencepost.txn.recovery.token import PreparedTransaction
 
 NOBODY: Final = "localhost:9092"
-"""Where an address is needed, and nobody is asked."""
+"""A placeholder for settings that need an address, when no broker is asked."""
 
-Token = Annotated[str, typer.Argument(metavar="TOKEN", help="What prepare() returned: the text, @FILE, or - for standard input.")]
+Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prepare() returned: its text, @FILE, or - for standard input.")]
 
 
 def commit(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
-    """Commit a prepared transaction. Exit code 1: it has been aborted; 3: nobody can tell."""
+    """Commit a prepared transaction. Exit code 1: it was aborted. 3: the outcome is unknown."""
     with complaining("txn commit"):
         _end("commit", token, lambda resumed: resumed.commit(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def abort(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
-    """Abort a prepared transaction. Exit code 1: it has been committed; 3: nobody can tell."""
+    """Abort a prepared transaction. Exit code 1: it was committed. 3: the outcome is unknown."""
     with complaining("txn abort"):
         _end("abort", token, lambda resumed: resumed.abort(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
-    """What became of a prepared transaction, and how that is known; it changes nothing. Exit code 3: nobody can tell."""
+    """Show the outcome of a prepared transaction, and the evidence. It changes nothing. Exit code 3: the outcome is unknown."""
     with complaining("txn status"):
         _end("status", token, lambda resumed: resumed.status(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
 def read_token_argument(given: str) -> PreparedTransaction:
-    """The token that an argument is, or names."""
+    """The token of an argument: its text, a file or standard input."""
     from fencepost.txn.recovery.token import BadToken, read_token
 
     try:
@@ -75,7 +75,7 @@ def _end(
     timeout: float,
     json: bool,
 ) -> None:
-    """Make the call and say what came of it."""
+    """Make the call and print its result."""
     from fencepost.cli.reaching import REACH_MS
     from fencepost.producer.errors import FencepostError
     from fencepost.txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted

@@ -1,7 +1,8 @@
-"""`fencepost txn find-hanging`, `abort-hanging`, `commit-hanging`: transactions that are open in a partition and that nobody will end.
+"""`fencepost txn find-hanging`, `abort-hanging`, `commit-hanging`: open transactions in a partition that no coordinator will end.
 
-As Kafka's own tool finds them: nothing has come for longer than any transaction may be open, and the coordinator does not have the
-partition among those that it is still to mark. Unlike that tool, it refuses to abort what a coordinator still has or has committed.
+The rule is that of Kafka's own tool. The transaction got no record for longer than any transaction may be open, and the coordinator does
+not plan to write a marker to the partition. Unlike Kafka's tool, `abort-hanging` refuses a transaction that a coordinator still has or has
+committed.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ def find_hanging(
     partition: Annotated[int | None, typer.Option(min=0, help="Only in this partition of it.")] = None,
     broker_id: Annotated[int | None, typer.Option(min=0, help="Only in partitions that this broker leads.")] = None,
     max_transaction_timeout: Annotated[
-        int, typer.Option(min=0, metavar="MINUTES", help="Only where nothing has come for longer: no transaction may be open for so long.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="MINUTES",
+            help="Only transactions without a new record for longer; at least the brokers' transaction.max.timeout.ms.",
+        ),
     ] = 15,
     bootstrap: Bootstrap = None,
     json: Json = False,
     config: Config = None,
     timeout: Timeout = LONG_S,
 ) -> None:
-    """Transactions that are open in a partition and that no coordinator will end. Exit code 1 if there are any."""
+    """List open transactions that no coordinator will end. Exit code 1 if there are any."""
     with complaining("txn find-hanging"):
         from fencepost.cli.txn_asking import open_transactions, owners
 
@@ -53,7 +59,7 @@ def find_hanging(
 
         hanging, left_out = ask_within(look, settings_from(bootstrap, config), timeout)
         for reason in left_out.values():
-            warn(f"fencepost txn find-hanging: not looked at: {reason}")
+            warn(f"fencepost txn find-hanging: not checked: {reason}")
         if topic is not None and topic in left_out and not hanging:
             raise typer.Exit(USAGE)
         rows = [
@@ -80,18 +86,19 @@ Partition = Annotated[int, typer.Option(min=0, help="The partition.")]
 def abort_hanging(
     topic: Topic,
     partition: Partition,
-    start_offset: Annotated[int | None, typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it.")] = None,
-    producer_id: Annotated[int | None, typer.Option(min=0, help="Instead of --start-offset: whose it is,")] = None,
-    producer_epoch: Annotated[int | None, typer.Option(min=0, max=32_767, help="of which epoch,")] = None,
-    coordinator_epoch: Annotated[int | None, typer.Option(min=0, help="and the epoch of its newest coordinator.")] = None,
+    start_offset: Annotated[int | None, typer.Option(min=0, help="The transaction's first offset, as find-hanging shows it.")] = None,
+    producer_id: Annotated[int | None, typer.Option(min=0, help="Instead of --start-offset: the transaction's producer id,")] = None,
+    producer_epoch: Annotated[int | None, typer.Option(min=0, max=32_767, help="its producer epoch,")] = None,
+    coordinator_epoch: Annotated[int | None, typer.Option(min=0, help="and its coordinator epoch.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where a coordinator still has it and would end it, and where it was committed elsewhere.")
+        bool,
+        typer.Option("--force", help="Abort even if a coordinator still has the transaction, or has committed it in other partitions."),
     ] = False,
     bootstrap: Bootstrap = None,
     config: Config = None,
     timeout: Timeout = ASK_S,
 ) -> None:
-    """Write an abort marker into one partition, without its coordinator (ALTER on the cluster). Exit code 2 where it was not written."""
+    """Write an abort marker into one partition, without the coordinator (needs ALTER on the cluster). Exit code 2: not written."""
     with complaining("txn abort-hanging"):
         from msgspec.structs import replace
 
@@ -116,13 +123,13 @@ def abort_hanging(
 def commit_hanging(
     topic: Topic,
     partition: Partition,
-    start_offset: Annotated[int, typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it.")],
+    start_offset: Annotated[int, typer.Option(min=0, help="The transaction's first offset, as find-hanging shows it.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
     timeout: Timeout = ASK_S,
 ) -> None:
-    """Write the commit marker that is missing in one partition (ALTER on the cluster), where the coordinator says that the transaction was
-    committed everywhere else. Exit code 2 where it was not written."""
+    """Write the missing commit marker into one partition (needs ALTER on the cluster). The coordinator must confirm that the transaction
+    was committed in the other partitions. Exit code 2: not written."""
     with complaining("txn commit-hanging"):
         from fencepost.cli.txn_asking import write_marker
         from fencepost.txn.recovery.outcome import Outcome
@@ -131,7 +138,7 @@ def commit_hanging(
             hanging = await _chosen(client, topic, partition, start_offset=start_offset)
             owner = await _owner(client, hanging)
             if owner is None or owner.outcome is not Outcome.COMMITTED:
-                raise Complaint(f"nobody says that the transaction at {topic}-{partition}:{start_offset} was committed")
+                raise Complaint(f"no coordinator confirms that the transaction at {topic}-{partition}:{start_offset} was committed")
             await write_marker(client, hanging, commit=True)
             return hanging
 
@@ -141,7 +148,7 @@ def commit_hanging(
 async def _chosen(
     client: ClusterClient, topic: str, partition: int, *, start_offset: int | None, producer_id: int | None = None
 ) -> OpenTransaction:
-    """The transaction that is meant."""
+    """The open transaction that the options name."""
     from fencepost.cli.txn_asking import open_transactions
 
     found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=None)
@@ -161,20 +168,20 @@ async def _owner(client: ClusterClient, hanging: OpenTransaction) -> Owner | Non
 
 
 async def _refuse_what_is_committed(client: ClusterClient, hanging: OpenTransaction) -> None:
-    """And what may be, as its coordinator still has it."""
+    """Refuse a transaction that its coordinator committed, or may still commit."""
     from fencepost.txn.recovery.outcome import Outcome
 
     owner = await _owner(client, hanging)
     place = f"{hanging.topic}-{hanging.partition}:{hanging.start_offset}"
     if owner is not None and owner.has_it:
         raise Complaint(
-            f"the transaction at {place} does not hang: transactional id {owner.transactional_id!r} has it, and its "
-            "coordinator will end it; an abort marker now could contradict that (--force writes it all the same)"
+            f"the transaction at {place} does not hang: the coordinator of transactional id {owner.transactional_id!r} "
+            "will end it, and an abort marker could contradict that; --force writes the marker nevertheless"
         )
     if owner is not None and owner.outcome is Outcome.COMMITTED:
         raise Complaint(
-            f"the transaction at {place} was committed, as the coordinator of transactional id {owner.transactional_id!r} says: an abort "
-            "marker would take its records from readers; `fencepost txn commit-hanging` writes the marker that is missing (--force aborts)"
+            f"the coordinator of transactional id {owner.transactional_id!r} committed the transaction at {place}, and an abort marker "
+            "would hide its records from readers; `fencepost txn commit-hanging` writes the missing marker, --force aborts"
         )
 
 

@@ -1,7 +1,7 @@
-"""What a coordinator wrote of a transactional id last, read from its own log, which says more than DescribeTransactions: whether the epoch
-that there is was brought by the end of the transaction before.
+"""Reads the newest state of a transactional id from the coordinator's own log.
 
-It reads a partition to its end, so ask only where something depends on it.
+The log says more than DescribeTransactions: whether the end of the previous transaction bumped the epoch. It reads a partition to its end,
+so callers ask only if the answer matters.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from fencepost.txn.shared.participation import TP, name
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 BUMPED_SINCE: Final = 2
-"""The version of a transaction whose end brings the next epoch (KIP-890)."""
+"""The transaction version in which each end bumps the epoch (KIP-890)."""
 
 
 async def ended_with_a_bump(client: ClusterClient, transactional_id: str, identity: tuple[int, int]) -> bool:
-    """Whether the last that its coordinator wrote is the end of a transaction, which brought this identity. One of an older client, or from
-    before the cluster's upgrade, ends under the identity that it had. False, too, where the log may not be read (READ on
-    `__transaction_state`)."""
+    """Whether the coordinator's newest record is the end of a transaction that bumped the epoch to this identity.
+
+    A transaction of an older client, or from before the cluster's upgrade, keeps its identity at its end. The answer is also False if the
+    client may not read the log (READ on `__transaction_state`).
+    """
     try:
         txn = await _last(client, transactional_id)
     except NotPermitted:
@@ -50,11 +52,11 @@ async def _last(client: ClusterClient, transactional_id: str) -> Txn | None:
     try:
         return read_txn(key, newest)[1]
     except Malformed as error:
-        raise Unanswered(f"what the coordinator wrote of {transactional_id!r} cannot be read: {error}") from None
+        raise Unanswered(f"the coordinator's log of {transactional_id!r} cannot be read: {error}") from None
 
 
 async def _newest(client: ClusterClient, leader: int, tp: TP, key: bytes) -> bytes | None:
-    """The last value that the partition has for the key."""
+    """The newest value of the key in the partition."""
     said = await offset_of(client, leader, tp, EARLIEST)
     refuse(Api.LIST_OFFSETS, said.error_code, name(tp))
     offset, newest = said.offset, None

@@ -1,4 +1,4 @@
-"""What the commands of `fencepost txn` share: their options, how they reach a cluster, and their exit codes."""
+"""Shared by the commands of `fencepost txn`: options, requests to a cluster, and exit codes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OTHER_WAY: Final = 1
 NOBODY_KNOWS: Final = 3
 
 Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="A broker; FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS if left out.")
+    str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
 ]
 Config = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to ask.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on each line.")]
+Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for an answer.")]
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
 
 
 def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
-    """Its answer, asked for again where that may help, within so many seconds."""
+    """The answer of `ask` within the timeout. It repeats the request if that can help."""
     import asyncio
 
     from fencepost.producer.errors import FencepostError

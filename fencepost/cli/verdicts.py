@@ -1,4 +1,4 @@
-"""What a finding of `fencepost doctor` is. It decides nothing."""
+"""The struct of a finding of `fencepost doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Verdict(enum.Enum):
-    """What it means for a producer. NONE: that was not looked at, and the words say why."""
+    """What a finding means for a producer. NONE: not checked, and the text says why."""
 
     OK = "OK"
     WARN = "WARN"

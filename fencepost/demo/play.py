@@ -1,4 +1,4 @@
-"""The demo's play: the same flights and the same troubles twice, once with the producer as it is and once without idempotence."""
+"""Runs the demo: the same flights and the same faults twice, once with idempotence and once without."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _log = logging.getLogger("fencepost.demo")
 
 
 class Audience(Protocol):
-    """Who is told how far the play is."""
+    """Shows the progress of the demo."""
 
     def act(self, title: str, total: int) -> Callable[[int], None]:
-        """A new act; the answer is called with how many of `total` are done."""
+        """Begin a part of the demo. The caller calls the returned function with the number of rows done, of `total`."""
         ...
 
 
 def run_demo(flights: Sequence[Flight], *, upstream: str | None, audience: Audience) -> Report:
-    """Play on the stub, or on the Kafka at `upstream`. Raises OSError, KafkaException or TimeoutError when that cannot be reached."""
+    """Run on the stub, or on the Kafka at `upstream`. Raises OSError, KafkaException or TimeoutError if that cannot be reached."""
     return Report(
         _run(_stage(upstream), flights, idempotent=True, audience=audience),
         _run(_stage(upstream), flights, idempotent=False, audience=audience),
@@ -41,11 +41,10 @@ def run_demo(flights: Sequence[Flight], *, upstream: str | None, audience: Audie
 
 
 def demo_settings(flights: Sequence[Flight]) -> dict[str, Any]:
-    """Settings that make the demo a demo.
+    """The producer's settings in the demo.
 
-    Batches are far smaller than the default, so that there are enough requests for every trouble to hit one; the buffer holds only some of
-    them, so that sending keeps step with delivery; and a reply counts as lost after half a second instead of thirty. Half a minute without
-    any progress ends the demo.
+    Batches are far smaller than the default, so that there are requests for every fault. The buffer is small, so that `send` cannot run far
+    ahead of delivery. A reply counts as lost after half a second instead of thirty. Half a minute without progress ends the demo.
     """
     data_bytes = sum(len(flight.value) for flight in flights)
     batch_bytes = min(BATCH_BYTES_MAX, max(BATCH_BYTES_MIN, data_bytes // BATCHES))
@@ -89,7 +88,7 @@ def _run(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, audience:
 
 
 def _send(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, advance: Callable[[int], None]) -> int:
-    """Send everything while the plan unfolds; returns how many records were acknowledged."""
+    """Send all flights and execute the plan; return the number of acknowledged records."""
     acknowledged = 0
     reasons: dict[str, None] = {}
 

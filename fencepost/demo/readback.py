@@ -1,6 +1,6 @@
-"""What is in the log, according to confluent-kafka: every record read back and held against what was sent.
+"""Reads every record back with confluent-kafka, and compares it with the sent one.
 
-`Audit` judges and reads nothing; `read_back` reads and judges nothing.
+`Audit` compares and does not read. `read_back` reads and does not compare.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _POLL_S: Final = 0.2
 
 
 class Audit:
-    """Counts. A record whose key or value are not those that were sent counts for nothing, so the row it claims to be is lost.
+    """Counts records. A record with another key or value than the sent one does not count, so its row counts as lost.
 
-    `doubled`: copies beyond a row's first. `out_of_order`: records behind a later one with the same key, or on another partition than the
-    first with that key; records without a key have no order.
+    `doubled`: copies beyond a row's first. `out_of_order`: records after a later record of the same key, or in another partition than the
+    key's first record. Records without a key have no order.
     """
 
     def __init__(self, flights: Sequence[Flight]) -> None:
@@ -34,7 +34,7 @@ class Audit:
         self._newest: dict[bytes, tuple[int, int]] = {}
 
     def see(self, partition: int, key: bytes | None, value: bytes) -> None:
-        """One record, in its partition's order."""
+        """Count one record. Records of a partition come in the order of the log."""
         self.in_log += 1
         row = row_of(value)
         if not 0 <= row < len(self._digests) or _digest(key, value) != self._digests[row]:
@@ -48,12 +48,12 @@ class Audit:
 
     @property
     def lost(self) -> int:
-        """Rows that the log does not have as they were sent."""
+        """Rows without a record in the log."""
         return self._found.count(0)
 
 
 class Seen(NamedTuple):
-    """One record as the consumer gave it."""
+    """One record from the consumer."""
 
     partition: int
     key: bytes | None
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
 
 
 def read_back(bootstrap: str, topic: str, partitions: int, *, timeout_s: float, advance: Callable[[int], None]) -> Iterator[Seen]:
-    """Every record of the topic; `advance` hears how many there were so far. Raises TimeoutError when the end is not reached in time."""
+    """Every record of the topic. It calls `advance` with the number of records so far. Raises TimeoutError if it misses the deadline."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -95,7 +95,7 @@ def read_back(bootstrap: str, topic: str, partitions: int, *, timeout_s: float, 
 
 
 def _digest(key: bytes | None, value: bytes) -> bytes:
-    """Of both, so that a null key is not an empty one."""
+    """A digest of both, which tells a null key from an empty one."""
     return blake2b(value, digest_size=12, key=b"" if key is None else b"key" + key).digest()
 
 

@@ -1,6 +1,6 @@
-"""What the demo found: as a table, as JSON, and as the list of what speaks against it.
+"""The demo's result: as a table, as JSON, and as a list of problems.
 
-It only words what was counted. A number that nobody could count is None: n/a in the table, null in JSON.
+It counts nothing itself. A number that the stage cannot count is None: n/a in the table, null in JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """One run: what the producer was given and told, what the log holds, and what was done to the cluster meanwhile."""
+    """One run: the sent and acknowledged records, the content of the log, and the faults of the cluster."""
 
     sent: int
     acknowledged: int
@@ -53,13 +53,13 @@ VERDICTS = ("lost", "doubled", "out_of_order")
 TROUBLES = ("replies_dropped", "links_cut", "leader_moves", "restarts")
 NEVER_ZERO = {
     "with idempotence": ("resent", "duplicates_refused", *TROUBLES),
-    "without idempotence": ("resent", *TROUBLES),  # where no broker can refuse a duplicate
+    "without idempotence": ("resent", *TROUBLES),  # brokers refuse no duplicates in this run
 }
-"""What each run must have had. A trouble that made nobody send anything again has shown nothing."""
+"""The numbers that must not be 0 in each run. A fault without a resent record shows nothing."""
 
 
 def problems(report: Report) -> list[str]:
-    """Why the demo has not shown what it is there to show; empty when it has."""
+    """The reasons why the demo failed; empty if it succeeded."""
     found = []
     ours = report.idempotent
     for name in VERDICTS:
@@ -71,19 +71,19 @@ def problems(report: Report) -> list[str]:
     for outcome, (run, names) in zip((ours, report.without_idempotence), NEVER_ZERO.items(), strict=True):
         found += [f"no {LABELS[name]} in the run {run}" for name in names if getattr(outcome, name) == 0]
     if report.without_idempotence.doubled == 0:
-        found.append("nothing doubled without idempotence: the troubles were too few to show anything")
+        found.append("nothing doubled without idempotence: there were too few faults to show anything")
     return found
 
 
 def as_json(report: Report) -> str:
-    """The idempotent run's counts, and the other's under `without_idempotence`."""
+    """The counts of the idempotent run, and those of the other run under `without_idempotence`."""
     return msgspec.json.encode(
         {**msgspec.structs.asdict(report.idempotent), "without_idempotence": msgspec.structs.asdict(report.without_idempotence)}
     ).decode()
 
 
 def as_table(report: Report) -> Table:
-    """Both runs side by side; what was promised is green where it held and red where it did not."""
+    """Both runs side by side. A promised number is green if the promise held, and red if not."""
     table = Table("")
     table.add_column("idempotent", justify="right")
     table.add_column("without idempotence", justify="right")

@@ -1,6 +1,6 @@
-"""Where the demo plays: three brokers of the stub, or a real Kafka behind a `FaultProxy`.
+"""The demo's stages: three brokers of the stub, or a real Kafka behind a `FaultProxy`.
 
-A stage makes the topic, does the troubles and counts them. It never counts what it cannot see: such a number is None.
+A stage creates the topic, causes the faults and counts them. A number that it cannot count is None.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fencepost.producer.wire import Api
 
 PARTITIONS: Final = 6
 _BROKERS: Final = 3
-_STOPPED: Final = 2  # the broker that is restarted; as good as any
+_STOPPED: Final = 2  # the broker that the demo restarts
 _ADMIN_TIMEOUT_S: Final = 15.0
 _log = logging.getLogger("fencepost.demo")
 
 
 class Tally(Struct, frozen=True, kw_only=True):
-    """What was done to the cluster, and what came of it; None for what nobody could count."""
+    """The faults of the cluster and their effects; None for a number that the stage cannot count."""
 
     resent: int
     duplicates_refused: int
@@ -41,26 +41,26 @@ class Tally(Struct, frozen=True, kw_only=True):
 
 
 class Stage(Protocol):
-    """A cluster with one topic, where things go wrong on demand. Entering starts it."""
+    """A cluster with one topic, with faults on demand. Entering the context starts it."""
 
     topic: str
 
     @property
     def bootstrap(self) -> str:
-        """For the producer, behind the troubles."""
+        """The producer's address. The faults apply to its connections."""
         ...
 
     @property
     def plain_bootstrap(self) -> str:
-        """For the consumer."""
+        """The consumer's address, without faults."""
         ...
 
     def strike(self, trouble: Trouble) -> None:
-        """Have it happen; what this stage cannot do is left out."""
+        """Cause the fault. A stage ignores faults that it cannot cause."""
         ...
 
     def tally(self, sent: int) -> Tally:
-        """The counts so far, `sent` being the records that the producer was given."""
+        """The counts so far. `sent`: the number of records that the producer accepted."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -126,9 +126,9 @@ class StubStage:
 
 
 class KafkaStage:
-    """A running Kafka, with a topic of its own that is deleted afterwards. The producer reaches it through a proxy that loses replies and
-    connections; the brokers themselves are left alone, so leaders do not move and nothing restarts. What was resent and what was refused is
-    counted in the proxy: every record that it passed on again, and every refusal that the brokers' answers prove (see `Traffic`)."""
+    """A running Kafka, with a topic that the stage creates and deletes. The producer reaches it through a proxy that loses replies and
+    connections. The stage does not touch the brokers, so no leader moves and no broker restarts. The proxy counts the records that it
+    passed on again, and the refusals that the brokers' answers prove (see `Traffic`)."""
 
     def __init__(self, upstream: str) -> None:
         self.topic = f"fencepost-demo-{uuid4().hex[:8]}"
@@ -166,7 +166,7 @@ class KafkaStage:
 
     def __enter__(self) -> Self:
         with ExitStack() as exit_stack:
-            exit_stack.enter_context(self._proxy)  # first, for it says soon and in one line why nobody is there
+            exit_stack.enter_context(self._proxy)  # first, because it soon raises an error of one line if no broker answers
             admin = AdminClient({"bootstrap.servers": self.plain_bootstrap})
             replicas = min(_BROKERS, len(self._proxy.addresses))
             topic = NewTopic(self.topic, num_partitions=PARTITIONS, replication_factor=replicas)

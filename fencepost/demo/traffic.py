@@ -1,7 +1,7 @@
-"""What went to the brokers, counted while it goes: records, and duplicate batches that a broker demonstrably refused.
+"""Counts records on their way to the brokers, and duplicate batches that a broker provably refused.
 
-`Traffic` follows the journal of a stub or of a `FaultProxy` and holds a few numbers per producer and partition, however many exchanges
-there are. It never guesses: what no answer proves is not counted.
+`Traffic` follows the journal of a stub or of a `FaultProxy`. It holds a few numbers for each producer and partition, for any number of
+exchanges. It does not guess: it counts a duplicate only if an answer proves it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from fencepost.producer.wire import (
 from fencepost.producer.wire.records import BatchHeader, read_header
 
 _REMEMBERED: Final = 16
-"""Answers per producer and partition. A broker knows the newest five batches of each again, and no more than five are unresolved."""
+"""Answers to keep for each producer and partition. A broker recognises a producer's newest five batches, and at most five are
+unresolved."""
 
 
 class _Home(NamedTuple):
-    """Where a broker keeps what it knows of a producer. A topic goes by name or by id, as the request had it."""
+    """A broker's state of a producer in a partition. The topic is a name or an id, as in the request."""
 
     topic: str | UUID
     partition: int
@@ -35,7 +36,7 @@ class _Home(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What makes two batches of one producer and partition the same batch."""
+    """The identity of a batch within its producer and partition."""
 
     epoch: int
     base_sequence: int
@@ -45,13 +46,13 @@ class _Batch(NamedTuple):
 class Traffic:
     """Counts of Produce requests; `journal.follow(traffic)` starts it.
 
-    `records` counts each record as often as a request carried it to a broker: to the stub, or from the proxy towards a broker, where a
-    request that was lost with its connection counts although no broker may have read it.
+    `records` counts each record once for each request that carried it to the stub, or from the proxy towards a broker. A request that was
+    lost with the proxy's connection counts, although perhaps no broker has read it.
 
     `duplicates_refused` counts batches that were sent again and answered as duplicates. Kafka answers a duplicate of a producer's newest
-    five batches as it did the original, without error and with the original's offset; so it is proven when two answers name the same offset
-    for the same batch, and by DUPLICATE_SEQUENCE_NUMBER, which says it outright. That is a lower bound. When a connection ends before the
-    broker's first answer, the second one may be that of an append or of a duplicate, and is not counted.
+    five batches without an error, with the original's offset. So two answers with the same offset for the same batch prove a duplicate, and
+    DUPLICATE_SEQUENCE_NUMBER proves one. The count is a lower bound. If a connection ends before the broker's first answer, the second
+    answer may be about an append or about a duplicate, and does not count.
     """
 
     def __init__(self) -> None:
@@ -60,11 +61,11 @@ class Traffic:
         self._offsets: dict[_Home, dict[_Batch, int]] = {}
 
     def asked(self, exchange: Exchange) -> None:
-        """Counts the records."""
+        """Count the records of a request."""
         self.records += sum(header.records_count for _, _, header in _batches(exchange.request))
 
     def answered(self, exchange: Exchange) -> None:
-        """Counts the duplicates."""
+        """Count the duplicates in a response."""
         if not isinstance(exchange.response, ProduceResponse):
             return
         answers = {(_topic(topic), each.index): each for topic in exchange.response.responses for each in topic.partition_responses}
@@ -87,7 +88,7 @@ class Traffic:
 
 
 def _batches(request: Message) -> Iterator[tuple[str | UUID, int, BatchHeader]]:
-    """The batches of a Produce request; of any other, none."""
+    """The batches of a Produce request; none for any other request."""
     if isinstance(request, ProduceRequest):
         for topic in request.topic_data:
             for each in topic.partition_data:

@@ -1,8 +1,8 @@
-"""The Spark demo: every flight that left New York in 2013 through Structured Streaming into a broker of its own process, while an executor
-and then the driver are killed with SIGKILL; and the same without a guard.
+"""The Spark demo writes every flight that left New York in 2013 with Structured Streaming, with a guard and without one.
 
-`run_spark_demo` starts everything, kills, and counts with confluent-kafka. Nothing here imports pyspark but `driver`, which runs in a
-process of its own; what it needs is `fencepost[spark,demo]` and a Java.
+During the guarded run it kills an executor and then the driver with SIGKILL. The broker runs in its own process. `run_spark_demo` starts
+the processes, kills them, and counts with confluent-kafka. Only `driver` imports pyspark; it runs in its own process. The demo needs
+`fencepost[spark,demo]` and a Java.
 """
 
 from fencepost.spark_demo.play import run_spark_demo

@@ -1,6 +1,6 @@
-"""The demo's Spark application: `python -m fencepost.spark_demo.driver PLAN`. It tells what it does by lines in a file.
+"""The demo's Spark application: `python -m fencepost.spark_demo.driver PLAN`. It writes its events as lines to a file.
 
-It is an ordinary streaming query with the writer as its foreachBatch; that processes are killed on the way is none of its business.
+It is an ordinary streaming query with the writer as its foreachBatch. It does not know that the demo kills processes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONF = {
 
 
 def main(path: str) -> int:
-    """Returns 0 once all batches are written, 1 where the query failed."""
+    """Return 0 when all batches are written, 1 if the query failed."""
     plan = Plan.read(path)
     builder = SparkSession.builder.appName("fencepost spark-demo")
     places = {"spark.sql.warehouse.dir": f"{plan.directory}/warehouse", "spark.local.dir": f"{plan.directory}/local"}
@@ -65,7 +65,7 @@ def main(path: str) -> int:
 
     source = spark.readStream.schema("key binary, value binary").option("maxFilesPerTrigger", plan.files_per_batch).parquet(plan.source)
     query = source.writeStream.foreachBatch(write).option("checkpointLocation", plan.checkpoint).start()
-    # A replay of the last batch is over as soon as Spark has noted it.
+    # If the last batch is a replay, it ends when Spark has recorded it.
     while query.isActive and not (over.is_set() and Path(plan.checkpoint, "commits", str(plan.batches - 1)).exists()):
         time.sleep(0.02)
     failed = query.exception()
@@ -78,7 +78,7 @@ def main(path: str) -> int:
 
 
 def _await_executors(spark: SparkSession) -> None:
-    """Until the ones that were killed are there again."""
+    """Wait until Spark has replaced the killed executors."""
     deadline = time.monotonic() + EXECUTORS_WITHIN_S
     while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() <= EXECUTORS and time.monotonic() < deadline:
         time.sleep(0.02)

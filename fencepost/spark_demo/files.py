@@ -1,7 +1,7 @@
-"""The flights as Parquet files, for a streaming source to take a few at a time.
+"""The flights as Parquet files, of which a streaming source reads a few at a time.
 
-Values are padded so that all records are of one size: batches of produce requests then hold as many records whoever writes them, which is
-what makes a broker take a second attempt's for repeats, and what makes losses possible where nothing guards against that.
+Padded values make all records equally long. So each attempt of a task makes batches with the same number of records. A broker then takes
+the batches of a second attempt for repeats, which loses rows if no guard prevents it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BATCHES: Final = 6
 
 
 def padded(flights: Sequence[Flight]) -> list[Flight]:
-    """All of one size, key and value together."""
+    """The flights with padded values, so that key and value together have one size."""
     width = max(len(key or b"") + len(value) for key, value in flights)
     return [Flight(key, value.ljust(width - len(key or b""))) for key, value in flights]
 
 
 def write_files(flights: Sequence[Flight], place: Path) -> int:
-    """Write them, and return how many batches they are."""
+    """Write the files, and return the number of micro-batches."""
     place.mkdir()
     count = FILES_PER_BATCH * BATCHES
     each = -(-len(flights) // count)
@@ -37,6 +37,6 @@ def write_files(flights: Sequence[Flight], place: Path) -> int:
         table = pa.table(columns, schema=pa.schema([("key", pa.binary()), ("value", pa.binary())]))
         file = place / f"flights-{number:02d}.parquet"
         pq.write_table(table, file)
-        # The source takes the oldest first.
+        # The source reads the oldest file first.
         os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
     return BATCHES

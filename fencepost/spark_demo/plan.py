@@ -1,4 +1,4 @@
-"""What the demo's driver is told, as a file of JSON, and where it tells what it does: a line of JSON for each event."""
+"""The plan for the demo's driver, as a file of JSON, and the driver's events, as a file with a line of JSON for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`batches`: how many there are; the query ends after the last."""
+    """`batches`: the number of batches; the query ends after the last."""
 
     directory: str
     source: str
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return path
 
     def tell(self, event: str, **what: Any) -> None:
-        """Said by the driver."""
+        """Write an event. The driver calls it."""
         file = os.open(f"{self.directory}/events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(file, msgspec.json.encode({"event": event, "pid": os.getpid(), **what}) + b"\n")
@@ -46,7 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             os.close(file)
 
     def told(self, event: str) -> list[dict[str, Any]]:
-        """What drivers have said so far of that."""
+        """The events with this name so far, of all drivers."""
         try:
             lines = Path(self.directory, "events.jsonl").read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:

@@ -1,7 +1,6 @@
-"""The Spark demo's play: the flights twice, once guarded while an executor and a driver are killed, once without a guard while executors
-are.
+"""Runs the Spark demo: once with a guard, while it kills an executor and a driver; once without, while it kills executors.
 
-Without a guard it takes luck to lose something, bad luck elsewhere: a pass is tried again, a few times at most, until rows are missing.
+A run without a guard loses rows only by chance, so the demo repeats it a few times until rows are missing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fencepost.spark_demo.report import Outcome, Report
 
 PARTITIONS: Final = 12
 BATCHES_EACH: Final = 5
-"""Produce batches for each partition of a micro-batch: as many as brokers recognize."""
+"""Produce batches for each partition of a micro-batch: as many as brokers recognise as repeats."""
 GUARD: Final = "turns"
 """The guard that `auto` takes for large batches."""
 PASSES: Final = 2
@@ -35,7 +34,7 @@ Say = Callable[[str], None]
 
 
 def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
-    """Play. Raises OSError or TimeoutError where a process does not do what it is there for, JavaMissing without a Java."""
+    """Run the demo. Raises OSError or TimeoutError if a process fails, and JavaMissing without a Java."""
     flights = padded(flights)
     with tempfile.TemporaryDirectory(prefix="fencepost-spark-demo-", ignore_cleanup_errors=True) as place:
         root = Path(place)
@@ -59,7 +58,7 @@ def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
 
 
 class Run:
-    """The flights once, into a topic of their own and with a checkpoint of their own."""
+    """One run of all flights, with its own topic and checkpoint."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class Run:
         )
 
     def play(self, executors_in: Sequence[int], driver_in: int | None) -> Outcome:
-        """Kill an executor in each of these batches, and the driver in that one; and count."""
+        """Kill an executor in each batch of `executors_in`, and the driver in batch `driver_in`; then count."""
         driver = self._start()
         try:
             for batch in range(self._plan.batches):
@@ -126,7 +125,7 @@ class Run:
         return driver
 
     def _is_writing(self, driver: Driver, batch: int) -> bool:
-        """Wait until rows of the batch are on the broker; False where it was over before that was seen."""
+        """Wait until the broker has rows of the batch. False if the batch was committed first."""
         self._until(driver, lambda: any(each["batch"] == batch for each in self._plan.told("begins")), f"batch {batch}")
         before = self._stub.appended
         self._until(driver, lambda: self._stub.appended > before or self._is_committed(batch), f"rows of batch {batch}", pause_s=0.001)
@@ -191,7 +190,7 @@ class Run:
 
 
 def _java() -> dict[str, str]:
-    """Where Java is, if that has to be said: the test requirements bring one for who has none. Raises JavaMissing."""
+    """JAVA_HOME for the driver's environment, if it is needed: the test requirements include a Java. Raises JavaMissing."""
     from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 
     try:

@@ -1,6 +1,6 @@
-"""The demo's processes: a stub, a Spark driver with its JVM and executors, and what is left of them, which is found and ended.
+"""The demo's processes: a stub, and a Spark driver with its JVM and executors. It also finds and ends processes that remain.
 
-It signals no process but those that it started, and their descendants; one is known by its id and its command line.
+It signals only processes that it started, and their descendants. It identifies a process by its id and its command line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROC: Final = Path("/proc")
 
 
 class Seen(NamedTuple):
-    """A process as it is listed."""
+    """A process in the system's list."""
 
     pid: int
     parent: int
@@ -46,16 +46,16 @@ class Stub:
         self.pid = self._process.pid
         self.bootstrap = self._address()
         self._control = self._address()
-        # A broker that takes its time, so that what is killed is in the middle of a partition's batches, not after them.
+        # The broker is slow, so that a kill hits a task in the middle of a partition's batches, not after them.
         self._ask("/faults", {"on": ["PRODUCE"], "action": "delay", "ms": PRODUCE_MS, "forever": True})
 
     @property
     def appended(self) -> int:
-        """Batches of records in its logs."""
+        """The number of record batches in the stub's logs."""
         return int(self._ask("/stats")["appended"])
 
     def _ask(self, path: str, what: dict[str, Any] | None = None) -> Any:
-        """A question to the control, or an order."""
+        """A request to the control."""
         body = json.dumps(what).encode() if what is not None else None
         request = urllib.request.Request(self._control + path, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=START_S) as answer:
@@ -68,7 +68,7 @@ class Stub:
         self._process.stdout.close()
 
     def _address(self) -> str:
-        """The last word of its next line."""
+        """The last word of the stub's next line of output."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -78,7 +78,7 @@ class Stub:
 
 
 class Driver:
-    """A Spark application. `pid`: of its Python."""
+    """A Spark application. `pid`: the id of its Python process."""
 
     def __init__(self, plan: Path, environment: dict[str, str]) -> None:
         with (plan.parent / "output.txt").open("ab") as output:
@@ -94,15 +94,15 @@ class Driver:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """The exit code; None while the driver runs."""
         return self._process.poll()
 
     def executors(self) -> list[int]:
-        """Of its executors' JVMs."""
+        """The ids of its executors' JVMs."""
         return sorted(each.pid for each in self.look() if EXECUTOR in each.command)
 
     def look(self) -> list[Seen]:
-        """Its descendants; they are remembered."""
+        """The driver's descendants. `clear_up` ends those that were seen here."""
         listed = processes()
         family, wave = [], {self.pid}
         while wave:
@@ -113,7 +113,7 @@ class Driver:
         return family
 
     def kill_executor(self, pid: int) -> None:
-        """SIGKILL to an executor's JVM and to its Python workers, as when its machine is lost."""
+        """Send SIGKILL to an executor's JVM and its Python workers, as if their machine was lost."""
         family, wave = [pid], {pid}
         seen = self.look()
         while wave:
@@ -124,7 +124,7 @@ class Driver:
                 os.kill(each, signal.SIGKILL)
 
     def kill(self, jvm: int | None) -> None:
-        """SIGKILL to the JVM and to the Python."""
+        """Send SIGKILL to the driver's JVM and Python."""
         self.look()
         for pid in (jvm, self.pid):
             if pid is not None and self.code is None:
@@ -133,7 +133,7 @@ class Driver:
         self._process.wait(GONE_S)
 
     def clear_up(self) -> None:
-        """End what is left of its descendants."""
+        """End the driver's remaining descendants."""
         deadline = time.monotonic() + GONE_S
         while (left := self._left()) and time.monotonic() < deadline:
             for each in left:
@@ -147,8 +147,8 @@ class Driver:
 
 
 def processes() -> list[Seen]:
-    """All of the machine's, without those that are dead and not yet waited for."""
-    if (PROC / "self" / "stat").exists():  # elsewhere there is ps
+    """All processes of the machine, without zombies."""
+    if (PROC / "self" / "stat").exists():  # systems without /proc have ps
         return [each for each in map(_read, PROC.iterdir()) if each is not None]
     shown = subprocess.run(["ps", "-axww", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True, timeout=START_S)
     lines = [line.split(None, 3) for line in shown.stdout.splitlines()]
@@ -156,7 +156,7 @@ def processes() -> list[Seen]:
 
 
 def _read(place: Path) -> Seen | None:
-    """A process of Linux, which may be gone by now."""
+    """A process from Linux's /proc; None if it has ended."""
     if not place.name.isdigit():
         return None
     try:
@@ -168,7 +168,7 @@ def _read(place: Path) -> Seen | None:
 
 
 def spark_home(place: Path) -> Path:
-    """A SPARK_HOME that is pyspark's by links, so that the cluster's work directory is not made beside the installed package."""
+    """A SPARK_HOME with links to pyspark's files, so that Spark does not create its work directory beside the installed package."""
     from importlib.util import find_spec
 
     spec = find_spec("pyspark")

@@ -1,4 +1,4 @@
-"""What the Spark demo found, as a table, and what speaks against it. It only words what was counted."""
+"""The result of the Spark demo, as a table and as a list of problems. It counts nothing itself."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ LABELS = {
 
 
 def problems(report: Report) -> list[str]:
-    """What the demo promises and did not keep."""
+    """The promises that the demo did not keep."""
     ours = report.guarded
     found = [f"{getattr(ours, name):,} rows {name} by the guarded run" for name in ("lost", "doubled") if getattr(ours, name)]
     if ours.executors_killed == 0 or ours.drivers_killed == 0:
-        found.append("nobody was killed in the guarded run: it shows nothing")
+        found.append("no process was killed in the guarded run: it shows nothing")
     return found
 
 
 def as_table(report: Report) -> Table:
-    """Side by side."""
+    """Both runs side by side."""
     table = Table("", "exactly once", "guard off")
     for name in ("exactly once", "guard off"):
         next(column for column in table.columns if column.header == name).justify = "right"

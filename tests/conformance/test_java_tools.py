@@ -31,7 +31,7 @@ def stub() -> Iterator[BrokerStub]:
 
 
 class Shell:
-    """Runs tools against the stub; the Kafka cluster only lends its class path."""
+    """Runs tools against the stub. It only uses the class path of the Kafka cluster."""
 
     def __init__(self, kafka: KafkaCluster, stub: BrokerStub) -> None:
         self._kafka = kafka

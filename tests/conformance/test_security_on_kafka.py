@@ -119,7 +119,7 @@ def test_the_console_consumer_reads_every_codec_of_every_mechanism(
 def test_older_tools_on_the_stub() -> None:
     """Kafka 3.9's own ProducerPerformance writes to the stub, and its console consumer reads all of it in a group."""
     require_older_kafka()
-    lender = KafkaCluster(version=OLDER_VERSION)  # it is not started, and only lends its class path
+    lender = KafkaCluster(version=OLDER_VERSION)  # never started; the tools only use its class path
     with closing(lender), BrokerStub() as stub:
         stub.create_topic("t", partitions=2)
         for codec in ("snappy", "zstd"):

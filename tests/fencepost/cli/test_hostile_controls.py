@@ -60,10 +60,10 @@ def control(say: Callable[[socket.socket], None]) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("say", "words"),
     [
-        (whole(b"200 OK", b"[" * 200_000), "is no control of fencepost"),
-        (whole(b"400 Bad Request", b"[" * 200_000), "is no control of fencepost"),
-        (whole(b"200 OK", b'"\xff"'), "is no control of fencepost"),
-        (whole(b"302 Found", b""), r"what answers there \(HTTP 302\) is no control"),
+        (whole(b"200 OK", b"[" * 200_000), "is not a fencepost control"),
+        (whole(b"400 Bad Request", b"[" * 200_000), "is not a fencepost control"),
+        (whole(b"200 OK", b'"\xff"'), "is not a fencepost control"),
+        (whole(b"302 Found", b""), r"the server there \(HTTP 302\) is not a fencepost control"),
         (dripping(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"), "it did not answer within 1 s"),
         (dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" "), "it did not answer within 1 s"),
         (dripping(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 9999\r\n\r\n", b" "), "it did not answer within 1 s"),

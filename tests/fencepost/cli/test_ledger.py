@@ -78,9 +78,9 @@ def test_a_sink_forgotten(stub: BrokerStub, value: bytes | None, has: str) -> No
     asked = ledger("reset", "a", *at)
     assert asked.code == 2
     assert f"sink 'a' has {has}" in asked.err
-    assert "--yes is needed" in asked.err
+    assert "add --yes" in asked.err
     done = ledger("reset", "a", "--yes", *at)
-    assert (done.code, done.out.startswith(f"a: forgotten; it had {has}")) == (0, True)
+    assert (done.code, done.out.startswith(f"a: entry deleted; it had {has}")) == (0, True)
     assert ledger("show", "a", *at).code == 1
     assert ledger("reset", "a", "--yes", *at).code == 1
     assert [each["sink"] for each in ledger("list", "--json", *at).objects] == ["b"]

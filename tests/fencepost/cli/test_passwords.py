@@ -69,10 +69,10 @@ def test_every_client_takes_its_password_by_a_safe_way(stub: BrokerStub, tmp_pat
     assert code == 0, errors
     [warning] = [line for line in errors.splitlines() if "password" in line]
     assert (
-        f"{COMMANDS[command]} sasl.password=...: everybody who can list this machine's processes sees a password on a command line"
+        f"{COMMANDS[command]} sasl.password=...: every user that can list this machine's processes sees a password on a command line"
         in warning
     )
-    assert f"give sasl.password@FILE, or sasl.password alone to be asked for it, or set {SASL_VARIABLE}" in warning
+    assert f"give sasl.password@FILE, or sasl.password alone for a prompt, or set {SASL_VARIABLE}" in warning
     assert PASSWORD not in errors
 
 
@@ -129,7 +129,7 @@ def test_without_a_terminal_nobody_is_asked(command: list[str]) -> None:
     )
     assert asked.returncode == 2
     [line] = asked.stderr.splitlines()
-    assert "there is no terminal to ask for it: give it by a file (@FILE) or by FENCEPOST_SASL_PASSWORD" in line
+    assert "there is no terminal for a prompt: give the password by a file (@FILE) or by FENCEPOST_SASL_PASSWORD" in line
 
 
 def test_the_users_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_the_users_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         _, errors = ended(process, 15)  # type: ignore[arg-type]  # SIGTERM
     warning, stopped = errors.splitlines()
     assert stopped == "stopped"
-    assert warning.startswith("--sasl-user NAME:PASSWORD: everybody who can list this machine's processes sees a password")
+    assert warning.startswith("--sasl-user NAME:PASSWORD: every user that can list this machine's processes sees a password")
     assert "secret" not in warning
 
 

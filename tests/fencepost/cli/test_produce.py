@@ -101,9 +101,9 @@ def test_parquet(stub: BrokerStub, tmp_path: Path) -> None:
     assert list(stub.records("t", 0)[0].headers) == [("h", b"1")]
     assert "must be a string or binary column, not int64" in complaint(produce(stub, file, "--value-field", "n"))
     assert "--key-field x: the file has no such column, but id, value, h, n" in complaint(produce(stub, file, "--key-field", "x"))
-    assert "is read from its end" in complaint(produce(stub, "--format", "parquet", "-", given=b""))
+    assert "cannot be read from standard input" in complaint(produce(stub, "--format", "parquet", "-", given=b""))
     file.write_bytes(b"no")
-    assert "is no Parquet file" in complaint(produce(stub, file))
+    assert "cannot be read as a Parquet file" in complaint(produce(stub, file))
 
 
 # -- what does not get there -------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_bad_lines_are_named_and_the_others_sent(stub: BrokerStub, tmp_path: Pat
     assert "  line 2: " in ran.stderr
     assert "  line 3: there is no field 'id'; the fields are other (not in the log)" in ran.stderr
     assert "  line 5: " in ran.stderr
-    assert f"they are kept in {failed}, and why each failed in {failed}.reasons" in ran.stderr
+    assert f"the failed records are in {failed}, the reasons in {failed}.reasons" in ran.stderr
     assert [key for key, _ in rows(stub)] == [b"1", b"3"]
     assert failed.read_bytes() == b'{"id": \n{"other": 2}\n[]\n'
     assert [(each["number"], each["persisted"]) for each in reasons(failed)] == [(2, "NO"), (3, "NO"), (5, "NO")]
@@ -258,7 +258,7 @@ def test_ctrl_c_waits_no_longer_than_it_may(stub: BrokerStub, tmp_path: Path) ->
 def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
     """Wrong options, files and settings end with exit code 2 and one line that names the option; nothing is sent."""
     assert complaint(run("produce", "--topic", "t", "-")) == (
-        "fencepost produce: no broker is named: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
+        "fencepost produce: no broker address: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
     )
     assert "nowhere.txt cannot be read: No such file" in complaint(produce(stub, tmp_path / "nowhere.txt"))
     assert "is a directory" in complaint(produce(stub, tmp_path))

@@ -63,7 +63,7 @@ def test_fields_are_taken_of_lines_of_a_bounded_size(stub: BrokerStub) -> None:
     many = b"{" + b",".join(b'"%x":1' % number for number in range(1_000_000)) + b"}"
     ran = produce(stub, "--format", "json", "--key-field", "a", "-", given=b'{"a": 1}\n' + many + b"\n")
     assert ran.returncode == 1
-    assert re.search(r"line 2: [\d,]+ bytes are more than 8 MiB, which is the most of which fields are taken", ran.stderr)
+    assert re.search(r"line 2: [\d,]+ bytes are more than 8 MiB, the limit for a line of which fields are taken", ran.stderr)
 
 
 def test_a_csv_header_of_many_columns_is_read_once() -> None:
@@ -264,7 +264,7 @@ def test_random_damage_of_parquet(stub: BrokerStub, tmp_path: Path, seed: int) -
     ran = produce(stub, file)
     assert "Traceback" not in ran.stderr
     if ran.returncode == 2:
-        assert "is no Parquet file that can be read: " in complaint(ran)
+        assert "cannot be read as a Parquet file: " in complaint(ran)
     else:
         assert " records acknowledged" in ran.stderr
         assert ran.returncode == 0 or "stopped: the rows from " in ran.stderr

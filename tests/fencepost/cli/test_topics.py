@@ -109,7 +109,7 @@ def test_addresses_where_no_broker_answers(command: tuple[str, ...]) -> None:
         assert f"127.0.0.1:{port}: an HTTP server answers there" in complaint(run(*command, "--bootstrap", f"127.0.0.1:{port}"))
     assert f"127.0.0.1:{port}: Connection refused" in complaint(run(*command, "--bootstrap", f"127.0.0.1:{port}"))
     assert "not 'host:port'" in complaint(run(*command, "--bootstrap", "nowhere"))
-    assert "no broker is named" in complaint(run(*command))
+    assert "no broker address" in complaint(run(*command))
 
 
 def test_consume_from_here_and_there(stub: BrokerStub) -> None:

@@ -65,7 +65,7 @@ def test_ids_and_their_states(stub: BrokerStub) -> None:
     assert txn("list", "--longer-than", 60, *at).objects == []
     assert len(txn("list", "--longer-than", 5, "--state", "Ongoing", "--state", "Empty", *at).objects) == 3
     unknown = txn("list", "--state", "Asleep", "--bootstrap", stub.bootstrap)
-    assert (unknown.code, unknown.err) == (2, "fencepost txn list: no state of a transaction: Asleep\n")
+    assert (unknown.code, unknown.err) == (2, "fencepost txn list: not a state of a transaction: Asleep\n")
     table = txn("list", "--bootstrap", stub.bootstrap).out
     assert "transactional id" in table
     assert "Ongoing" in table
@@ -171,7 +171,7 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
     assert txn("find-hanging", "--max-transaction-timeout", 0, *at) == (0, "", "")
     kept = txn("abort-hanging", *place, *at)
     assert kept.code == 2
-    assert "does not hang: transactional id 'a' has it" in kept.err
+    assert "does not hang: the coordinator of transactional id 'a' will end it" in kept.err
     forget(stub, "a")
     stub.advance(60_000)
     assert txn("find-hanging", *at) == (0, "", "")
@@ -217,7 +217,7 @@ def test_a_commit_that_did_not_reach_a_partition() -> None:
         unread.remove()
         refused = txn("abort-hanging", *place, *at)
         assert refused.code == 2
-        assert f"the transaction at t-{gone}:0 was committed, as the coordinator of transactional id 'a' says" in refused.err
+        assert f"the coordinator of transactional id 'a' committed the transaction at t-{gone}:0" in refused.err
         assert read_values(stub.bootstrap, TOPIC, [gone]) == []
         done = txn("commit-hanging", *place, *at)
         assert (done.code, done.out) == (0, f"t-{gone}: the transaction of producer id 0, epoch 0, from offset 0 on, is committed\n")
@@ -244,7 +244,7 @@ def test_an_abort_that_did_not_reach_a_partition() -> None:
         assert [(found["partition"], found["outcome"]) for found in ran.objects] == [(gone, None)]
         refused = txn("commit-hanging", *place, *at)
         assert refused.code == 2
-        assert "nobody says that the transaction" in refused.err
+        assert "no coordinator confirms that the transaction" in refused.err
         assert txn("abort-hanging", *place, *at).code == 0
         assert read_values(stub.bootstrap, TOPIC, range(3)) == [b"row"]
 
@@ -281,7 +281,10 @@ def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
     place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0, "--bootstrap", stub.bootstrap)
     for _ in range(2):
         ran = txn("commit-hanging", *place)
-        assert (ran.code, ran.err) == (2, "fencepost txn commit-hanging: nobody says that the transaction at t-0:0 was committed\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "fencepost txn commit-hanging: no coordinator confirms that the transaction at t-0:0 was committed\n",
+        )
         forget(stub, "a")
     assert stub.end_offset(TOPIC, 0) == 1
 

@@ -165,7 +165,7 @@ def test_records_on_their_way_and_records_to_come(stub: BrokerStub) -> None:
     brief = ("--config", "delivery.timeout.ms=2000", "--config", "request.timeout.ms=1500", "--config", "linger.ms=0")
     line = said(["produce", "--topic", "t", "--format", "lines", *brief, "--bootstrap", stub.bootstrap, __file__])[-1]
     assert line.startswith(f"still waiting for topic 't' at {stub.bootstrap}: ")
-    assert line.endswith(" records are on their way, each for at most 2 s")
+    assert line.endswith(" records are in flight, each for at most 2 s")
 
 
 def test_after_five_seconds(silent: str) -> None:
