@@ -12,13 +12,15 @@ without TLS and SASL.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.clock import Clock as Clock
     from fencepost.broker_stub.cluster.clock import RealClock as RealClock
     from fencepost.broker_stub.cluster.clock import VirtualClock as VirtualClock
+    from fencepost.broker_stub.control.control import Control as Control
     from fencepost.broker_stub.faults.rules import Fault as Fault
     from fencepost.broker_stub.faults.rules import Faults as Faults
     from fencepost.broker_stub.faults.rules import Point as Point
@@ -35,6 +37,7 @@ _HOMES = {
     "fencepost.broker_stub.security.acls": ("Acl",),
     "fencepost.broker_stub.security.sasl": ("Sasl",),
     "fencepost.broker_stub.cluster.clock": ("Clock", "RealClock", "VirtualClock"),
+    "fencepost.broker_stub.control.control": ("Control",),
     "fencepost.broker_stub.faults.rules": ("Fault", "Faults", "Point"),
     "fencepost.broker_stub.journal.exchange": ("Exchange", "Heard"),
     "fencepost.broker_stub.journal.journal": ("Journal",),
@@ -42,12 +45,11 @@ _HOMES = {
     "fencepost.broker_stub.stub": ("BrokerStub",),
     "fencepost.broker_stub.network.tls": ("Tls",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = [
     "Acl",
     "BrokerStub",
     "Clock",
+    "Control",
     "Exchange",
     "Fault",
     "FaultProxy",
@@ -61,17 +63,4 @@ __all__ = [
     "VirtualClock",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Python's own message says only that the name cannot be imported
-        raise ImportError(f"{home}: {error}") from error
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = _lazy_names(globals(), _HOMES)

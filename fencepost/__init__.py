@@ -8,9 +8,9 @@ description. No other package of the project imports it.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 from fencepost.producer.foundations.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub import Acl as Acl
     from fencepost.broker_stub import BrokerStub as BrokerStub
     from fencepost.broker_stub import Clock as Clock
+    from fencepost.broker_stub import Control as Control
     from fencepost.broker_stub import Exchange as Exchange
     from fencepost.broker_stub import Fault as Fault
     from fencepost.broker_stub import Faults as Faults
@@ -136,6 +137,7 @@ _HOMES = {
         "Acl",
         "BrokerStub",
         "Clock",
+        "Control",
         "Exchange",
         "Fault",
         "Faults",
@@ -257,21 +259,6 @@ _SPARK = (
 )
 """Of `txn.spark`, which needs the extra `fencepost[spark]`: asked for by name, and not among what a `*` imports."""
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]
 
-__all__ = ["__version__", *_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = "fencepost.txn.spark" if name in _SPARK else _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Of which Python would say no more than that the name cannot be imported.
-        raise ImportError(f"{home}: {error}") from error
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF, *_SPARK})
+__getattr__, __dir__ = _lazy_names(globals(), {**_HOMES, "fencepost.txn.spark": _SPARK})

@@ -5,10 +5,10 @@ It exports `Producer`, `AsyncProducer` and their errors. Each name is loaded on 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fencepost.producer._hot import verify as _verify
+from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from fencepost.producer.accumulator.batch import RecordFuture as RecordFuture
@@ -87,21 +87,6 @@ _HOMES = {
     "fencepost.producer.observe.prometheus": ("prometheus_text",),
     "fencepost.producer.observe.stats": ("BrokerStats", "ProducerStats", "TopicStats"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = [name for names in _HOMES.values() for name in names]
 
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
-        raise ImportError(f"{home}: {error}") from error
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = _lazy_names(globals(), _HOMES)

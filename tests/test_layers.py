@@ -57,7 +57,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "base_producer": "wire errors config accumulator bulk core interceptors serializers observe topics network",
         "async_producer": "foundations errors config accumulator bulk core interceptors network base_producer",
         "producer": "foundations errors config accumulator bulk core interceptors network base_producer",
-        "__init__": "_hot errors config accumulator bulk interceptors observe async_producer producer",
+        "__init__": "_hot foundations errors config accumulator bulk interceptors observe async_producer producer",
     },
     "txn.spark": {
         "connection": "",
@@ -102,8 +102,8 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "handlers": "faults log network quotas configs security cluster groups transactions requests",
         "socket_server": "network configs security cluster requests",
         "stub": "faults log network configs journal security cluster requests handlers socket_server",
-        "__init__": "faults network journal security cluster proxy stub",
         "control": "faults network journal proxy requests stub",
+        "__init__": "faults network journal security cluster proxy stub control",
         "command": "network configs security cluster proxy stub control",
         "pytest_plugin": "stub control",
         "__main__": "network cluster command",
@@ -123,7 +123,7 @@ the table. A room is a directory, or a file at the top of the package. `__init__
 OTHER_PACKAGES: Final = {
     "producer": (),
     "txn": ("producer",),
-    "broker_stub": ("producer.wire",),
+    "broker_stub": ("producer.foundations.lazy_names", "producer.wire"),
     "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),
     "pyspark_fencepost": ("txn.spark",),
 }

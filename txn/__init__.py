@@ -7,10 +7,10 @@ use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fencepost import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
+from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 from fencepost.txn import errors as _errors
 from fencepost.txn.ledger import errors as _ledger_errors
 
@@ -87,21 +87,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.recovery.token": ("BadToken", "PreparedTransaction"),
     "fencepost.txn.transaction": ("Transaction",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = [name for names in _HOMES.values() for name in names]
 
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
-        raise ImportError(f"{home}: {error}") from error
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = _lazy_names(globals(), _HOMES)

@@ -7,9 +7,10 @@ what to install. It looks for Java when a session begins (`txn.spark.connection.
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from fencepost.txn.spark.connection.java_home import JavaMissing as JavaMissing
@@ -51,21 +52,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.spark.datasource.datasource": ("FencepostDataSource", "register"),
     "fencepost.txn.spark.connection.java_home": ("JavaMissing", "find_java"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = [name for names in _HOMES.values() for name in names]
 
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = globals()[name] = getattr(import_module(home), name)
-    except AttributeError as error:  # Python itself would only say that the name cannot be imported.
-        raise ImportError(f"{home}: {error}") from error
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = _lazy_names(globals(), _HOMES)

@@ -18,8 +18,7 @@ from tests.conformance.survival.reader import Admin
 
 STUB = """
 import sys
-from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.control.control import Control
+from fencepost.broker_stub import BrokerStub, Control
 with BrokerStub(transaction_version=int(sys.argv[1]), journal=1000) as stub, Control(stub) as control:
     print(stub.bootstrap, control.url, flush=True)
     sys.stdin.read()
