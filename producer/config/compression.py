@@ -71,7 +71,7 @@ def check_key(key: str, value: object) -> None:
 
 
 def settle_level(s: Settings) -> Settings:
-    """The settings with the level of the chosen codec in `compression_level`, whichever setting gave it. Raises ConfigError."""
+    """The settings with the level of the chosen codec in `compression_level`. Raises ConfigError."""
     chosen = s.compression_type
     said: dict[str, Any] = {name: getattr(s, name) for name in ("compression_level", *LEVEL_OF) if getattr(s, name) is not None}
     for name, level in said.items():

@@ -19,7 +19,7 @@ class Partitioner(enum.Enum):
     DEFAULT = "default"
     """murmur2 of the key, as in Java; the sticky partition for a record without a key."""
     ROUND_ROBIN = "round_robin"
-    """Each partition in turn, whatever the key."""
+    """Each partition in turn; the key does not matter."""
     CRC32 = "crc32"
     FNV1A = "fnv1a"
 

@@ -1,7 +1,7 @@
-"""The producer's machine: events and the time in, commands out.
+"""The core's state machine: events and the time in, commands out.
 
-Everything in it runs on one thread, the engine's loop; callers' threads only append to the accumulator and post events. After every
-event the whole machine advances once, so that no order of events can leave something waiting that could go on.
+All of it runs on the thread of the engine's loop. Callers' threads only append to the accumulator and post events. After every event the
+whole machine advances once. So work that can proceed never waits, whatever the order of events.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from fencepost.producer.wire.messages import DescribeProducersResponse, FetchRes
 
 
 class Core:
-    """See the module. `draw`: uniform in [0, 1), the only randomness there is. `pack_aside_bytes`: from which size on somebody else packs
-    batches (`Pack`); None for never. `transactions`: instead of the hooks, for a producer whose every record is part of one."""
+    """See the module. `draw`: uniform in [0, 1), the only source of randomness. `pack_aside_bytes`: from this size on, the engine packs
+    batches (`Pack`); None for never. `transactions`: instead of the hooks, for a producer with only transactional records."""
 
     def __init__(
         self,
@@ -103,25 +103,25 @@ class Core:
         self._max_block_ms = settings.max_block_ms
 
     def handle(self, event: Event, now_ms: float) -> list[Command]:
-        """Take one event, then do everything that can be done now."""
+        """Process one event, then do everything that can be done now."""
         commands: list[Command] = []
         _ON[type(event)](self, event, now_ms, commands)
         if self.dead is not None:
             return commands
         for advance in self._advances:
             if death_in(commands) is not None:
-                break  # before anything is sent that would have to be called doubtful
+                break  # A batch that is sent now would fail with `persisted` MAYBE.
             commands += advance(now_ms)
         return self._until_death(commands)
 
     def next_wake_ms(self, now_ms: float) -> float:
-        """When to send Ticked at the latest; infinity when only another event can change anything."""
+        """The latest time for the next Ticked; infinity if only another event can change anything."""
         if self.dead is not None:
             return NEVER
         return min([deadline(now_ms) for deadline in self._deadlines])
 
     def abandon(self, error: FencepostError) -> list[Command]:
-        """End here: fail every record that has no outcome yet."""
+        """End the core: fail every record without an outcome."""
         self.dead = error
         commands = self.produce_requests.fail_all(error)
         return [*commands, *self.transactions.abandon(error)] if self.transactions is not None else commands
@@ -216,7 +216,7 @@ class Core:
                 commands += self.producer_id_manager.answered(request, answer, now_ms)
 
     def _until_death(self, commands: list[Command]) -> list[Command]:
-        """A fatal error ends the machine: nothing is sent after it, and every record gets its outcome."""
+        """Without a fatal error, the commands as they are. A fatal error ends the core: it sends nothing more, and every record fails."""
         death = death_in(commands)
         if death is None:
             return commands
@@ -224,7 +224,7 @@ class Core:
 
 
 def death_in(commands: list[Command]) -> Die | None:
-    """The command that ends the producer, if it is among them."""
+    """The first command that ends the producer; None without one."""
     for command in commands:
         if type(command) is Die:
             return command

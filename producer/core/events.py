@@ -1,7 +1,6 @@
-"""What happens to the core, and what it wants done: past-tense events in, imperative commands out.
+"""The core's events and commands: events say what happened, commands say what the engine must do.
 
-Both are plain data, so that the engine, the simulator and a test drive the same core. Times are milliseconds of whichever clock the
-driver has.
+Both are plain data, so the engine, the simulator and tests can all drive the core. Times are milliseconds of the driver's clock.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fencepost.producer.wire.records.compression import Codec
 
 
 class Features(Struct, frozen=True):
-    """The levels of what the whole cluster runs (KIP-584), and when it was agreed on: the highest epoch is the newest."""
+    """The finalized feature levels of the cluster, and their epoch (KIP-584). The highest epoch is the newest."""
 
     epoch: int
     levels: dict[str, int]
@@ -28,11 +27,11 @@ class Features(Struct, frozen=True):
 NO_FEATURES: Final = Features(-1, {})
 
 NEVER: Final = float("inf")
-"""The time of what nothing is due for."""
+"""The deadline of a part of the core in which nothing is due."""
 
 
 class Change(enum.Enum):
-    """What an answer changed about a topic."""
+    """What a metadata response changed about a topic."""
 
     SEEN = "seen for the first time"
     GROWN = "more partitions"
@@ -40,7 +39,7 @@ class Change(enum.Enum):
     MISSING = "does not exist, or not any more"
     REFUSED = "an error that will not go away by itself"
     SAME = "nothing but leaders"
-    UNHEARD = "there is nobody who could be asked"
+    UNHEARD = "no broker can be asked"
 
 
 class Heard(Struct, frozen=True):
@@ -53,11 +52,11 @@ class Heard(Struct, frozen=True):
 
 
 class Appended(Struct, frozen=True):
-    """Callers began new batches, asked for a flush or are waiting for room."""
+    """Callers began new batches, called flush or wait for room."""
 
 
 class TopicWanted(Struct, frozen=True):
-    """Somebody wants to send to a topic that is not known, or not to have so many partitions, and waits that long for it (None:
+    """A caller waits for a topic that is not known, or not known to have so many partitions, for at most `wait_ms` (None:
     max_block_ms)."""
 
     topic: str
@@ -66,11 +65,11 @@ class TopicWanted(Struct, frozen=True):
 
 
 class SendingAllowed(Struct, frozen=True):
-    """The transaction lets something through that it held back before."""
+    """The transaction now allows sending that it did not allow before."""
 
 
 class Called(Struct, frozen=True):
-    """A caller wants something of a transaction; the core only passes it on."""
+    """A caller's call of a transaction; the core only passes it on."""
 
     call: Any
 
@@ -80,8 +79,8 @@ class Ticked(Struct, frozen=True):
 
 
 class Connected(Struct, frozen=True):
-    """A link is up and the broker has said what it speaks. `versions`: api -> (min, max) that it offers. `features`: what the cluster has
-    finalized."""
+    """A connection is ready, and the broker answered ApiVersions. `versions`: api -> (min, max). `features`: the cluster's finalized
+    features."""
 
     node: int
     versions: dict[int, tuple[int, int]]
@@ -89,9 +88,8 @@ class Connected(Struct, frozen=True):
 
 
 class LinkLost(Struct, frozen=True):
-    """A link is gone, or could not be made; every request on it is unanswered. `refused`: it would come to the same end if it were made
-    again with the same settings. That is one broker's word, and no reason to end the producer: a password may be set right, or another
-    broker may know better."""
+    """A connection was lost, or could not be made; its requests get no response. `refused`: why another attempt with the same settings
+    fails, too. It does not end the producer: it is about one broker, and a password may be corrected at the broker."""
 
     node: int
     reason: str
@@ -107,14 +105,14 @@ class Replied(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """A request that gets no answer (acks=0) was handed to the socket."""
+    """A request that gets no response (acks=0) was written to the socket."""
 
     node: int
     request_id: int
 
 
 class Packed(Struct, frozen=True):
-    """A batch's records were packed, as `Pack` wanted."""
+    """The records of a batch were compressed, in reply to `Pack`."""
 
     batch: Batch
     payload: bytes
@@ -124,7 +122,7 @@ Event = Appended | TopicWanted | SendingAllowed | Called | Ticked | Connected | 
 
 
 class Connect(Struct, frozen=True):
-    """Make a link to a node; answer with Connected or LinkLost."""
+    """Connect to a node; the engine replies with Connected or LinkLost."""
 
     node: int
     host: str
@@ -132,14 +130,14 @@ class Connect(Struct, frozen=True):
 
 
 class Disconnect(Struct, frozen=True):
-    """Give a link up; answer with LinkLost."""
+    """Close a connection; the engine replies with LinkLost."""
 
     node: int
     reason: str
 
 
 class Send(Struct, frozen=True):
-    """Write a request to a node's link; answer with Replied, or with Written when it gets no answer."""
+    """Write a request to a node; the engine replies with Replied, or with Written if the request gets no response."""
 
     node: int
     request_id: int
@@ -159,7 +157,7 @@ class Settle(Struct, frozen=True):
 
 
 class Pack(Struct, frozen=True):
-    """Pack a batch's records without holding anybody up; answer with Packed. Nothing is appended to it any more."""
+    """Compress a batch's records without blocking the loop; the engine replies with Packed. The batch is sealed."""
 
     batch: Batch
     codec: Codec
@@ -167,9 +165,9 @@ class Pack(Struct, frozen=True):
 
 
 class Announce(Struct, frozen=True):
-    """Tell callers what was heard of a topic. `available`: partitions with a leader. `failure`: why nothing can be heard. `short`: there
-    are fewer partitions than somebody waits for, who had come before this was asked. `creatable`: brokers are asked to make a topic of that
-    name where there is none."""
+    """Tell callers the news of a topic. `available`: partitions with a leader. `failure`: why no broker can be asked. `short`: a caller
+    waits for a partition that this response lacks, and the request was sent after the caller began to wait. `creatable`: whether the
+    producer asks brokers to create the topic if it does not exist."""
 
     heard: Heard
     available: tuple[int, ...] = ()
@@ -186,7 +184,7 @@ class Return(Struct, frozen=True):
 
 
 class Die(Struct, frozen=True):
-    """The producer cannot go on."""
+    """The producer cannot continue."""
 
     error: FencepostError
 

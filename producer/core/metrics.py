@@ -1,8 +1,7 @@
-"""What is counted while records are sent: once for a batch or a request, never for a record.
+"""The producer's counters. They change once for each batch or request, never for each record.
 
-The engine's thread writes; any thread may read, and what it reads is each number for itself, not a moment of all of them. Averages and
-maxima are of the last 30 to 60 seconds, as Kafka's are (two samples of 30 s). It knows no clock and prints nothing:
-`producer.observe.stats` does.
+The engine's thread writes, and any thread may read. A reader gets each number by itself, not one moment of all numbers. Averages and
+maxima cover the last 30 to 60 seconds, as in Kafka (two samples of 30 s). `producer.observe.stats` makes snapshots of them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ SAMPLE_MS: Final = 30_000.0
 
 
 class Samples:
-    """The average and the largest of what was measured lately."""
+    """The average and the maximum of recent measurements."""
 
     def __init__(self) -> None:
         self._begun_ms = 0.0
@@ -25,7 +24,7 @@ class Samples:
         self._before: tuple[float, int, float] = (0.0, 0, 0.0)
 
     def add(self, value: float, now_ms: float) -> None:
-        """Something was measured."""
+        """Add a measurement."""
         age = now_ms - self._begun_ms
         if age >= SAMPLE_MS:
             self._before = self._now if age < 2 * SAMPLE_MS else (0.0, 0, 0.0)
@@ -102,7 +101,7 @@ class Metrics:
         return metrics
 
     def produced(self, node_id: int, in_flight_batches: Iterable[InFlightBatch], now_ms: float) -> None:
-        """A Produce request is about to leave; the batches have not been launched yet."""
+        """Count a Produce request with these batches. Called before their attempts are counted."""
         records = size = 0
         for in_flight in in_flight_batches:
             length, topic = in_flight.size, self.topic(in_flight.batch.topic)
@@ -124,7 +123,7 @@ class Metrics:
         self.request_size.add(size, now_ms)
 
     def answered(self, node_id: int, latency_ms: float, now_ms: float, *, produce: bool, throttle_ms: float) -> None:
-        """A request was answered, so long after it left."""
+        """Count a response, and its latency."""
         broker = self.broker(node_id)
         broker.answers += 1
         broker.latency.add(latency_ms, now_ms)
@@ -133,7 +132,7 @@ class Metrics:
             self.throttle.add(throttle_ms, now_ms)
 
     def settled(self, topic: str, records: int, *, failed: bool) -> None:
-        """A batch has its outcome."""
+        """Count the records of a batch that has its outcome."""
         metrics = self.topic(topic)
         if failed:
             metrics.failed += records

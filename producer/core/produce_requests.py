@@ -1,7 +1,7 @@
-"""Sending batches to leaders: finding the node, grouping batches into Produce requests, asking DescribeProducers, bumping epochs.
+"""Sending batches to leaders: finding the node, grouping batches into Produce requests, sending DescribeProducers, bumping epochs.
 
-`produce_responses` reads the answers, `in_flight_window` decides about a partition's sequences, and `ready_partitions` knows which
-partitions are to be looked at.
+`produce_responses` reads the responses, `in_flight_window` decides about a partition's sequences, and `ready_partitions` knows which
+partitions need work.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ LOOK_UP_BYTES = 1024 * 1024
 
 
 class BatchesSent(Request):
-    """A Produce request on its way, with the partition sender of each batch. `topic_ids`: the id by which it calls each topic; NO_TOPIC_ID
-    if it uses the name."""
+    """A Produce request in flight, with the partition sender of each batch. `topic_ids`: the id of each topic in the request; NO_TOPIC_ID if
+    the request has the name."""
 
     in_flight_batches: dict[InFlightBatch, PartitionSender] = {}
     topic_ids: dict[str, UUID] = {}
 
 
 class PartitionAsked(Request):
-    """A DescribeProducers or Fetch request about one partition, on its way."""
+    """A DescribeProducers or Fetch request about one partition, in flight."""
 
     sender: PartitionSender | None = None
 
 
 class ProduceRequests:
-    """Every partition sender, and what to do for each that has something in it. `_ready`: those with a batch for a node that can be
-    written to, in the order in which they are served; `_parked`: those whose node cannot be written to now; both by node id."""
+    """All partition senders, and the work for each that has batches. By node id, `_ready` has the senders with a batch for a node that can
+    be written to, in the order in which they are served. `_parked` has the senders whose node cannot be written to now."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ProduceRequests:
     # -- one round ---------------------------------------------------------------------------------------------------
 
     def advance(self, now_ms: float) -> list[Command]:
-        """Expire, heal, publish and send whatever can be, now."""
+        """Expire, heal, publish and send everything that can be now."""
         self._hear()
         commands = self._look_at_nodes(now_ms)
         if self._hooks.doom is not None:
@@ -103,7 +103,7 @@ class ProduceRequests:
         return commands
 
     def packed(self, batch: Batch, payload: bytes) -> None:
-        """A batch was packed beside the loop."""
+        """A batch was compressed beside the loop."""
         sender = self.senders[batch.topic, int(batch.partition)]
         sender.packed(batch, payload)
         self.ready_partitions.mark(sender)
@@ -112,30 +112,30 @@ class ProduceRequests:
         return self.ready_partitions.next_ms()
 
     def busy(self) -> set[str]:
-        """Topics with something to send, resolve or publish."""
+        """Topics with batches to send, resolve or publish."""
         return {sender.topic for sender in self.ready_partitions.active}
 
     def fail_all(self, error: FencepostError) -> list[Command]:
-        """The producer ends here: every record without an outcome fails."""
+        """The producer ends: fail every record without an outcome."""
         self._hear()
         commands = [command for sender in self.ready_partitions.active for command in sender.fail_all(str(error))]
         self.ready_partitions.active.clear()
         return commands
 
     def recreated(self, topic: str) -> None:
-        """The topic was deleted and created again: its partitions know nothing of our producer id."""
+        """The topic was deleted and created again: its new partitions have no state of our producer id."""
         for sender in self.senders.values():
             if sender.topic == topic:
                 sender.window.introduce_anew()
 
     def emigrated(self) -> None:
-        """From here on everything goes to another cluster, which knows nothing of ours."""
+        """From now on everything goes to another cluster, which has no state of our producer id."""
         for sender in self.senders.values():
             sender.window.emigrate()
         self.ready_partitions.stir()
 
     def _drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
-        """Fail everything that is not on its way."""
+        """Fail everything that is not in flight."""
         commands: list[Command] = []
         for sender in self.ready_partitions.active:
             commands += sender.drop(kind, reason)
@@ -143,7 +143,7 @@ class ProduceRequests:
         return commands
 
     def sender(self, queue: PartitionQueue) -> PartitionSender:
-        """The partition sender of a partition's queue, made when first asked for."""
+        """The partition sender of a partition's queue, made on first use."""
         tp = (queue.topic, int(queue.partition))
         sender = self.senders.get(tp)
         if sender is None:
@@ -151,7 +151,7 @@ class ProduceRequests:
         return sender
 
     def _hear(self) -> None:
-        """What callers' threads did since the last round."""
+        """Mark the partitions that callers' threads changed since the last round."""
         accumulator = self._accumulator
         for queue in accumulator.take_touched():
             self.ready_partitions.add(self.sender(queue))
@@ -165,7 +165,7 @@ class ProduceRequests:
         self._hurry = hurry
 
     def _look_at_nodes(self, now_ms: float) -> list[Command]:
-        """Partition senders that wait for a node are looked at once it can be written to; until then links that are down are made."""
+        """Mark the partition senders that wait for a node, if it can be written to now. Otherwise connect to it."""
         commands: list[Command] = []
         for node_id, waiting in self._parked.items():
             node = self._nodes.get(node_id)
@@ -215,8 +215,8 @@ class ProduceRequests:
                 window.adopt(identity)
 
     def _follow(self, sender: PartitionSender) -> None:
-        """In transactions the identity is the same for all partitions: none of them bumps it, and all take the next one between two
-        transactions, when nothing is queued or on its way."""
+        """In transactions all partitions have the same identity, and none of them bumps it. All take the next one between two
+        transactions, when nothing is queued or in flight."""
         window = sender.window
         if window.wants_bump():
             window.spoil()
@@ -228,7 +228,7 @@ class ProduceRequests:
             window.begin(identity, first)
 
     def _leader_node(self, sender: PartitionSender, now_ms: float, commands: list[Command]) -> Node | None:
-        """The partition sender's leader, with a link begun where there is none; asks for metadata where the leader is not known."""
+        """The partition sender's leader. Connects to it if there is no connection, and asks for metadata if no leader is known."""
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:
@@ -240,7 +240,7 @@ class ProduceRequests:
         return node
 
     def _reach(self, node: Node, now_ms: float) -> list[Command]:
-        """Begin a link to the node if it has none; where that has failed before, also ask whether it still leads."""
+        """Connect to the node if there is no connection. If that failed before, also ask for metadata: another node may lead now."""
         if node.state is not LinkState.DOWN:
             return []
         if node.failures:
@@ -248,7 +248,7 @@ class ProduceRequests:
         return self._nodes.connect(node, now_ms)
 
     def _why_blocked(self, sender: PartitionSender) -> str:
-        """What keeps the partition sender from being sent, for an error message."""
+        """Why the partition's batches cannot be sent, for an error message."""
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:
@@ -257,12 +257,12 @@ class ProduceRequests:
             return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or 'not tried yet'}"
         if sender.window.identity is None and self._settings.enable_idempotence:
             return f"no producer id was assigned: {self._producer_id_manager.trouble}"
-        return f"broker {node.node_id} takes no more requests at the moment"
+        return f"broker {node.node_id} throttles this client, or has max_in_flight={self._settings.max_in_flight} requests in flight"
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def _fill(self, node: Node, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float) -> list[Command]:
-        """Produce requests, at most one batch per partition each, until nothing is ready or the link has enough in flight."""
+        """Produce requests with at most one batch per partition each, until nothing is ready or the connection has `max_in_flight`."""
         commands: list[Command] = []
         while waiting and node.produces < self._settings.max_in_flight:
             in_flight_batches = self._collect(waiting, seen, now_ms)
@@ -273,8 +273,7 @@ class ProduceRequests:
     def _collect(
         self, waiting: dict[PartitionSender, None], seen: dict[PartitionSender, None], now_ms: float
     ) -> dict[InFlightBatch, PartitionSender]:
-        """Take one batch of each waiting partition sender, as many as one request holds. A sender that gave one goes to the end of the
-        line."""
+        """Take one batch of each partition sender in turn, as many as fit one request. Served senders go to the end of the queue."""
         in_flight_batches: dict[InFlightBatch, PartitionSender] = {}
         size = 0
         for sender in list(waiting):
@@ -319,7 +318,7 @@ class ProduceRequests:
         return [Send(node.node_id, request.request_id, Api.PRODUCE, version, message, answered=self._settings.acks != 0)]
 
     def _ask(self, node: Node, sender: PartitionSender, now_ms: float) -> list[Command]:
-        """DescribeProducers, where a window needs to know what the log holds; Fetch, where it only lacks the offset."""
+        """DescribeProducers if the window must know what the log has; Fetch if it only lacks an offset."""
         if sender.asking or sender.query_not_before_ms > now_ms:
             return []
         if not sender.window.wants_answer():
@@ -337,7 +336,7 @@ class ProduceRequests:
         return [Send(node.node_id, request.request_id, Api.DESCRIBE_PRODUCERS, version, message)]
 
     def _look_up(self, node: Node, sender: PartitionSender, now_ms: float) -> list[Command]:
-        """Reads the log where a batch must be, for its offset."""
+        """Fetch the part of the log that must have the batch, to find its offset."""
         version = node.version(Api.FETCH, FETCH_VERSION_WITHOUT_IDS)
         if version is None:
             return []

@@ -1,4 +1,4 @@
-"""Reading answers: what a Produce or DescribeProducers answer, or its loss, means for the batches that it is about.
+"""Reading responses: what a Produce or DescribeProducers response, or its loss, means for its batches.
 
 `error_table` says what a code means, and `in_flight_window` what follows for the partition's sequences.
 """
@@ -44,7 +44,7 @@ ASK_AGAIN = (
 
 
 class ProduceResponses:
-    """See the module. Every partition sender that an answer is about is marked as ready."""
+    """See the module. It marks every partition sender of a response as ready."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class ProduceResponses:
         self._metrics = metrics
 
     def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
-        """Read a Produce answer. A partition that it leaves out counts as unanswered.
+        """Read a Produce response. A partition that it lacks counts as lost.
 
-        Topics are called what the request called them: one that was created anew meanwhile has another id by now.
+        Topics are found by the id or name of the request: a topic that was created again meanwhile has another id now.
         """
         assert isinstance(request, BatchesSent)
         commands = self._learn_endpoints(answer)
@@ -86,7 +86,7 @@ class ProduceResponses:
                 continue
             commands += self._read(in_flight, sender, part, now_ms)
             if topic_id not in (self._view.topic_id(sender.topic), NO_TOPIC_ID):
-                sender.window.introduce_anew()  # to the topic that there is now
+                sender.window.introduce_anew()  # to the topic that was created again
         return commands
 
     def _read(self, in_flight: InFlightBatch, sender: PartitionSender, part: PartitionProduceResponse, now_ms: float) -> list[Command]:
@@ -111,7 +111,7 @@ class ProduceResponses:
             self._metadata_updater.refresh()
             if part.error_code in GONE and not in_flight.decided:
                 self._metadata_updater.want(sender.topic, until_ms=in_flight.deadline_ms)
-        in_flight.doubt = in_flight.doubt or part.base_offset >= 0  # Whatever the error is, it was appended before.
+        in_flight.doubt = in_flight.doubt or part.base_offset >= 0  # An offset beside an error: an earlier attempt was appended.
         message = record_errors(part)
         window.refused(
             in_flight, row, part.error_code, now_ms, self._pause(in_flight, part.error_code, introduced=window.introduced), message
@@ -122,12 +122,12 @@ class ProduceResponses:
         return []
 
     def written(self, request: Request) -> None:
-        """acks=0: the socket has the bytes, and nothing more will be heard."""
+        """acks=0: the socket has the bytes, and no response comes."""
         for in_flight, sender in self._unanswered(request):
             sender.window.acknowledged(in_flight, -1, -1)
 
     def lost(self, request: Request, now_ms: float) -> None:
-        """The link died under the request."""
+        """The connection was lost before the response."""
         if request.api is Api.PRODUCE:
             self._hooks.unanswered()
         for in_flight, sender in self._unanswered(request):
@@ -136,7 +136,7 @@ class ProduceResponses:
             self._ask_later(self._asked(request), now_ms)
 
     def described(self, request: Request, answer: DescribeProducersResponse, now_ms: float) -> None:
-        """Read a DescribeProducers answer."""
+        """Read a DescribeProducers response."""
         sender = self._asked(request)
         sender.asking = False
         part = next(
@@ -147,9 +147,9 @@ class ProduceResponses:
             self._ask_later(sender, now_ms)
             return
         if sender.asked_at_launch != sender.window.launches:
-            return  # Something was sent after the question: the answer may be older than what it would be applied to.
+            return  # A batch was sent after this request, so the response may be older than that batch.
         if sender.asked_under != self._view.leadership(sender.topic, sender.partition):
-            return  # Somebody else leads by now, perhaps without what this one had.
+            return  # Another broker leads now, perhaps without the batches of this one.
         sender.query_attempts = 0
         identities = {in_flight.identity[0] for in_flight in sender.window.in_flight_batches if in_flight.unresolved}
         mine = [p for p in part.active_producers if p.producer_id in identities] if not part.error_code else []
@@ -163,7 +163,7 @@ class ProduceResponses:
         sender.split(in_flight)
 
     def looked_up(self, request: Request, answer: FetchResponse, now_ms: float) -> None:
-        """Read what the log holds where a batch is looked for."""
+        """Read the Fetch response with the part of the log in which a batch is searched."""
         sender = self._asked(request)
         sender.asking = False
         part = next(
@@ -178,7 +178,7 @@ class ProduceResponses:
         try:
             batches = [header for header, _ in iter_batches(part.records or b"")]
         except CorruptBatch as error:
-            log.warning("%s-%d holds a batch that cannot be read: %s", sender.topic, sender.partition, error)
+            log.warning("the log of %s-%d has a batch that cannot be read: %s", sender.topic, sender.partition, error)
             batches = []
         if sender.window.looked_at(batches):
             sender.query_attempts = 0
@@ -194,10 +194,8 @@ class ProduceResponses:
         sender.window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
 
     def _unanswered(self, request: Request) -> list[tuple[InFlightBatch, PartitionSender]]:
-        """The batches of a Produce request that still wait for its answer, with their partition senders.
-
-        A batch whose time ran out while its leader hung does not: it is resolved, and perhaps gone, as soon as the next leader acknowledges
-        a later one."""
+        """The batches that still wait for this response, with their partition senders. A batch that expired while its leader hung is
+        resolved, and perhaps gone, as soon as the next leader acknowledges a later batch."""
         if not isinstance(request, BatchesSent):
             return []
         waiting = [(in_flight, sender) for in_flight, sender in request.in_flight_batches.items() if in_flight.state is State.FLYING]
@@ -213,7 +211,7 @@ class ProduceResponses:
         return request.sender
 
     def _pause(self, in_flight: InFlightBatch, code: int, *, introduced: bool) -> float:
-        """How long to wait before the batch is sent again, if it is."""
+        """How long to wait before the batch is sent again, in ms."""
         bounds = self._hooks.pause_ms(code, introduced=introduced, attempts=in_flight.attempts)
         if bounds is None:
             return self._backoff(in_flight.attempts - 1)
@@ -223,18 +221,18 @@ class ProduceResponses:
         return backoff_ms(attempt, self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, self._draw())
 
     def _learn_endpoints(self, answer: ProduceResponse) -> list[Command]:
-        """KIP-951: a refusal names the new leader's address along with its id. Addresses of others are of no use."""
+        """Learn the new leader's address, which an error response contains (KIP-951). Addresses of other brokers are ignored."""
         leaders = {part.current_leader.leader_id for topic in answer.responses for part in topic.partition_responses}
         named = {e.node_id: Address(e.host, e.port) for e in answer.node_endpoints if e.node_id in leaders}
         if not named:
             return []
         if not named.keys() <= self._view.brokers.keys():
-            self._ready_partitions.stir()  # Other partitions may be led by it, too.
+            self._ready_partitions.stir()  # The broker may lead other partitions, too.
         self._view.brokers = self._view.brokers | named
         return self._nodes.learn(self._view.brokers)
 
 
 def record_errors(part: PartitionProduceResponse) -> str:
-    """The broker's words on a refusal; where it has none, what it says of single records (KIP-467)."""
+    """The broker's error message; without one, its messages about single records (KIP-467)."""
     named = (f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:5])
     return said(part.error_message or "; ".join(named))

@@ -9,7 +9,7 @@ from tests.simulation.chaos import TOPIC, Chaos, Sent
 
 Log = list[tuple[int, bytes]]
 
-GONE = "no more in the log"
+GONE = "not in the log any more"
 HARDLY_MS = 500.0
 METADATA_MAX = 150
 """In a run. Trouble lasts for 20 s, and an answer without news is followed by pauses that grow to half a second."""

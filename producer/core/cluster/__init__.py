@@ -1,1 +1,1 @@
-"""The cluster as the producer sees it: metadata, leaders, the connections to brokers, and rebootstrap."""
+"""The cluster as the producer knows it: metadata, leaders, the connections to brokers, and rebootstrap."""

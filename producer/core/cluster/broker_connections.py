@@ -1,6 +1,6 @@
-"""The brokers as the core sees them: links, their requests in flight, backoff, throttling, idleness.
+"""The brokers as the core knows them: connections, requests in flight, backoff, throttling, idle time.
 
-It decides when a link should be made or given up; making it is the engine's work.
+It decides when to make or close a connection. The engine does it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.records.compression import Codec
 
 PRODUCE_VERSIONS: Final = range(3, 14)
-"""What the producer sends. The wire knows 0 to 2 as well, but those belong to record formats without producer ids (KIP-98)."""
+"""The versions that the producer sends. Versions 0 to 2 belong to record formats without producer ids (KIP-98)."""
 
 PRODUCE_VERSION_WITH_ZSTD: Final = 7
-"""Before it nobody could be expected to open zstd, and brokers refuse it (KIP-110)."""
+"""Brokers refuse zstd in earlier versions, because old consumers cannot decompress it (KIP-110)."""
 
-_ANYTHING: Final = ("this producer speaks", PRODUCE_VERSIONS[0], "0.11")
+_ANYTHING: Final = ("this producer needs", PRODUCE_VERSIONS[0], "0.11")
 
 
 def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
@@ -33,7 +33,7 @@ def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> floa
 
 
 class LinkState(enum.Enum):
-    """A node's link."""
+    """The state of a node's connection."""
 
     DOWN = "down"
     CONNECTING = "connecting"
@@ -42,7 +42,7 @@ class LinkState(enum.Enum):
 
 
 class Request(Struct):
-    """A request on its way. A subclass holds what the reader of its answer has to know."""
+    """A request in flight. A subclass has what the reader of its response needs."""
 
     request_id: int
     api: Api
@@ -54,9 +54,9 @@ R = TypeVar("R", bound=Request)
 
 
 class Node(Struct):
-    """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since a link was made last; `losses`: in all.
-    `barren`: the newest attempt made no link. `refused`: why the next one will make none either. `leaving`: to be forgotten as soon as its
-    link is gone."""
+    """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since the last success; `losses`: in all.
+    `barren`: the newest attempt to connect failed. `refused`: why the next attempt fails, too. `leaving`: to be forgotten as soon as its
+    connection is closed."""
 
     node_id: int
     address: Address
@@ -76,7 +76,7 @@ class Node(Struct):
     produces: int = 0
 
     def version(self, api: Api, most: int, *, least: int = 0) -> int | None:
-        """The version to use for an api: the highest up to `most`, or None when the broker has none from `least` on."""
+        """The highest version of an api from `least` to `most` that the broker offers, or None."""
         span = self.versions.get(api)
         return min(span[1], most) if span is not None and span[0] <= most and span[1] >= least else None
 
@@ -85,19 +85,19 @@ class Node(Struct):
         return self.version(Api.PRODUCE, allowed[-1], least=max(self.produce_least, allowed[0]))
 
     def too_old(self) -> bool:
-        """Whether the broker says that it takes nothing but formats from before Kafka 0.11, or no zstd where that is what it would get."""
+        """Whether the broker only accepts formats from before Kafka 0.11, or is too old for zstd and the producer uses zstd."""
         span = self.versions.get(Api.PRODUCE)
         return span is not None and span[1] < self.produce_least
 
     def unusable(self, allowed: range = PRODUCE_VERSIONS) -> Fatal:
-        """Why nothing can be written to this broker. `allowed`: which versions of Produce would do."""
+        """Why nothing can be written to this broker. `allowed`: the versions of Produce that the producer may use."""
         span = self.versions.get(Api.PRODUCE)
         offered = f"versions {span[0]} to {span[1]}" if span is not None else "no version"
         lacks_zstd = span is not None and PRODUCE_VERSIONS[0] <= span[1] < self.produce_least
-        who, least, since = ("compression_type=zstd takes", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
+        user, least, since = ("compression_type=zstd needs", self.produce_least, "2.1") if lacks_zstd else _ANYTHING
         if allowed != PRODUCE_VERSIONS and not self.too_old():
-            who, least = "the transaction's version takes", max(allowed[0], self.produce_least)
-        needed = f"{who} {least} to {allowed[-1]}" + (f": it needs Kafka {since} or later" if self.too_old() else "")
+            user, least = "the transaction's version needs", max(allowed[0], self.produce_least)
+        needed = f"{user} {least} to {allowed[-1]}" + (f": the broker must be Kafka {since} or later" if self.too_old() else "")
         return Fatal(f"the broker at {self.address} offers {offered} of Produce, and {needed}")
 
     def ready(self, now_ms: float) -> bool:
@@ -106,15 +106,15 @@ class Node(Struct):
 
 
 class Nodes:
-    """All of them, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `recovery` allows it.
-    `features`: the newest that a broker told of."""
+    """All nodes, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `rebootstrap` allows it.
+    `features`: the newest features that a broker sent."""
 
     def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
         self._settings = settings
         self._draw = draw
         self._nodes = {-1 - i: Node(-1 - i, address) for i, address in enumerate(bootstrap)}
         self._next_request = 0
-        # Never later than the first thing that `upkeep` has to do. What it waits for seldom happens, so it is not looked for each time.
+        # Never later than the next work of `upkeep`. Such work is rare, so most calls of `upkeep` only compare this time.
         self._due_ms = NEVER
         self.bootstrapping = True
         self.features = NO_FEATURES
@@ -126,8 +126,8 @@ class Nodes:
         return self._nodes.get(node_id)
 
     def learn(self, brokers: dict[int, Address]) -> list[Command]:
-        """Take the brokers of a metadata answer; links to brokers that are gone or have moved are given up. The ids of the bootstrap
-        addresses are not theirs to give."""
+        """Take the brokers of a metadata response, and close connections to brokers that are gone or moved. Negative ids in a response are
+        ignored, because they mean bootstrap addresses here."""
         brokers = {node_id: address for node_id, address in brokers.items() if node_id >= 0}
         commands: list[Command] = []
         self.bootstrapping = self.bootstrapping and not brokers
@@ -149,7 +149,7 @@ class Nodes:
         return commands
 
     def start_over(self, reason: str) -> list[Command]:
-        """Give every link up and forget the brokers; the bootstrap addresses are tried at once."""
+        """Close every connection and forget the brokers; the bootstrap addresses are tried at once."""
         self.bootstrapping = True
         commands: list[Command] = []
         for node in self:
@@ -160,24 +160,24 @@ class Nodes:
         return commands
 
     def only_bootstrap(self) -> bool:
-        """Whether no broker is known but by its bootstrap address."""
+        """Whether only bootstrap addresses are known."""
         return all(node.node_id < 0 for node in self._nodes.values())
 
     def exhausted(self) -> bool:
-        """Whether no link is up, and the newest attempt at every known broker failed. One that is being tried again meanwhile does not
-        count: an address where nothing answers takes its time, over and over."""
+        """Whether no connection is up, and the newest finished attempt at every known broker failed. A running attempt changes nothing:
+        an address that does not answer takes the whole connection timeout each time."""
         known = [node for node in self if node.node_id >= 0]
         return not self.bootstrapping and all(map(_tried, known)) and not any(node.state is LinkState.UP for node in self)
 
     def connect(self, node: Node, now_ms: float) -> list[Command]:
-        """Make the node's link unless it is up, on its way, or backing off."""
+        """Connect to the node unless it is connected, connecting, or backing off."""
         if node.state is not LinkState.DOWN or node.retry_at_ms > now_ms:
             return []
         node.state = LinkState.CONNECTING
         return [Connect(node.node_id, node.address.host, node.address.port)]
 
     def disconnect(self, node: Node, reason: str) -> list[Command]:
-        """Give the node's link up."""
+        """Close the node's connection."""
         if node.state not in (LinkState.UP, LinkState.CONNECTING):
             return []
         node.state = LinkState.CLOSING
@@ -186,7 +186,7 @@ class Nodes:
     def connected(
         self, node: Node, versions: dict[int, tuple[int, int]], now_ms: float, *, features: Features = NO_FEATURES
     ) -> list[Command]:
-        """The link is up. A broker that is too old is the end, and is so before anything else that it lacks can be complained of."""
+        """The connection is up. A broker that is too old ends the producer at once, so that the error names the cause."""
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
         node.versions = versions
@@ -201,7 +201,7 @@ class Nodes:
         return [Die(node.unusable())] if node.too_old() else []
 
     def lost(self, node: Node, reason: str, now_ms: float, *, refused: NoUsableBroker | None = None) -> list[Request]:
-        """The link is gone; returns the requests that died with it."""
+        """The connection is lost; returns its requests without a response."""
         settings = self._settings
         node.barren = node.state is LinkState.CONNECTING or refused is not None
         node.refused = refused
@@ -220,7 +220,7 @@ class Nodes:
         return dead
 
     def begin(self, node: Node, api: Api, now_ms: float, kind: type[R]) -> R:
-        """Account for a request that is about to be written, and note it as a `kind` of request."""
+        """Register a request that is about to be written, as an object of `kind`."""
         self._next_request += 1
         request = kind(self._next_request, api, now_ms, now_ms + self._settings.request_timeout_ms)
         node.requests[request.request_id] = request
@@ -230,7 +230,7 @@ class Nodes:
         return request
 
     def finish(self, node: Node, request_id: int, now_ms: float) -> Request | None:
-        """Account for an answer; None when the request is not known (any more)."""
+        """Unregister an answered request, and return it; None if it is not known (any more)."""
         request = node.requests.pop(request_id, None)
         if request is not None:
             node.produces -= request.api is Api.PRODUCE
@@ -239,12 +239,13 @@ class Nodes:
         return request
 
     def mute(self, node: Node, until_ms: float) -> None:
-        """The broker wants nothing more until then, or until a later time that it has said."""
+        """Send nothing to the throttling broker until then, or until a later time from an earlier response."""
         node.muted_until_ms = max(node.muted_until_ms, until_ms)
         self._note(until_ms)
 
     def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:
-        """A node that can be asked anything: the least busy one that is up; otherwise begin a link to the one whose turn comes first."""
+        """A node for a request that any broker can answer: the connected node with the fewest requests. Without one, connect to the node
+        whose backoff ended first."""
         up = [node for node in self if node.ready(now_ms)]
         if up:
             return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
@@ -256,8 +257,8 @@ class Nodes:
         return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
 
     def hopeless(self) -> NoUsableBroker | None:
-        """Why there is nobody to talk to and will be nobody: the newest attempt at every node failed, at one or more for a reason that
-        stays. None while there is hope."""
+        """Why no broker can be used with these settings: the newest attempt at every node failed, and at least one of them fails again.
+        None otherwise."""
         recovers = self._settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP
         nodes = list(self) if recovers else self._within_reach()
         refusals = [node.refused for node in nodes if node.refused is not None]
@@ -269,11 +270,11 @@ class Nodes:
         return kind("; ".join(found))
 
     def _within_reach(self) -> list[Node]:
-        """The nodes to which a link may be begun. The links that there are to bootstrap addresses are used as long as they last."""
+        """The nodes to which a connection may be made. Existing connections to bootstrap addresses stay in use."""
         return [node for node in self if node.node_id >= 0 or self.bootstrapping]
 
     def upkeep(self, now_ms: float) -> list[Command]:
-        """Give up links whose requests are overdue or that nobody uses."""
+        """Close connections with overdue requests, and idle connections."""
         commands: list[Command] = []
         if now_ms < self._due_ms:
             return commands
@@ -288,11 +289,11 @@ class Nodes:
         return commands
 
     def next_deadline(self, now_ms: float) -> float:
-        """When something here must be looked at again at the latest, in ms."""
+        """The latest time for the next `upkeep`, in ms."""
         return self._due_ms
 
     def _note(self, at_ms: float) -> None:
-        """Something may have to be done then."""
+        """`upkeep` may have work at that time."""
         self._due_ms = min(self._due_ms, at_ms)
 
     def _first_due(self, now_ms: float) -> float:
@@ -308,5 +309,5 @@ class Nodes:
 
 
 def _tried(node: Node) -> bool:
-    """Whether the newest attempt at it that came to an end made no link."""
+    """Whether the newest finished attempt to connect failed."""
     return node.barren and node.state in (LinkState.DOWN, LinkState.CONNECTING)

@@ -1,9 +1,9 @@
-"""When to ask for metadata, of whom, and about which topics.
+"""When to ask for metadata, which node to ask, and about which topics.
 
-Asked when a topic is wanted, when an answer says that a leader moved, and every `metadata_max_age_ms`, about the topics that were in use
-within `metadata_max_idle_ms`. One request at a time; answers without news back off, as lost ones do. Only a request that somebody waits for
-may have topics created, and it names no others: what was deleted stays so until there is something to send to it. When to go back to the
-bootstrap addresses is `recovery`'s to say.
+The producer asks when a caller waits for a topic, when a response says that a leader moved, and every `metadata_max_age_ms`. It asks about
+the topics that were used within `metadata_max_idle_ms`. There is one request at a time. After a response without news, or a lost one, the
+next request backs off. Only a request for which a caller waits may create topics, and it names no others. So a deleted topic is not
+created again until there is a record for it. `rebootstrap` decides when to go back to the bootstrap addresses.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 
-METADATA_VERSION_MIN, METADATA_VERSION_MAX = 4, 13  # before 4 every question for a topic may create it
+METADATA_VERSION_MIN, METADATA_VERSION_MAX = 4, 13  # before 4 every request for a topic may create it
 NAMELESS_TOPIC_ID_VERSION = 10
 
 
 class Wanted(Struct, frozen=True):
-    """How long somebody waits, and for how many partitions. `asked`: a request went out after the last who came for more than one."""
+    """Until when callers wait, and for how many partitions. `asked`: a request was sent after the last caller for more than one began to
+    wait."""
 
     until_ms: float
     partitions: int
     asked: bool = False
 
 
-NOBODY = Wanted(0.0, 1)
+UNWANTED = Wanted(0.0, 1)
 
 
 class MetadataAsked(Request):
-    """A Metadata request on its way, and the topics that it asks for."""
+    """A Metadata request in flight, and its topics."""
 
     topics: tuple[str, ...] = ()
 
 
 class MetadataUpdater:
-    """Keeps the cluster view fresh. `busy`: which topics have something to send, resolve or publish; `may_create`: as the hooks have it."""
+    """Keeps the cluster view fresh. `busy`: the topics with batches to send, resolve or publish. `may_create`: of the transaction hooks."""
 
     def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
         self.busy: Callable[[], set[str]] = set
@@ -66,30 +67,30 @@ class MetadataUpdater:
         self._fresh_until_ms = 0.0
 
     def want(self, topic: str, *, until_ms: float, partitions: int = 1) -> None:
-        """Somebody waits until then for the topic to have so many partitions."""
-        before = self._wanted.get(topic, NOBODY)
+        """A caller waits until then for the topic to have so many partitions."""
+        before = self._wanted.get(topic, UNWANTED)
         self._topics.add(topic)
         self._used_ms[topic] = until_ms
         asked = before.asked and partitions <= 1
         self._wanted[topic] = Wanted(max(before.until_ms, until_ms), max(before.partitions, partitions), asked)
 
     def used(self, topic: str, now_ms: float) -> None:
-        """There is, or just was, something to send to it."""
+        """The topic has a record to send, or just had one."""
         self._used_ms[topic] = now_ms
 
     def refresh(self) -> None:
-        """Something that was believed turned out to be wrong."""
+        """Ask soon: some of the metadata turned out to be wrong."""
         self._stale = True
 
     def despair(self, failure: NoUsableBroker) -> list[Command]:
-        """Nobody can be asked, for a reason that stays: who waits is told now, and asking begins anew when somebody wants something."""
+        """No broker can be asked with these settings: tell the waiting callers now. The next caller starts new attempts."""
         told: list[Command] = [Announce(Heard(topic, Change.UNHEARD, 0), failure=failure) for topic in self._wanted]
         self._topics -= self._wanted.keys() - self._view.topics.keys()
         self._wanted.clear()
         return told
 
     def advance(self, now_ms: float) -> list[Command]:
-        """Ask if there is reason to, and somebody to ask."""
+        """Ask if there is a reason, and a node to ask."""
         self._forget(now_ms)
         due = self._due(now_ms)
         commands = self._recovery.overdue(now_ms, asking=due or self._asked)
@@ -120,7 +121,7 @@ class MetadataUpdater:
         return [*commands, Send(node.node_id, request.request_id, Api.METADATA, version, message)]
 
     def believes(self, node: Node, answer: MetadataResponse, now_ms: float) -> list[Command] | None:
-        """None for an answer to be taken; otherwise what to do instead, and it is asked again."""
+        """None for a response to use; otherwise the commands to run instead, and the request is repeated."""
         instead = self._recovery.answered(node, answer)
         if instead is not None:
             self._stale = True
@@ -128,21 +129,21 @@ class MetadataUpdater:
         return instead
 
     def emigrated(self, answer: MetadataResponse) -> bool:
-        """Whether the answer, which is to be taken, comes from another cluster; nothing that was known is true there."""
+        """Whether this response to use comes from another cluster. If so, forget everything about the old one."""
         moved = self._recovery.emigrated(answer)
         if moved:
             self._view.forget()
         return moved
 
     def answered(self, request: Request, answer: MetadataResponse, now_ms: float) -> list[Command]:
-        """Take an answer; callers that wait for a topic are told."""
+        """Use a response, and tell the callers that wait for a topic."""
         assert isinstance(request, MetadataAsked)
         self._asked = False
         complained, known = self._stale, self._view.news
         heard = self._view.learn(answer, request.topics)
         commands: list[Command] = self._nodes.learn(self._view.brokers) if answer.brokers else []
         for news in heard:
-            wanted = self._wanted.get(news.topic, NOBODY)
+            wanted = self._wanted.get(news.topic, UNWANTED)
             short = wanted.asked and 0 < news.partitions < wanted.partitions
             if news.change is Change.REFUSED or short or news.partitions >= wanted.partitions:
                 self._wanted.pop(news.topic, None)
@@ -159,7 +160,7 @@ class MetadataUpdater:
         return commands
 
     def lost(self, now_ms: float) -> None:
-        """The request died with its link."""
+        """The connection was lost before the response."""
         self._asked = False
         self._attempts += 1
         self._pace(now_ms)
@@ -168,23 +169,23 @@ class MetadataUpdater:
         overdue = self._recovery.next_deadline()
         if self._asked:
             return overdue
-        if self._due(now_ms):  # Nobody can be asked yet, or not so soon. Never a time that is past: it would come again and again.
+        if self._due(now_ms):  # No node can be asked yet, or the backoff runs. Never a time in the past: the timer would spin.
             return min(overdue, self._not_before_ms) if self._not_before_ms > now_ms else overdue
         return self._fresh_until_ms if self._topics else NEVER
 
     def _due(self, now_ms: float) -> bool:
-        """Whether there is reason to ask."""
+        """Whether there is a reason to ask."""
         return self._stale or bool(self._wanted) or (bool(self._topics) and now_ms >= self._fresh_until_ms)
 
     def _forget(self, now_ms: float) -> None:
-        """Stop asking for topics that never appeared once nobody waits for them any more."""
+        """Stop asking for topics that never appeared and that no caller waits for any more."""
         for topic in [topic for topic, wanted in self._wanted.items() if wanted.until_ms < now_ms]:
             del self._wanted[topic]
             if topic not in self._view.topics:
                 self._topics.discard(topic)
 
     def _drop_idle(self, now_ms: float) -> None:
-        """Forget topics to which nothing was sent for a long time, and that have nothing under way."""
+        """Forget topics without a record for `metadata_max_idle_ms` and without batches in flight."""
         idle_since_ms = now_ms - self._settings.metadata_max_idle_ms
         idle = {topic for topic in self._topics if self._used_ms.get(topic, 0.0) <= idle_since_ms}
         for topic in idle - self._wanted.keys() - self.busy() if idle else idle:
@@ -193,7 +194,7 @@ class MetadataUpdater:
             self._view.drop(topic)
 
     def _to_create(self) -> set[str]:
-        """Topics that somebody waits for, or has something to send to, and that are not there: they may be made on the way."""
+        """Missing topics that a caller waits for or that have records to send: the request may create them."""
         known = self._view.topics
         absent = {topic for topic in self._wanted if topic not in known or known[topic].missing}
         return {topic for topic in absent if self._creatable(topic)}

@@ -1,11 +1,11 @@
 """When to go back to `bootstrap_servers`: KIP-899, and KIP-1102's deadline and error code.
 
-There are two ways. Where none of the known brokers can be reached any more, the bootstrap addresses are tried beside them. Where metadata
-did not come for `metadata_recovery_rebootstrap_trigger_ms`, or a broker says REBOOTSTRAP_REQUIRED, or speaks for another cluster, every
-link is given up, the known brokers are forgotten, and only the bootstrap addresses are left. What was not acknowledged stays where it is,
-with its sequences, and goes to whoever leads its partition then. `metadata_recovery_strategy=none` does neither.
+There are two ways. If no known broker can be reached any more, the producer tries the bootstrap addresses, too. If no metadata came for
+`metadata_recovery_rebootstrap_trigger_ms`, a broker says REBOOTSTRAP_REQUIRED, or a broker belongs to another cluster, the producer closes
+every connection, forgets the brokers, and only tries the bootstrap addresses. Batches without an acknowledgement keep their sequences and
+go to the new leaders of their partitions. `metadata_recovery_strategy=none` does neither.
 
-It asks nobody and resolves no names; whoever makes a link does that.
+It sends no requests and resolves no names.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fencepost.producer.wire.messages import MetadataResponse
 
 log = logging.getLogger("fencepost.producer")
 
-ELSEWHERE: Final = "speaks for cluster {theirs}, and this producer writes to cluster {ours}"
+ELSEWHERE: Final = "belongs to cluster {theirs}, but this producer writes to cluster {ours}"
 
 
 class Rebootstrap:
-    """See the module. `_since_ms`: when asking for metadata began, if no answer came since. `_back`: nothing is believed of the cluster any
-    more, and the bootstrap addresses have not answered yet."""
+    """See the module. `_since_ms`: when asking for metadata began, if no response came since. `_back`: the brokers are forgotten, and no
+    bootstrap address has answered yet."""
 
     def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView) -> None:
         self._nodes = nodes
@@ -40,9 +40,9 @@ class Rebootstrap:
         self._back = False
 
     def overdue(self, now_ms: float, *, asking: bool) -> list[Command]:
-        """Go back if metadata has been asked for in vain for too long. `asking`: whether it is being asked for."""
+        """Go back if no metadata came for too long. `asking`: whether the producer asks for metadata."""
         if not asking or self._nodes.only_bootstrap():
-            self._since_ms = None  # Nobody asks, or there is nothing to go back from.
+            self._since_ms = None  # No metadata is needed, or only bootstrap addresses are known anyway.
         if now_ms < self.next_deadline():
             return []
         self._since_ms = now_ms
@@ -53,20 +53,20 @@ class Rebootstrap:
         if self._since_ms is None and not self._nodes.only_bootstrap():
             self._since_ms = now_ms
         if self._wanted and self._nodes.exhausted():
-            log.info("none of the known brokers can be reached: trying bootstrap_servers as well")
+            log.info("none of the known brokers can be reached: trying bootstrap_servers, too")
             self._nodes.bootstrapping = True
 
     def answered(self, node: Node, answer: MetadataResponse) -> list[Command] | None:
-        """None for an answer that can be believed; otherwise what to do instead."""
+        """None for a response to use; otherwise the commands to run instead."""
         where = f"broker {node.node_id} at {node.address}"
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._wanted:
             return self.go_back(f"{where} answered REBOOTSTRAP_REQUIRED")
-        # Of a coordinator that was asked for a broker may be known already, by the word of the new cluster.
+        # FindCoordinator may have told the new cluster's broker already, so `only_bootstrap` alone is not enough.
         if self._moved(answer) and not (node.node_id < 0 and (self._back or self._nodes.only_bootstrap())):
             reason = f"{where} {ELSEWHERE.format(theirs=said(answer.cluster_id), ours=said(self._view.cluster_id))}"
             if self._wanted:
                 return self.go_back(reason)
-            log.warning("%s; metadata_recovery_strategy=none: it is not believed", reason)
+            log.warning("%s: its metadata is ignored, because metadata_recovery_strategy=none", reason)
             return self._nodes.disconnect(node, reason)
         if answer.error_code and not answer.brokers:
             return []
@@ -75,25 +75,25 @@ class Rebootstrap:
         return None
 
     def emigrated(self, answer: MetadataResponse) -> bool:
-        """Whether an answer that can be believed comes from another cluster than the producer has written to."""
+        """Whether a response to use comes from another cluster than the one that the producer wrote to."""
         moved = self._moved(answer)
         if moved:
             log.warning(
-                "bootstrap_servers lead to cluster %s now, and this producer wrote to cluster %s: what may have been written there fails "
-                "with DeliveryUnknown, what was not sent yet goes to the new cluster",
+                "bootstrap_servers lead to cluster %s now, but this producer wrote to cluster %s: records that were sent there without an "
+                "acknowledgement fail with DeliveryUnknown, records that were not sent go to the new cluster",
                 said(answer.cluster_id),
                 said(self._view.cluster_id),
             )
         return moved
 
     def go_back(self, reason: str) -> list[Command]:
-        """Give every link up and begin with the bootstrap addresses."""
+        """Close every connection and start again with the bootstrap addresses."""
         log.warning("going back to bootstrap_servers: %s", reason)
         self._back = True
         return self._nodes.start_over(f"going back to bootstrap_servers: {reason}")
 
     def next_deadline(self) -> float:
-        """When asking in vain has lasted too long, in ms."""
+        """When the producer goes back if no metadata comes, in ms."""
         return self._since_ms + self._trigger_ms if self._since_ms is not None and self._wanted else NEVER
 
     def _moved(self, answer: MetadataResponse) -> bool:

@@ -1,9 +1,8 @@
-"""What the producer believes about the cluster: brokers, topics, partitions, leaders.
+"""The producer's metadata of the cluster: brokers, topics, partitions, leaders.
 
-It only moves forward: for the same topic id an answer with an older leader epoch is ignored (KIP-320), whoever sent it. A new topic id
-means that the topic was deleted and created again. Where brokers know no topic ids (Kafka before 2.8) older epochs, or fewer partitions,
-mean that if the topic had been away, or if several answers in a row have them and the leader that was known denies that it leads. It
-requests nothing.
+For one topic id, a response with an older leader epoch is ignored (KIP-320). A new topic id means that the topic was deleted and created
+again. Brokers before Kafka 2.8 have no topic ids. With them, older epochs or fewer partitions mean the same in two cases: the topic was
+missing before, or several responses in a row have them and the known leader denies that it leads. It sends no requests.
 """
 
 from __future__ import annotations
@@ -22,23 +21,24 @@ from fencepost.producer.wire.messages.metadata import MetadataResponseTopic
 NO_TOPIC_ID = UUID(int=0)
 NO_LEADER = -1
 OLDER_ANSWERS = 5
-"""So many in a row are no broker that lags behind: they come 100 ms to a second apart."""
+"""After so many older responses in a row, the topic was created again. They come 100 ms to a second apart, and no broker's metadata lags
+behind for that long."""
 
 
 Leadership = tuple[int, int, UUID]
-"""A partition's leader, its leader epoch, and the topic's id: what one broker says of its log holds as long as these stay."""
+"""A partition's leader, its leader epoch, and the topic's id. A response about the partition's log is valid while these stay."""
 
 
 class Leader(Struct, frozen=True):
-    """Who leads a partition, since which leader epoch (-1: the broker did not say)."""
+    """The leader of a partition, and its leader epoch (-1: the broker did not tell)."""
 
     node: int
     epoch: int
 
 
 class Topic(Struct):
-    """One topic as last heard of. `leaders[p]` is partition p's. `denied`: partitions of which that one says that it does not lead them.
-    `older`: how many answers in a row had older epochs of these, or did not have them."""
+    """The newest metadata of one topic. `leaders[p]`: partition p's leader. `denied`: partitions whose known leader says that it does not
+    lead them. `older`: how many responses in a row had older epochs of these partitions, or lacked them."""
 
     name: str
     topic_id: UUID
@@ -52,13 +52,13 @@ TEMPORARY = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABL
 
 
 class ClusterView:
-    """The producer's picture of the cluster."""
+    """See the module."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Address] = {}
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
-        self.news = 0  # how often something turned out to be otherwise
+        self.news = 0  # how many times something changed
 
     def leader(self, topic: str, partition: int) -> Leader | None:
         """The partition's leader, or None while none is known."""
@@ -69,7 +69,7 @@ class ClusterView:
         return leader if leader.node > NO_LEADER else None
 
     def leadership(self, topic: str, partition: int) -> Leadership:
-        """Whose log the partition's is now, as far as is known."""
+        """The known leader, leader epoch and topic id of the partition."""
         known = self.topics.get(topic)
         if known is None or partition >= len(known.leaders):
             return (NO_LEADER, -1, NO_TOPIC_ID)
@@ -77,12 +77,12 @@ class ClusterView:
         return (leader.node, leader.epoch, known.topic_id)
 
     def topic_id(self, topic: str) -> UUID:
-        """The topic's id; all zero when brokers do not say."""
+        """The topic's id; all zero if brokers do not tell."""
         known = self.topics.get(topic)
         return known.topic_id if known is not None else NO_TOPIC_ID
 
     def moved(self, topic: str, partition: int, leader: Leader) -> bool:
-        """Take a leader that an error answer named (KIP-951); False when it is no news."""
+        """Take a leader that an error response named (KIP-951). False if it is not newer than the known one."""
         known = self.topics.get(topic)
         if known is None or partition >= len(known.leaders) or leader.epoch <= known.leaders[partition].epoch:
             return False
@@ -91,18 +91,18 @@ class ClusterView:
         return True
 
     def deny(self, topic: str, partition: int) -> None:
-        """The leader that was known says that it does not lead."""
+        """The known leader says that it does not lead."""
         known = self.topics.get(topic)
         if known is not None and partition < len(known.leaders):
             known.denied.add(partition)
 
     def forget(self) -> None:
-        """All of it was about another cluster."""
+        """Forget everything: the producer writes to another cluster now."""
         self.brokers, self.topics, self.cluster_id = {}, {}, None
 
     def learn(self, answer: MetadataResponse, asked: Collection[str]) -> list[Heard]:
-        """Take a metadata answer; returns what it said of each topic that it was asked about. Nobody waits for others, and whoever names
-        them has no say in how much is kept."""
+        """Take a metadata response; returns the news of each requested topic. Other topics are ignored, so that a broker cannot fill the
+        memory."""
         if answer.brokers:
             brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
             self.news += brokers != self.brokers
@@ -143,7 +143,7 @@ class ClusterView:
         return Heard(name, Change.GROWN if grown else Change.SAME, len(known.leaders))
 
     def drop(self, topic: str) -> None:
-        """Nobody uses the topic any more."""
+        """Forget a topic that is not used any more."""
         self.topics.pop(topic, None)
 
 
@@ -154,12 +154,12 @@ def _recreated(known: Topic, said: MetadataResponseTopic) -> bool:
 
 
 def _is_older(said: list[Leader], known: list[Leader], partition: int) -> bool:
-    """Whether that was so before, or is so of another topic of the name. Epochs of -1 tell nothing."""
+    """Whether the response is outdated, or about another topic of that name. Epochs of -1 tell nothing."""
     return partition >= len(said) or 0 <= said[partition].epoch < known[partition].epoch
 
 
 def _leaders(said: MetadataResponseTopic) -> list[Leader] | None:
-    """Every partition's leader; None for an answer that cannot be: no partitions, or other numbers than those from 0 on."""
+    """Every partition's leader; None for an invalid response: no partitions, or other numbers than those from 0 on."""
     leaders = {each.partition_index: Leader(each.leader_id, each.leader_epoch) for each in said.partitions}
     count = len(said.partitions)
     return [leaders[index] for index in range(count)] if count and leaders.keys() == set(range(count)) else None

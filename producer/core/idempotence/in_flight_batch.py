@@ -1,6 +1,6 @@
-"""One batch on its way: sealed bytes, the identity they carry, and what is known about them so far.
+"""One batch in flight: its sealed bytes, their identity, and what is known about them.
 
-It holds facts; `in_flight_window` draws the conclusions.
+It holds facts; `in_flight_window` decides what follows from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_SEQUENCE: Final = -1
 
 
 class State(enum.Enum):
-    """Where a batch's sequences stand. The last two are resolved."""
+    """The state of a batch's sequences. The last two are resolved."""
 
     WAITING = "waiting to be sent (again)"
     FLYING = "sent, not answered"
@@ -31,15 +31,13 @@ class State(enum.Enum):
 
 
 class InFlightBatch:
-    """A stamped batch. `records`: its header, and what stands behind it, in pieces that are nowhere put together; `size`: their bytes.
+    """A stamped batch. `records`: its header and payload, as buffers that are never joined; `size`: their bytes.
 
-    `doubt`: some attempt may have reached the log unseen. `appended`: a leader said that it did, and that every in-sync replica has it.
-    `unrecognised`: the newest attempt was answered that it does not fit the sequence. `insisted`: the leader has it as its
-    newest, so it was sent once more all the same. `oversized`: the leader would take
-    it only in parts. `astray`: sent before it was known that the topic was
-    made anew. `unplaced`: acknowledged through a later batch, so that the
-    offset is not known. `failure`: decided for the futures,
-    whatever the sequences do. `published`: the futures have been told; a batch that is published and unresolved is an orphan.
+    `doubt`: some attempt may have reached the log without an acknowledgement. `appended`: a leader said that every in-sync replica has it.
+    `unrecognised`: the newest attempt got OUT_OF_ORDER_SEQUENCE_NUMBER. `insisted`: the leader has it as its newest batch, so it was sent
+    once more. `oversized`: the leader only accepts it split. `astray`: sent before the producer learned that the topic was created again.
+    `unplaced`: acknowledged through a later batch, so its offset is not known. `failure`: the decided outcome of the futures, even if the
+    sequences are unresolved. `published`: the futures have their outcome; a batch that is published and unresolved is an orphan.
     """
 
     def __init__(
@@ -84,8 +82,8 @@ class InFlightBatch:
         self.max_timestamp: Final = max_timestamp
 
     def stamp(self, identity: tuple[int, int], base_sequence: int) -> None:
-        """Put the header with this identity before the records. Only ever called for a batch known not to be in the log under another
-        one."""
+        """Put the header with this identity before the records. Only for a batch that is certainly not in the log under another
+        identity."""
         assert not self.doubt, "a batch that may be in the log keeps its identity"
         self.identity = identity
         self.base_sequence = base_sequence
@@ -114,35 +112,35 @@ class InFlightBatch:
 
     @property
     def unresolved(self) -> bool:
-        """Whether it is not known yet what became of the batch's sequences."""
+        """Whether the batch's sequences have no outcome yet."""
         return self.state in (State.WAITING, State.FLYING, State.LOGGED)
 
     @property
     def placed(self) -> bool:
-        """Whether it is acknowledged, and where it is as far as it can be known."""
+        """Whether it is acknowledged, and its offset is known or not needed."""
         return self.state is State.ACKED and not self.unplaced
 
     @property
     def decided(self) -> bool:
-        """Whether the futures' outcome is a failure already, published or about to be."""
+        """Whether the futures' outcome is a failure, published or not."""
         return self.failure is not None
 
     @property
     def persisted(self) -> Persisted:
-        """What could be said about the log if the batch failed now."""
+        """What `persisted` would be if the batch failed now."""
         if self.appended or self.state is State.ACKED:
             return Persisted.YES
         return Persisted.MAYBE if self.doubt or self.state in (State.FLYING, State.LOGGED) else Persisted.NO
 
     def place(self, base_offset: int, log_append_time: int = -1) -> None:
-        """Its first record was found at that offset."""
+        """Set the offset of an unplaced batch: its first record was found there."""
         if self.unplaced:
             self.unplaced = False
             self.base_offset = base_offset
             self.log_append_time = log_append_time
 
     def fail(self, kind: type[DeliveryError], reason: str, *, code: int = 0, persisted: Persisted | None = None) -> None:
-        """Decide the futures' failure; `in_flight_window` publishes it in its turn."""
+        """Decide the futures' failure; `in_flight_window` publishes it after those of earlier batches."""
         self.failure = kind(
             reason,
             topic=self.batch.topic,

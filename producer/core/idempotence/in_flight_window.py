@@ -1,19 +1,20 @@
 """One partition's window of unresolved batches: at most five, in sequence order, counted across connections.
 
-The broker remembers five batches per producer and partition, so a sixth on its way could make a retry unrecognisable. Sequences are
-stamped once, when a batch enters; a batch that may be in the log is only ever sent again with the same ones. After a retry the window
-is resent one batch at a time, from its head, until it is clean. When the sequence is broken (a batch failed, or the broker expects
-another number) the window heals: nothing new leaves, what is doubtful is asked of the broker (DescribeProducers, KIP-664), and only
-what is known not to be in the log is rewritten under the next epoch (KIP-360, bumped locally and for this partition alone).
+The broker remembers five batches per producer and partition. With a sixth batch in flight, it could fail to recognise a retry. A batch is
+stamped with its sequences once, when it enters. A batch that may be in the log is only sent again with the same sequences. After a retry
+the window sends one batch at a time, the oldest first, until no batch is unresolved. If the sequence is broken (a batch failed, or the
+broker expects another number), the window heals. Then no new batch is sent, and DescribeProducers (KIP-664) tells which doubtful batches
+the leader has. Only batches that are certainly not in the log are rewritten with the next epoch (KIP-360), which this partition bumps by
+itself.
 
-What DescribeProducers tells is a hint: this leader, in this leader epoch, has so much of ours, below or above its high watermark, and the
-next leader may lead without it. A hint is void when the leader, its epoch or the topic changes. A batch is acknowledged by an answer of
-success, which acks=all makes the word of every in-sync replica, for itself or for a later batch of its sequence line: a leader takes
-sequences without gaps, so the elder stands before the later one in that log, and is as safe. A topic that was made anew takes any first
-sequence: what was sent before that was known is acknowledged by its own answer alone.
+The response of DescribeProducers is a hint: this leader, in this leader epoch, has these batches, below or above its high watermark. The
+next leader may not have them. A change of the leader, its epoch or the topic invalidates the hint. With acks=all, a successful Produce
+response means that every in-sync replica has the batch. It acknowledges the batch itself, and all earlier batches with the same identity:
+a leader accepts sequences without gaps, so the earlier batches come before it in the same log. A topic that was created again accepts any
+first sequence. So batches that were sent before the producer learned of it are only acknowledged by their own response.
 
-It sends nothing, asks nothing and settles nothing itself: `core` does, told by `sendable`, `wants_answer`, `wants_bump` and
-`take_finished`.
+The window sends, asks and publishes nothing itself. The core does, and calls `sendable`, `wants_answer`, `wants_bump` and `take_finished`
+to know when.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ RETRIED: Final = (ErrorAction.RETRY, ErrorAction.REFRESH, ErrorAction.HEAL)
 
 
 class Known(Struct, frozen=True):
-    """What DescribeProducers says of our producer id on one partition."""
+    """The state of our producer id on one partition, from DescribeProducers."""
 
     epoch: int
     last_sequence: int
 
 
 class InFlightWindow:
-    """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and doubt is simply sent again.
+    """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and a doubtful batch is simply sent again.
 
-    `healing`: nothing leaves until the broker has been asked or the next epoch begins. `_over`: some sequences will never be acknowledged,
-    so nothing new enters under this epoch. `_hole`: some of them are certain not to be in the log. `_end_offset`: what entered last and is
-    done ends there, so all that is here stands at or after it. `_looked_to`: where the log was read to, for what is unplaced; `_looking`:
-    it is being read, and what the answer shows still counts.
+    `healing`: nothing is sent until the broker was asked or the next epoch begins. `_over`: some sequences will never be acknowledged, so
+    nothing new enters with this epoch. `_hole`: some of those are certainly not in the log. `_end_offset`: the offset after the last
+    published batch, so all batches here are at or after it. `_looked_to`: the log was read up to this offset, to find unplaced batches.
+    `_looking`: a Fetch for that is in flight, and its response is still valid.
     """
 
     def __init__(self, *, limit: int, idempotent: bool, retries: int, grace_ms: float) -> None:
@@ -77,15 +78,15 @@ class InFlightWindow:
     def has_room(self) -> bool:
         """Whether a fresh batch may enter: the window is clean, below its limit, and has an identity to stamp.
 
-        Until a partition has acknowledged a first batch of the producer id there is only one at a time: a broker that does not know the id
-        accepts whichever sequence comes first, so a second batch could land while the first is refused, and lock it out. The same after a
-        bump: what made it necessary may be that the broker knows the id no more.
+        Until a partition has acknowledged a first batch of the producer id, the limit is one. A broker that does not know the id accepts
+        any first sequence. So it could append a second batch after it refused the first, and then refuse the first forever. The limit is
+        also one after a bump, because the broker may have forgotten the id.
         """
         limit = self._limit if self.introduced or not self._idempotent else 1
         return self._has_identity() and not (self.recovering or self.healing or self._over) and len(self.in_flight_batches) < limit
 
     def enter(self, in_flight: InFlightBatch) -> None:
-        """Stamp a fresh batch and line it up."""
+        """Stamp a fresh batch and append it to the window."""
         if self._idempotent:
             assert self.identity is not None
             in_flight.stamp(self.identity, self.next_sequence)
@@ -106,7 +107,7 @@ class InFlightWindow:
         return None
 
     def launched(self, in_flight: InFlightBatch) -> None:
-        """The batch's bytes are on their way to a socket."""
+        """The batch is being written to a socket."""
         in_flight.state = State.FLYING
         in_flight.unrecognised = False
         in_flight.attempts += 1
@@ -115,16 +116,17 @@ class InFlightWindow:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def acknowledged(self, in_flight: InFlightBatch, base_offset: int, log_append_time: int) -> None:
-        """The broker has the batch, now or since an earlier attempt. Orphans before it, and what the leader has, are resolved with it."""
+        """The broker has the batch, from this attempt or an earlier one. Orphans before it, and batches that the leader is known to have,
+        are resolved with it."""
         in_flight.state = State.ACKED
         self.introduced = True
         if not in_flight.published:
             in_flight.failure = None
         in_flight.base_offset = base_offset
-        # Of a batch that it knows again the broker tells the newest timestamp in it, also where that is the producer's own.
+        # For a duplicate the broker returns the batch's newest timestamp, even if that is the producer's own.
         known_again = in_flight.attempts > 1 and log_append_time == in_flight.max_timestamp
         in_flight.log_append_time = -1 if known_again else log_append_time
-        # Without sequences a later batch says nothing of its elders, which may well follow it.
+        # Without sequences, a later batch tells nothing about earlier ones, which may come after it in the log.
         if self._idempotent and in_flight is not self.in_flight_batches[0]:
             self._confirm()
         self._calm()
@@ -149,7 +151,7 @@ class InFlightWindow:
             self._fail(in_flight, f"refused by the broker: {message or row.why}", kind=kind)
 
     def lost(self, in_flight: InFlightBatch, now_ms: float, backoff_ms: float) -> None:
-        """The connection died, or was given up, before the answer."""
+        """The connection was lost or closed before the response."""
         in_flight.doubt = True
         if self._may_repeat(in_flight):
             self._again(in_flight, now_ms + backoff_ms)
@@ -157,18 +159,19 @@ class InFlightWindow:
             self._fail(in_flight, "the connection was lost and no retries are left", kind=DeliveryUnknown)
 
     def too_large(self, in_flight: InFlightBatch) -> None:
-        """The leader refuses the size of a batch that an earlier attempt may have brought into its log: it is asked first."""
+        """The leader refuses the size of a batch that it may have from an earlier attempt: ask it before splitting the batch."""
         in_flight.state = State.WAITING
         in_flight.oversized = in_flight.unrecognised = in_flight.insisted = (
-            True  # Its size is looked at before its sequence: it is not known again.
+            True  # The broker checks the size before the sequence, so it cannot recognise a duplicate.
         )
         self.healing = self.recovering = True
 
     def to_split(self) -> InFlightBatch | None:
-        """The batch that has to be split: the leader refuses its size, and does not have it.
+        """The batch that must be split: the leader refuses its size, and does not have it.
 
-        A late copy of an earlier attempt may still arrive, where the limit is raised again. It doubles nothing, because the parts keep the
-        sequences: behind the first of them it does not fit, and before it, it makes the parts not fit, which are then asked about.
+        If the size limit is raised meanwhile, a late copy of an earlier attempt may still arrive. It duplicates nothing, because the parts
+        keep the sequences. After the first part, the broker refuses the copy. Before the first part, the broker appends the copy and
+        refuses the parts, and the window then asks about them.
         """
         if self.healing or self._flying():
             return None
@@ -176,7 +179,7 @@ class InFlightWindow:
         return in_flight if in_flight is not None and in_flight.oversized and not in_flight.decided else None
 
     def replace(self, in_flight: InFlightBatch, pieces: list[InFlightBatch]) -> None:
-        """Put the parts of a batch that was too large in its place, on the same sequences. What may be true of it may be of them."""
+        """Replace a batch that was too large by its parts, with the same sequences. They inherit its doubt."""
         place = self.in_flight_batches.index(in_flight)
         sequence = in_flight.base_sequence
         for piece in pieces:
@@ -191,11 +194,12 @@ class InFlightWindow:
     # -- deadlines ---------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: float) -> None:
-        """Fail what is past its delivery deadline; what is in doubt gets a short grace in which the broker is asked."""
+        """Fail batches after their delivery deadline. A doubtful batch gets a short grace period (`resolve_grace_ms`), in which the broker
+        is asked."""
         for in_flight in self.in_flight_batches:
             if in_flight.decided or in_flight.deadline_ms > now_ms or in_flight.placed:
                 continue
-            # Of no grace nobody would be reminded: it ends when it begins.
+            # Without a grace period there would be no later deadline, so the batch expires now.
             if self._idempotent and in_flight.persisted is Persisted.MAYBE and not in_flight.in_grace and now_ms + self._grace_ms > now_ms:
                 in_flight.in_grace = in_flight.asking = True
                 in_flight.deadline_ms = now_ms + self._grace_ms
@@ -212,11 +216,11 @@ class InFlightWindow:
         self._broken(hole=sure)
 
     def deadlines(self) -> list[float]:
-        """The delivery deadlines of what has no outcome yet, in ms."""
+        """The delivery deadlines of batches without an outcome, in ms."""
         return [in_flight.deadline_ms for in_flight in self.in_flight_batches if not in_flight.decided and not in_flight.placed]
 
     def backoff_until(self) -> float:
-        """When the batch to be sent next may be, in ms; 0 when nothing waits."""
+        """When the next batch may be sent, in ms; 0 if none waits."""
         return (
             next((in_flight.not_before_ms for in_flight in self.in_flight_batches if in_flight.state is State.WAITING), 0.0)
             if not self.healing
@@ -226,20 +230,20 @@ class InFlightWindow:
     # -- healing -----------------------------------------------------------------------------------------------------
 
     def wants_answer(self) -> bool:
-        """Whether the broker should be asked what its log holds of ours."""
+        """Whether the broker must be asked which batches its log has."""
         waiting = [in_flight for in_flight in self.in_flight_batches if in_flight.unresolved and not in_flight.decided]
         if any(in_flight.asking for in_flight in waiting):
             return True
         return self.healing and not self._flying() and any(in_flight.doubt for in_flight in waiting)
 
     def wants_bump(self) -> bool:
-        """Whether everything left is known not to be in the log, or already reported, so that the next epoch may begin."""
+        """Whether the next epoch may begin: each batch is certainly not in the log, or its failure is decided."""
         if not (self.healing or self._over) or self.identity is None or self._flying() or self.wants_answer():
             return False
         return not any(in_flight.unresolved and in_flight.doubt and not in_flight.decided for in_flight in self.in_flight_batches)
 
     def described(self, known: Known | None) -> None:
-        """Draw the conclusions from DescribeProducers; None: the broker cannot tell."""
+        """Use a DescribeProducers response; None: the broker cannot tell."""
         open_batches = [in_flight for in_flight in self.in_flight_batches if in_flight.unresolved]
         for in_flight in open_batches:
             in_flight.asking = False
@@ -266,7 +270,7 @@ class InFlightWindow:
                 in_flight.insisted = in_flight.insisted or in_flight is found[-1]
         self._confirm()
         if any(in_flight.state is State.WAITING for in_flight in found):
-            self.healing = False  # Sent again they are known by their sequence, and answered with their offset.
+            self.healing = False  # Sent again, the broker recognises them by their sequence, and returns their offset.
             self.recovering = True
         elif missing and not self._flying():
             self._judge_missing(missing, expected=distance(start, missing[0].base_sequence) == covered)
@@ -277,7 +281,8 @@ class InFlightWindow:
         self._calm()
 
     def led_by(self, leadership: Leadership) -> None:
-        """Under another leader, leader epoch or topic what the one that was asked has may be gone: it goes again, under its sequence."""
+        """The partition's leader, leader epoch or topic may have changed. Then the hint is void, and batches that only the old leader is
+        known to have are sent again with the same sequences."""
         if leadership == self._leadership:
             return
         self._leadership = leadership
@@ -288,8 +293,8 @@ class InFlightWindow:
                 self._again(in_flight, 0.0)
 
     def _has_also_a_later(self, in_flight: InFlightBatch) -> bool:
-        """Whether the leader is known to have the batch and one after it, so that this one need not be known again: it is confirmed by the
-        later one."""
+        """Whether the leader is known to have the batch and a later one. Then the batch needs no acknowledgement of its own: that of the
+        later one confirms it."""
         hint = self.hint
         if hint is None or hint.epoch != in_flight.identity[1] or distance(in_flight.base_sequence, hint.last_sequence) < 0:
             return False
@@ -301,7 +306,7 @@ class InFlightWindow:
         )
 
     def _confirm(self) -> None:
-        """Whatever the leader has, or was given up, before an acknowledged batch is in the log with it."""
+        """Acknowledge every batch before an acknowledged one, if the leader is known to have it, or if its failure is decided."""
         self._look_for_another_log()
         later = False
         for in_flight in reversed(self.in_flight_batches):
@@ -319,10 +324,10 @@ class InFlightWindow:
         self._place_between()
 
     def _look_for_another_log(self) -> None:
-        """An offset before which there is no room for the elders: the batch went to another topic of that name, made since they were sent,
-        and brokers take any first sequence there. Requests that name topics by their ids (Kafka 4.1) cannot go astray like this.
+        """Notice that the topic was created again: an acknowledged batch has an offset that is too low for the earlier batches before it.
+        It went to the new topic, where brokers accept any first sequence. Requests with topic ids (Kafka 4.1) never go to the wrong topic.
 
-        The elders are not there, and must not follow: they would be out of order.
+        The earlier batches are not in the new topic. They fail, because they would come after the later one.
         """
         end = self._end_offset
         elders: list[InFlightBatch] = []
@@ -338,15 +343,15 @@ class InFlightWindow:
                 elders.append(in_flight)
 
     def _forsake(self, in_flight: InFlightBatch) -> None:
-        """A later batch is in the log of another topic of that name, and this one may be in the log of the one before."""
+        """Fail a batch that may be in the log of the deleted topic: a later batch is in the log of the new topic of that name."""
         if not in_flight.decided:
-            in_flight.fail(DeliveryUnknown, "the topic was deleted and made again while it was under way")
+            in_flight.fail(DeliveryUnknown, "the topic was deleted and created again while the record was in flight")
         in_flight.state = State.FAILED
         self._broken(hole=False)
 
     def _place_between(self) -> None:
-        """Where there is just room for them between their neighbours, the offsets of what was confirmed by a later batch are known;
-        not when the broker appended them, where that is the records' time."""
+        """Set the offsets of batches that a later batch confirmed, if they exactly fill the space between their neighbours. With
+        LogAppendTime, their timestamps stay unknown."""
         between: list[InFlightBatch] = []
         end = self._end_offset
         for in_flight in self.in_flight_batches:
@@ -361,7 +366,7 @@ class InFlightWindow:
                 between.append(in_flight)
 
     def _judge_missing(self, missing: list[InFlightBatch], *, expected: bool) -> None:
-        """Batches the log does not hold at this moment. A doubtful one could still arrive, unless a hole before it can never be filled."""
+        """Decide about batches that the log does not have now. A doubtful batch could still arrive, unless a batch before it never will."""
         doubtful = [in_flight for in_flight in missing if in_flight.doubt and not in_flight.decided]
         if expected and (doubtful or not self.healing):
             self.healing = False
@@ -374,20 +379,20 @@ class InFlightWindow:
             self._give_up(doubtful)
 
     def _give_up(self, in_flight_batches: list[InFlightBatch]) -> None:
-        """The broker cannot tell whether these are in the log: fail what is in doubt, and begin a new epoch. What was sent before, and is
-        not in the log, fails with it: it would come after what may be there."""
+        """The broker cannot tell whether these batches are in the log: fail the doubtful ones, and begin a new epoch. Earlier batches that
+        are not in the log fail, too, because they would come after a batch that may be in the log."""
         given_up = [in_flight for in_flight in in_flight_batches if in_flight.doubt and not in_flight.decided]
         for in_flight in given_up:
             kind = DeliveryTimeout if in_flight.in_grace else DeliveryUnknown
-            in_flight.fail(kind, "sent, and whether it reached the log cannot be known")
+            in_flight.fail(kind, "the record was sent, and no broker can tell whether it is in the log")
         for elder in self.in_flight_batches[: self.in_flight_batches.index(given_up[-1])] if given_up else []:
             if elder.unresolved and not elder.decided:
-                elder.fail(RecordRefused, "not sent again, because a later batch may be in the log")
+                elder.fail(RecordRefused, "the record was not sent again, because a later batch may be in the log")
         self.healing = True
 
     def bump(self) -> None:
-        """Begin the next epoch of this partition: drop orphans, rewrite the rest from sequence 0. After the last epoch a new producer
-        id is needed."""
+        """Begin the next epoch of this partition: drop orphans, and rewrite the other batches from sequence 0. After the last epoch a new
+        producer id is needed."""
         assert self.identity is not None
         for in_flight in self.in_flight_batches:
             if in_flight.decided and in_flight.unresolved:
@@ -401,7 +406,7 @@ class InFlightWindow:
             self.adopt((pid, epoch + 1))
 
     def adopt(self, identity: tuple[int, int]) -> None:
-        """Take an identity and give it to every batch that waits."""
+        """Take an identity, and stamp every waiting batch with it."""
         self.identity = identity
         self.next_sequence, self.first_sequence = self.first_sequence, 0
         self.healing = self._over = False
@@ -413,12 +418,12 @@ class InFlightWindow:
         self._calm()
 
     def spoil(self) -> None:
-        """The sequence is broken and the epoch is not this partition's to bump: everything that is left here fails."""
-        self.drop(RecordRefused, "the partition's sequence is broken, and a transaction cannot go on under another epoch")
+        """The sequence is broken, and in a transaction the partition must not bump the epoch: fail every batch."""
+        self.drop(RecordRefused, "the partition's sequence is broken, and a transaction cannot continue with another epoch: abort it")
         self._calm()
 
     def drop(self, kind: type[DeliveryError], reason: str) -> None:
-        """Fail what waits to be sent, or to be sent again. Its sequences are gone, so nothing new leaves under this identity."""
+        """Fail every batch that waits to be sent, also again. Its sequences stay unused, so nothing new is sent with this identity."""
         for in_flight in self.in_flight_batches:
             if in_flight.state in (State.WAITING, State.LOGGED):
                 if not in_flight.decided:
@@ -427,8 +432,8 @@ class InFlightWindow:
                 self.healing = True
 
     def begin(self, identity: tuple[int, int], first: int | None = None) -> None:
-        """Take the identity of the next transaction; nothing is left of the one before. `first`: the next sequence, where somebody else
-        wrote here: the partition is as good as unknown then."""
+        """Take the identity of the next transaction. The window is empty. `first`: the next sequence, if another process wrote to the
+        partition; then the window waits for a first acknowledgement again."""
         assert not self.in_flight_batches, "an identity never changes under a batch"
         self._hole = self.recovering = False
         if first is not None:
@@ -437,13 +442,11 @@ class InFlightWindow:
         self.adopt(identity)
 
     def emigrate(self) -> None:
-        """From here on another cluster's log is written. What may be in this one's fails, as nobody there can be asked; the rest is
-        stamped anew. No request is on its way: every link was given up."""
+        """From now on the producer writes to another cluster. Batches that may be in the old cluster's log fail, because no broker there
+        can be asked. The others are stamped again. No request is in flight, because every connection was closed."""
         for in_flight in self.in_flight_batches:
             if in_flight.doubt and not in_flight.decided and not in_flight.placed:
-                in_flight.fail(
-                    DeliveryUnknown, "sent to another cluster than bootstrap_servers lead to now, and nobody can be asked about it"
-                )
+                in_flight.fail(DeliveryUnknown, "the record was sent to another cluster than the one that bootstrap_servers lead to now")
             if in_flight.decided:
                 in_flight.state = State.FAILED
         self.identity = self.spent_pid = None
@@ -454,7 +457,7 @@ class InFlightWindow:
         self._calm()
 
     def introduce_anew(self) -> None:
-        """From here on a log is written that knows nothing of this producer: it takes any first sequence, also a late one."""
+        """From now on the log has no state of this producer: the broker accepts any first sequence, also a late one."""
         self.introduced = False
         for in_flight in self.in_flight_batches:
             in_flight.astray = in_flight.attempts > 0
@@ -463,7 +466,7 @@ class InFlightWindow:
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
     def take_finished(self) -> list[InFlightBatch]:
-        """Batches whose outcome can be published now, in order: nothing overtakes an elder whose futures are still open."""
+        """Batches whose outcome can be published now, in order: none before an earlier batch without an outcome."""
         finished: list[InFlightBatch] = []
         for in_flight in self.in_flight_batches:
             if in_flight.published:
@@ -479,7 +482,7 @@ class InFlightWindow:
         return finished
 
     def fail_all(self, kind: type[DeliveryError], reason: str, code: int) -> None:
-        """The producer is dead: everything here fails with it."""
+        """The producer failed: fail every batch."""
         for in_flight in self.in_flight_batches:
             if not in_flight.decided and not in_flight.placed:
                 in_flight.fail(kind, reason, code=code)
@@ -488,17 +491,18 @@ class InFlightWindow:
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def wants_offsets(self) -> bool:
-        """Whether something is in the log and nobody said where: the log itself has to be read."""
+        """Whether a batch is in the log at an unknown offset, so that the log must be read."""
         return any(in_flight.unplaced and not in_flight.decided for in_flight in self.in_flight_batches)
 
     def look(self) -> int:
-        """Begin to read the log: the first offset at which what is looked for can be."""
+        """Begin to read the log, and return the first offset at which an unplaced batch can be."""
         self._looking = True
         return max(self._end_offset, self._looked_to)
 
     def looked_at(self, batches: list[BatchHeader]) -> bool:
-        """These stand in the log, below the high watermark. What was passed without being met is there no more (deleted, or compacted).
-        Whether that leads on: not when nothing new was shown, or when what is looked for is no more what it was when the reading began."""
+        """Use the batches of a Fetch response, all below the high watermark. An unplaced batch that the reading passed is not in the log
+        any more (deleted, or compacted). Returns whether to read on at once: False if there was nothing new, or if the search changed after
+        the Fetch was sent."""
         if not self._looking:
             return False
         begun = self.look()
@@ -512,24 +516,24 @@ class InFlightWindow:
         for place, in_flight in enumerate(self.in_flight_batches):
             after = [later.base_offset for later in self.in_flight_batches[place + 1 :] if later.base_offset >= 0]
             if in_flight.unplaced and not in_flight.decided and after and self._looked_to >= after[0]:
-                in_flight.fail(DeliveryUnknown, "acknowledged, and no more in the log when its offset was looked up")
+                in_flight.fail(DeliveryUnknown, "acknowledged, but not in the log any more when its offset was looked up")
         return self._looked_to > begun
 
     def look_anew(self) -> None:
-        """The log does not begin, or end, where it was looked into."""
+        """Search the whole log again: it does not have the offset at which it was read."""
         self._end_offset = 0
         self._look_again()
 
     def _look_again(self) -> None:
-        """What was read, or is being read, may have passed what is looked for from here on."""
+        """Search again: the reading so far may have passed a batch that is searched from now on."""
         self._looked_to = 0
         self._looking = False
 
     # -- small print -------------------------------------------------------------------------------------------------
 
     def _may_repeat(self, in_flight: InFlightBatch) -> bool:
-        """Whether the batch may be sent once more. Without sequences nothing depends on one that has failed, and it would come as a record
-        of its own."""
+        """Whether the batch may be sent again. Without sequences, no later batch depends on a failed one, and sending it again would write
+        a record that failed."""
         return in_flight.attempts <= self._retries and (self._idempotent or not in_flight.decided)
 
     def _again(self, in_flight: InFlightBatch, not_before_ms: float) -> None:
@@ -544,7 +548,7 @@ class InFlightWindow:
         self._broken(hole=not in_flight.doubt)
 
     def _broken(self, *, hole: bool) -> None:
-        """A batch's sequences will never be acknowledged: the next epoch must begin before anything new leaves."""
+        """A batch's sequences will never be acknowledged: the next epoch must begin before a new batch is sent."""
         if self._idempotent:
             self.healing = self._over = True
             self._hole = self._hole or hole
@@ -556,11 +560,12 @@ class InFlightWindow:
         return any(in_flight.state is State.FLYING for in_flight in self.in_flight_batches)
 
     def _is_head(self, in_flight: InFlightBatch) -> bool:
-        """Whether no elder, but for what the leader has, could still arrive and make the sequence fit."""
+        """Whether every earlier batch is resolved or known to be at the leader. Otherwise an earlier batch could still make the sequence
+        fit."""
         return next((s for s in self.in_flight_batches if s.state in (State.WAITING, State.FLYING)), None) is in_flight
 
     def _calm(self) -> None:
-        """A window without retries is clean and pipelines again."""
+        """End the recovery if no batch is unresolved: the window then sends several batches at a time again."""
         if self.recovering and not any(in_flight.unresolved for in_flight in self.in_flight_batches):
             self.recovering = False
             self.hint = None

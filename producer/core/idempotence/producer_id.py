@@ -1,6 +1,6 @@
-"""The producer id: asked for once, and again only when a partition has used up the last epoch.
+"""The producer id: requested once, and again only when a partition has used the last epoch.
 
-It hands out (producer id, epoch 0); bumping an epoch is each partition's own business (`in_flight_window`).
+It returns (producer id, epoch 0). Each partition bumps its own epoch (`in_flight_window`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ProducerIdManager:
 
     def __init__(self, settings: Settings, nodes: Nodes, draw: Callable[[], float]) -> None:
         self.identity: tuple[int, int] | None = None
-        self.trouble = "nobody could be asked for one yet"
+        self.trouble = "no broker could be asked for one yet"
         self._settings = settings
         self._nodes = nodes
         self._draw = draw
@@ -34,18 +34,18 @@ class ProducerIdManager:
         self._not_before_ms = 0.0
 
     def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
-        """An identity whose producer id is not the spent one; asks for one when there is none."""
+        """An identity whose producer id is not the spent one. Without one, None, and a request follows."""
         if self.identity is not None and self.identity[0] != spent_pid:
             return self.identity
         self._wanted = True
         return None
 
     def forget(self) -> None:
-        """The identity was another cluster's."""
+        """Forget the identity: it belongs to another cluster."""
         self.identity = None
 
     def advance(self, now_ms: float) -> list[Command]:
-        """Ask if an identity is wanted, and there is somebody to ask."""
+        """Send the request if an identity is needed and a node can be asked."""
         if not self._wanted or self._asked or now_ms < self._not_before_ms:
             return []
         node, commands = self._nodes.pick(now_ms)
@@ -57,7 +57,7 @@ class ProducerIdManager:
                 Die(
                     Fatal(
                         "the broker cannot assign producer ids (InitProducerId): "
-                        "set enable_idempotence=False to write without the guarantee"
+                        "use a broker of Kafka 0.11 or later, or set enable_idempotence=False to write without the guarantee"
                     )
                 )
             ]
@@ -67,7 +67,7 @@ class ProducerIdManager:
         return [*commands, Send(node.node_id, request.request_id, Api.INIT_PRODUCER_ID, version, message)]
 
     def answered(self, request: Request, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
-        """Take an answer."""
+        """Use a response."""
         self._asked = False
         row = judge(Api.INIT_PRODUCER_ID, answer.error_code)
         if row.action is ErrorAction.DONE:
@@ -82,7 +82,7 @@ class ProducerIdManager:
         return [Die(Fatal(f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}"))]
 
     def lost(self, request: Request, now_ms: float) -> None:
-        """The request died with its link."""
+        """The connection was lost before the response."""
         self._asked = False
         self._again(now_ms)
 

@@ -1,8 +1,7 @@
 """Sequence numbers: a ring of 2^31 values, compared by distance and never by size.
 
-Source: `DefaultRecordBatch.incrementSequence`. The Java client compares raw integers in places and is not safe around the wrap; this
-module has no comparison that could be wrong there, because a producer never has more than five batches between two sequences that it
-compares.
+Source: `DefaultRecordBatch.incrementSequence`. In places the Java client compares raw integers, which is wrong around the wrap. A distance
+is always right here, because at most five batches lie between two sequences that the producer compares.
 """
 
 from __future__ import annotations

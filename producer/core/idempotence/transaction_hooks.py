@@ -1,7 +1,7 @@
-"""What a transaction decides about each batch: may it leave now, and as part of a transaction?
+"""The hooks of transactions: they decide whether a batch may be sent now, and with which identity.
 
-The sender knows nothing else of transactions but these hooks and the identity (`ProducerIdSource`). `txn` hands in something that is
-both (`Transactions`), so that `producer` never imports it.
+The core only knows these hooks and the identity (`ProducerIdSource`). `txn` passes an object that is both (`Transactions`), so `producer`
+never imports `txn`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from fencepost.producer.errors import DeliveryError, FencepostError, NoUsableBro
 
 
 class TransactionHooks(Protocol):
-    """Asked by the core, on the sender's thread, before a fresh batch is stamped.
+    """The core calls them on the sender thread, before it stamps a fresh batch.
 
-    `produce_versions`: which its batches may be sent with. `doom`: why everything that is not on its way must fail now, if it must.
+    `produce_versions`: the versions of Produce that may be used. `doom`: the error with which everything that is not in flight must fail
+    now; None if nothing must.
     """
 
     transactional_id: str | None
@@ -27,31 +28,31 @@ class TransactionHooks(Protocol):
     doom: tuple[type[DeliveryError], str] | None
 
     def may_create(self, topic: str) -> bool:
-        """Whether brokers may create the topic when it is asked for and not there, where `allow_auto_create_topics` lets them."""
+        """Whether a metadata request may create the topic, if `allow_auto_create_topics` is set."""
 
     def may_leave(self, topic: str, partition: int) -> bool:
-        """Whether a fresh batch of this partition may be stamped and sent now. When that changes to yes, the core wants a GateOpened."""
+        """Whether a fresh batch of this partition may be stamped and sent now. A change to True must be posted as SendingAllowed."""
 
     def wrote(self, topic: str, partition: int) -> None:
-        """A batch of this partition is about to be written to a socket for the first time."""
+        """The first attempt of a batch of this partition is about to be written to a socket."""
 
     def unanswered(self) -> None:
-        """A Produce died with its link: nobody knows when it arrives, if it does."""
+        """A connection was lost before a Produce response: the request may still arrive, at any time."""
 
     def takes_over(self, topic: str, partition: int) -> int | None:
-        """With which sequence the partition begins anew, where somebody else wrote it under the same identity; None: it goes on. Asked
-        only while nothing of it is on its way, and only where there is a transactional id; the answer is heeded."""
+        """The first sequence of the partition, if another process wrote to it with the same identity; None to continue. Only called for a
+        partition without batches in flight, and only with a transactional id. The core uses the returned sequence."""
 
     def pause_ms(self, code: int, *, introduced: bool, attempts: int) -> tuple[float, float] | None:
-        """Between which times to wait, drawn evenly, before a batch that was refused with this code is sent again; None: as long as usual.
-        `introduced`: the partition has acknowledged something already; `attempts`: how often the batch was sent."""
+        """The bounds of the random wait before a batch that was refused with this code is sent again; None for the usual backoff.
+        `introduced`: the partition has acknowledged a batch already. `attempts`: how often the batch was sent."""
 
     def looked(self, commands: Sequence[Command], *, quiet: bool) -> None:
-        """A round is over, and this came of it; `quiet`: nothing is queued or on its way. Only where there is a transactional id."""
+        """A round ended with these commands. `quiet`: nothing is queued or in flight. Only called with a transactional id."""
 
 
 class NoTransactionHooks:
-    """No transaction: everything may leave at any time."""
+    """Without a transaction, everything may be sent at any time."""
 
     transactional_id: str | None = None
     produce_versions: range = PRODUCE_VERSIONS
@@ -80,40 +81,40 @@ class NoTransactionHooks:
 
 
 class ProducerIdSource(Protocol):
-    """Where the identity comes from. `trouble`: why there is none yet."""
+    """Provides the identity. `trouble`: why there is none yet."""
 
     trouble: str
 
     def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
-        """An identity whose producer id is not the spent one; it is going to be asked for when there is none."""
+        """An identity whose producer id is not the spent one. Without one, None, and a request follows."""
 
     def forget(self) -> None:
-        """Everything goes to another cluster from here on."""
+        """Forget the identity: from now on everything goes to another cluster."""
 
     def advance(self, now_ms: float) -> list[Command]:
-        """Ask what is to be asked."""
+        """Send the requests that are due."""
 
     def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
-        """A request of the office's was answered."""
+        """Use the response to one of its requests."""
 
     def lost(self, request: Request, now_ms: float) -> None:
-        """It died with its link."""
+        """The connection was lost before the response to one of its requests."""
 
     def next_deadline(self, now_ms: float) -> float:
-        """When to advance at the latest, in ms."""
+        """The latest time for the next `advance`, in ms."""
 
 
 class Transactions(TransactionHooks, ProducerIdSource, Protocol):
-    """Hooks that hand out one identity for all partitions, and speak to a coordinator."""
+    """Hooks that provide one identity for all partitions, and send requests to a coordinator."""
 
     def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
-        """The core begins. What is handed over is the core's."""
+        """The core starts, and passes its own objects."""
 
     def called(self, call: Any, now_ms: float) -> list[Command]:
-        """A caller wants something (`Called`)."""
+        """Begin a caller's call (`Called`)."""
 
     def despair(self, failure: NoUsableBroker) -> list[Command]:
-        """There is nobody to ask, and will be nobody as the settings are: whoever only waits to begin something hears so now."""
+        """No broker can be used with these settings: fail the calls that wait to begin."""
 
     def abandon(self, error: FencepostError) -> list[Command]:
-        """The core ends; whoever waits for something hears so."""
+        """The core ends: fail all waiting calls."""

@@ -225,7 +225,7 @@ def test_a_topic_on_demand_needs_create() -> None:
     """WRITE alone does not make a topic."""
     with guarded() as stub, producer(stub) as writer:
         stub.allow("alice", "WRITE", topic="new")
-        with pytest.raises(RecordRefused, match="CREATE if it is to be created"):
+        with pytest.raises(RecordRefused, match="CREATE if sending should create it"):
             writer.send("new", b"x")
         stub.allow("alice", "CREATE", topic="new")
         assert writer.send("new", b"x").result(DEADLINE_S).offset == 0

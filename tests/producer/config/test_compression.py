@@ -133,7 +133,7 @@ def test_zstd_needs_a_broker_that_knows_it(high: int, monkeypatch: pytest.Monkey
             continue
         assert harness.dead is not None
         assert type(harness.dead.error) is Fatal
-        said = f"offers versions 0 to {high} of Produce, and compression_type=zstd takes 7 to 13: it needs Kafka 2.1 or later"
+        said = f"offers versions 0 to {high} of Produce, and compression_type=zstd needs 7 to 13: the broker must be Kafka 2.1 or later"
         assert said in str(harness.dead.error)
         assert harness.open == []
 

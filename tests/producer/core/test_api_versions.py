@@ -37,7 +37,8 @@ def test_a_broker_from_before_format_v2(low: int, high: int, monkeypatch: pytest
     harness.happen(TopicWanted(TOPIC))
     assert harness.dead is not None
     assert type(harness.dead.error) is Fatal
-    said = f"the broker at b:1 offers versions {low} to {high} of Produce, and this producer speaks 3 to 13: it needs Kafka 0.11 or later"
+    offer = f"the broker at b:1 offers versions {low} to {high} of Produce"
+    said = f"{offer}, and this producer needs 3 to 13: the broker must be Kafka 0.11 or later"
     assert str(harness.dead.error) == said
     assert harness.open == []
 
@@ -56,7 +57,7 @@ def test_a_leader_that_cannot_be_written_to(offer: tuple[int, int] | None, said:
     assert failure.persisted is Persisted.NO
     assert harness.dead is not None
     assert said in str(harness.dead.error)
-    assert "speaks 3 to 13" in str(harness.dead.error)
+    assert "needs 3 to 13" in str(harness.dead.error)
     assert "0.11" not in str(harness.dead.error)
 
 
@@ -79,7 +80,7 @@ def test_kafka_0_10(idempotent: bool, auto_create: bool) -> None:
     with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **settings) as producer:
         for _ in range(2):
             with pytest.raises(
-                Fatal, match=r"offers versions 0 to 2 of Produce, .* speaks 3 to 13: it needs Kafka 0\.11 or later"
+                Fatal, match=r"offers versions 0 to 2 of Produce, .* needs 3 to 13: the broker must be Kafka 0\.11 or later"
             ) as caught:
                 producer.send("t", b"x")
             assert fake.address in str(caught.value)

@@ -213,7 +213,7 @@ def test_a_produce_that_is_fenced(site: Site) -> None:
     participant.begin(participation, LIMIT_S)
     site.stub.faults.on(Api.PRODUCE).where(partition=2).before().error(ErrorCode.PRODUCER_FENCED)
     assert "t-2" in str(participant.send("t", b"row", partition=2).exception(LIMIT_S))
-    words = "Produce to t-2 was refused with PRODUCER_FENCED: a newer producer took this identity over"
+    words = "Produce to t-2 was refused with PRODUCER_FENCED: a newer producer took over this producer id"
     with pytest.raises(Fenced, match=words):
         participant.send("t", b"row", partition=0)
     with pytest.raises(Fenced, match=words):

@@ -220,4 +220,4 @@ def test_a_broker_that_lacks_the_versions() -> None:
         stall.take_up()
         stall.send(b"row")
     assert stall.dead is not None
-    assert "offers versions 3 to 11 of Produce, and the transaction's version takes 12 to 13" in str(stall.dead.error)
+    assert "offers versions 3 to 11 of Produce, and the transaction's version needs 12 to 13" in str(stall.dead.error)

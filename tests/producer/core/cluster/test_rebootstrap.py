@@ -197,7 +197,7 @@ def test_another_cluster_is_not_believed_from_a_broker() -> None:
     harness.auto.add(Api.METADATA)
     harness.reply(asked, wrong)
     harness.advance(2_000)
-    assert any("speaks for cluster other" in each.reason for each in harness.disconnects)
+    assert any("belongs to cluster other" in each.reason for each in harness.disconnects)
     assert [flight.stamp for flight in harness.produces()] == [before]
     assert not harness.settled
 
