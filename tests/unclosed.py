@@ -23,7 +23,7 @@ def _spark() -> str:
 
 
 FORGIVEN = ("kafka", "pyspark") if _spark().startswith(("3.", "4.0.", "4.1.")) else ("kafka",)
-"""Packages whose sockets are their own affair."""
+"""Packages whose unclosed sockets are not reported."""
 
 FRAMES = 12
 

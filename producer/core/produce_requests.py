@@ -34,8 +34,8 @@ LOOK_UP_BYTES = 1024 * 1024
 
 
 class BatchesSent(Request):
-    """A Produce request in flight, with the partition sender of each batch. `topic_ids`: the id of each topic in the request; NO_TOPIC_ID if
-    the request has the name."""
+    """A Produce request in flight, with the partition sender of each batch. `topic_ids`: the id of each topic in the request; NO_TOPIC_ID
+    if the request has the name."""
 
     in_flight_batches: dict[InFlightBatch, PartitionSender] = {}
     topic_ids: dict[str, UUID] = {}

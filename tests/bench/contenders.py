@@ -53,7 +53,7 @@ def open_sender(load: Load) -> Sender:
         case Contender.CONFLUENT_BATCH:
             return ConfluentBatch(load)
         case Contender.AIOKAFKA | Contender.KAFKA_PYTHON:
-            from tests.bench import strangers  # nobody else pays for what they import
+            from tests.bench import strangers  # imported here: the other contenders do not load its clients
 
             return strangers.Aiokafka(load) if load.contender is Contender.AIOKAFKA else strangers.KafkaPython(load)
         case _:

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -38,17 +38,14 @@ class Host(Protocol):
         """Forget all topics before and make this one."""
 
 
-class StubHost:
-    """`fencepost broker`, new for every topic; of the build that `python` has."""
+class ProcessHost:
+    """A broker in a process of its own, which ends with the block."""
 
-    name = "broker_stub"
-
-    def __init__(self, python: Path | None = None) -> None:
-        self._python = str(python or sys.executable)
+    def __init__(self) -> None:
         self.bootstrap = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[Any] | None = None
 
-    def __enter__(self) -> StubHost:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -58,6 +55,19 @@ class StubHost:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def _stop(self) -> None:
+        raise NotImplementedError
+
+
+class StubHost(ProcessHost):
+    """`fencepost broker`, new for every topic; of the build that `python` has."""
+
+    name = "broker_stub"
+
+    def __init__(self, python: Path | None = None) -> None:
+        super().__init__()
+        self._python = str(python or sys.executable)
 
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()

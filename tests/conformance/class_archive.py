@@ -36,7 +36,7 @@ def using(java: Path, home: Path, version: str, record: Callable[[str, Path], No
         with locked(archive.with_suffix(".lock")):
             if not archive.exists():
                 _make(version, archive, record)
-    except Exception as error:  # noqa: BLE001 - whatever it is, Kafka starts without
+    except Exception as error:  # noqa: BLE001 - after any error Kafka starts without the archive
         _log.warning("no class archive for Kafka, which starts more slowly: %r", error)
         return ()
     return (f"-XX:SharedArchiveFile={archive}", QUIET)

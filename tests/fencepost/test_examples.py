@@ -22,7 +22,7 @@ WITH_SPARK = [example for example in EXAMPLES if "_spark_" in example.name]
 SPARK_SAYS = re.compile(
     r"WARNING: Using incubator modules: |Using Spark's default log4j profile: |Setting |To adjust logging level |../../.. ..:..:.. WARN "
 )
-"""What Spark's JVM writes to stderr before anybody has set its level of logging."""
+"""What Spark's JVM writes to stderr before the program has set its level of logging."""
 
 
 @once_is_enough("starts Spark")

@@ -47,7 +47,7 @@ class Poison(Exception):
 class SimSender:
     """Stands for the sender thread: while a caller waits, the world goes on."""
 
-    running = False  # so that nobody flushes it at the end of the process
+    running = False  # so that no exit handler flushes it
     strands_children = False
 
     def __init__(self, world: World) -> None:

@@ -31,7 +31,7 @@ def check(chaos: Chaos) -> dict[str, int]:
         if GONE in str(sent.future.batch.failure):
             assert sent.value not in {value for _, value in now[sent.partition][1]}, f"{sent.value[:6]!r} is in the log: {GONE}"
         tally[outcome] = tally.get(outcome, 0) + 1
-    if not chaos.topic_config:  # a split batch is settled through its halves, which nobody outside can place
+    if not chaos.topic_config:  # a split batch is settled by its halves, whose offsets only the core knows
         check_order_of_outcomes(chaos)
         limit = chaos.world.settings.max_in_flight
         assert chaos.world.widest <= limit, f"{chaos.world.widest} unresolved batches of one partition, more than {limit}"

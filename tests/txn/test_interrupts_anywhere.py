@@ -195,7 +195,7 @@ def test_a_commit_that_was_not_asked_for(site: Site) -> None:
         except Struck:
             pass
 
-        site.producer.flush()  # The sender has heard of whatever was asked for.
+        site.producer.flush()  # The sender thread has handled all earlier calls.
         more = site.value() if site.producer._manager.is_open() else None
         if more is not None:
             elsewhere(lambda: tx.send("t", more, partition=0).result(PATIENCE_S))  # noqa: B023

@@ -168,7 +168,7 @@ class Client:
                     self.refused(ask, code)
                 return False
             if commit and self._rng.random() < 0.06:
-                commit = False  # as nobody should, while it is not known what became of the commit
+                commit = False  # wrong while the outcome of the commit is unknown
         self.txn = None
         if self.speech.bumps:
             self._taken((answer.producer_id, answer.producer_epoch))
@@ -243,7 +243,7 @@ class Client:
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.speech.bumps:
             return  # a late copy of a batch of the last transaction has made the partition wait for that sequence (D6)
         if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, identity):
-            return  # a leader compares the epochs of two who ask at once, and not their producer ids, as Kafka's does
+            return  # like Kafka's, a leader compares the epochs of two concurrent producers, not their producer ids
         if code == ErrorCode.INVALID_TXN_STATE and api == Api.PRODUCE and identity[0] in self._walk.marked_again:
             return  # a copy of an older marker has come while the coordinator was asked, and the partition has forgotten that it asked
         if not self.late and self._walk.owner_of(self.transactional_id) is self:

@@ -204,7 +204,7 @@ class Walk:
         views: dict[int, View] = {}
         for index, reader in enumerate(self.readers):
             if not site.data[index].log.log_end_offset:
-                views[index] = []  # nobody has ever written there
+                views[index] = []  # no client has written there
                 continue
             began = reader.position > 0
             reader.poll()

@@ -66,6 +66,12 @@ class Groups(Inside):
         self.dispatcher.handle(self.coordinator() if node is None else node, 1, header, request, answered)
         return pending
 
+    def join_all(self, *members: Member, **how: Any) -> None:
+        """All members join, and then each takes its id and generation from the response."""
+        joined = [member.join(**how) for member in members]
+        for member, pending in zip(members, joined, strict=True):
+            member.heard(pending.answer)
+
     def now(self) -> None:
         """Runs what is due at this very time."""
         self.cluster.tick()

@@ -292,9 +292,7 @@ def test_a_member_that_joins_again_says_anew_how_long_to_wait_for_it(session_ms:
     """Its last JoinGroup says how long it may be silent and how long a rebalance waits for it, also to the next coordinator."""
     world = Groups(brokers=3)
     first, second = members = world.stable("a", "b")
-    joining = [each.join(session_ms=session_ms, rebalance_ms=rebalance_ms) for each in members]
-    for member, pending in zip(members, joining, strict=True):
-        member.heard(pending.answer)
+    world.join_all(*members, session_ms=session_ms, rebalance_ms=rebalance_ms)
     world.share_out(*members)
     if moves:
         world.move_coordinator()
@@ -321,9 +319,7 @@ def test_members_that_never_sync_are_out() -> None:
     world = Groups()
     members = world.stable("a", "b", rebalance_ms=5_000, session_ms=SESSION_MS * 2)
     first, second = members
-    joined = [first.join(rebalance_ms=5_000, session_ms=SESSION_MS * 2), second.join(rebalance_ms=5_000, session_ms=SESSION_MS * 2)]
-    for member, pending in zip(members, joined, strict=True):
-        member.heard(pending.answer)
+    world.join_all(first, second, rebalance_ms=5_000, session_ms=SESSION_MS * 2)
     assert first.sync({first.id: b"all"}).answer.assignment == b"all"
     world.pass_time(4_999)
     assert second.heartbeat() == ErrorCode.NONE
@@ -336,9 +332,7 @@ def test_a_change_sends_back_who_waits_for_its_assignment() -> None:
     """A new member joins while others wait for the leader's assignment. They are told to join again, and their sessions go on."""
     world = Groups()
     first, second = world.stable("a", "b")
-    joined = [first.join(), second.join()]
-    for member, pending in zip((first, second), joined, strict=True):
-        member.heard(pending.answer)
+    world.join_all(first, second)
     waiting = second.sync()
     world.pass_time(2 * SESSION_MS)  # the leader is silent and out, and the other is told so
     assert waiting.answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
@@ -351,9 +345,7 @@ def test_a_session_goes_on_after_a_long_wait_for_the_assignment() -> None:
     """A member that waits for its assignment longer than its session has a new session when it gets the assignment."""
     world = Groups()
     first, second = world.stable("a", "b")
-    joined = [first.join(), second.join()]
-    for member, pending in zip((first, second), joined, strict=True):
-        member.heard(pending.answer)
+    world.join_all(first, second)
     waiting = second.sync()
     for _ in range(3):
         world.pass_time(SESSION_MS - 1)
@@ -385,14 +377,10 @@ def test_who_leaves_is_not_waited_for() -> None:
     world = Groups()
     members = world.stable("a", "b", "c", rebalance_ms=5_000)
     first, second, third = members
-    joined = [first.join(rebalance_ms=5_000), second.join(rebalance_ms=5_000), third.join(rebalance_ms=5_000)]
-    for member, pending in zip(members, joined, strict=True):
-        member.heard(pending.answer)
+    world.join_all(first, second, third, rebalance_ms=5_000)
     assert third.leave() == ErrorCode.NONE
     assert world.group().unsynced == set()
-    joined = [first.join(rebalance_ms=5_000), second.join(rebalance_ms=5_000)]
-    for member, pending in zip(members, joined, strict=False):
-        member.heard(pending.answer)
+    world.join_all(first, second, rebalance_ms=5_000)
     world.share_out(first, second)
     world.pass_time(5_000)
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
@@ -458,9 +446,7 @@ def test_a_request_that_comes_twice_is_answered() -> None:
     first, second = world.stable("a", "b")
     for api in (Api.JOIN_GROUP, Api.SYNC_GROUP):
         world.cluster.faults.on(api).duplicate().forever()
-    joined = [first.join(), second.join()]
-    for member, pending in zip((first, second), joined, strict=True):
-        member.heard(pending.answer)
+    world.join_all(first, second)
     world.share_out(first, second)
     assert list(world.group().members) == [first.id, second.id]
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)

@@ -76,7 +76,7 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D3", UNSEEN, batch(0, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
         ("D3", IN_TXN, batch(4, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
         ("D3", IN_TXN, batch(4, -1, txn=True, vouched=False), COORDINATOR, BAD_TXN),
-        ("D9", IN_TXN, batch(3, 15, txn=True, vouched=False), CLIENT, None),  # in its transaction it needs nobody's word
+        ("D9", IN_TXN, batch(3, 15, txn=True, vouched=False), CLIENT, None),  # within an open transaction no verification is needed
         ("D9", KNOWN, batch(3, 15, txn=True, vouched=True), CLIENT, None),
         ("D8", UNSEEN, batch(0, 5, txn=True, vouched=True), CLIENT, None),  # D5 is only for producers whose epochs rise
         ("D4", KNOWN, batch(2, 15), CLIENT, STALE),
@@ -89,7 +89,7 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D8", KNOWN, batch(4, 0), CLIENT, None),
         ("D8", UNSEEN, batch(0, 4711), CLIENT, None),
         ("D8", UNSEEN, batch(9, 0), CLIENT, None),
-        ("D8", UNSEEN, batch(-1, 5), CLIENT, None),  # a producer id without an epoch is nobody known
+        ("D8", UNSEEN, batch(-1, 5), CLIENT, None),  # a producer id without an epoch is unknown
         ("D9", KNOWN, batch(3, 15), CLIENT, None),
         ("D9", AFTER_BUMP, batch(3, 0), CLIENT, None),
         ("D9", AT_TOP, batch(3, 0), CLIENT, None),

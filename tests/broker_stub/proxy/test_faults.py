@@ -221,7 +221,7 @@ def test_what_is_held_up_is_bounded(site: Site) -> None:
     sent = 0
     with socket.create_connection(address, timeout=20) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
-        client.settimeout(2)  # for as long nobody takes anything
+        client.settimeout(2)  # the held bytes are not read for longer than this
         with suppress(TimeoutError):
             while sent < 60:
                 client.sendall(len(frame).to_bytes(4, "big") + frame)

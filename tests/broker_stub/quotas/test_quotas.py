@@ -228,7 +228,7 @@ ORDER: list[tuple[dict[str, str | None], tuple[str, str]]] = [
     ({"client-id": "c"}, ("", "c")),
     ({"client-id": None}, ("", "c")),
 ]
-"""Kafka's own: whose quota counts before whose, and who uses it up together."""
+"""Kafka's order of the quotas, and the clients that share each."""
 
 
 @pytest.mark.parametrize("number", range(len(ORDER)))

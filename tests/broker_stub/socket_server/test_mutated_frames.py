@@ -112,7 +112,7 @@ def test_the_stub_survives_mutated_requests(caplog: pytest.LogCaptureFixture) ->
                     stub.create_topic(name)
                 with Talker(stub) as bystander:
                     for frame in corpus if not after else ():
-                        talk(stub.addresses[1], sized(frame, rng))  # whatever is compiled when it is first met is there after this
+                        talk(stub.addresses[1], sized(frame, rng))  # compiles the codecs that are compiled at their first use
                     for _ in range(max(1, FRAMES // ROUNDS // PER_CONNECTION)):
                         frames = [sized(damage(rng.choice(corpus), rng), rng) for _ in range(PER_CONNECTION)]
                         talk(stub.addresses[1], b"".join(frames))

@@ -94,7 +94,7 @@ class _ConfluentSender:
         self._do(self._producer.abort_transaction, DEADLINE_S)
 
     def close(self) -> None:
-        with suppress(Exception):  # whatever was purged is no business of a test that ends
+        with suppress(Exception):  # errors of purged records do not matter at the end of a test
             self._producer.purge()
             self._producer.flush(0)
 

@@ -3,7 +3,7 @@
 from tests.conformance.group_member import RANGE, subscription
 from tests.conformance.world import World, case
 
-# Metadata that is no subscription stays below six bytes: Kafka trips over longer ones, depending on whose it looks at first.
+# Metadata that is no subscription stays below six bytes: Kafka trips over longer ones, depending on the member that it looks at first.
 COOPERATIVE = ("cooperative", b"c")
 
 

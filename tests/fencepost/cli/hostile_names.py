@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 HOSTILE = "\x1b[31m\x9b\u202e\u2066\u200b[red]\x07"
-"""What a terminal obeys (C0 and C1 controls), what turns the text around, what nobody sees, and what rich would take for a colour."""
+"""Control characters of terminals (C0 and C1), marks that reverse the text, invisible characters, and markup of rich."""
 
 HARMLESS = "x" * len(HOSTILE.encode())
 HOST = b"127.0.0.1"

@@ -98,7 +98,7 @@ def test_a_password_is_asked_for_at_the_terminal(stub: BrokerStub) -> None:
         out, errors = asking.communicate(timeout=DEADLINE_S)
         assert (asking.returncode, errors) == (0, b""), errors
         assert b"t" in out
-        # What it wrote last; Linux says that nobody has the other end any more by an error.
+        # The last output. Linux reports the closed other end as an error.
         with suppress(OSError):
             shown += os.read(terminal, 1024)
         assert PASSWORD.encode() not in shown

@@ -226,7 +226,7 @@ def check(stub: BrokerStub, stories: list[Story]) -> None:
             assert deliveries.acknowledged + len(deliveries.failures) == bulk.accepted
             found = Counter(logs[partition][offset] for partition, spans in deliveries.offsets.items() for span in spans for offset in span)
             assert sum(found.values()) == deliveries.acknowledged
-            # Rows of one partition are in order, and none is anybody else's; those that failed are in no log.
+            # The rows of one partition are in order and of these bulks. Failed rows are in no log.
             assert set(found) <= set(values)
             assert not set(found) & {values[row] for row in deliveries.failures}
             place = {value: row for row, value in enumerate(values)}
@@ -307,7 +307,7 @@ def test_tasks(seed: int) -> None:
                 for _, future in story.singles:
                     try:
                         await future
-                    except Exception as error:  # noqa: BLE001 - whatever became of it is looked at below
+                    except Exception as error:  # noqa: BLE001 - the outcome is checked below
                         story.raised[type(error).__name__] += 1
             check(stub, [*stories, inner])
             assert producer._accumulator.used == 0

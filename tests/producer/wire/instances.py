@@ -30,7 +30,7 @@ REMOVED = {
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
 
 UNSPOKEN = {Api.WRITE_TXN_MARKERS: range(1)}
-"""The versions of those that nobody here speaks: brokers sent them to each other."""
+"""Versions of messages between brokers, which no client of ours sends."""
 
 OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
 """Every (message, version) of them."""

@@ -348,7 +348,7 @@ def test_a_finish_that_takes_too_long(site: Site) -> None:
         with pytest.raises(TransactionTimeout, match="abandon: the time of"):
             participant.abandon(0.01)
         taken.append(time.monotonic() - began)
-    assert min(taken) < 0.9  # whatever a busy machine does to one of them
+    assert min(taken) < 0.9  # one of them may be slow on a busy machine
     held.release()
     participant.abandon(LIMIT_S)
     assert futures[0].exception(LIMIT_S) is None

@@ -344,7 +344,7 @@ def test_a_commit_before_everything_came_back(version: int) -> None:
     share(harness, 0)
     prepared = harness.call(Event.PREPARE)
     harness.advance(0)
-    assert not prepared.outcome.done()  # the coordinator is asked, as ever
+    assert not prepared.outcome.done()  # the coordinator is asked
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED])

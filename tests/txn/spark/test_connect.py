@@ -123,7 +123,7 @@ def test_a_job_that_is_interrupted_is_not_run_again(remote: Any, stub: BrokerStu
     def write() -> None:
         try:
             once(remote, stub, keyed=True, guard="kafka-claims", tasks=2)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the test looks at it
+        except Exception as error:  # noqa: BLE001  # the test checks the error
             ended.append(error)
 
     writing = threading.Thread(target=write)

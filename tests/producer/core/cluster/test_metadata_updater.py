@@ -345,13 +345,13 @@ def test_a_partition_is_refused_on_a_new_answer_alone() -> None:
     harness.happen(TopicWanted("t", partitions=2))
     harness.reply(older, harness.metadata())
     assert [news.short for news in harness.announced[-1:]] == [False]
-    harness.happen(TopicWanted("t"))  # somebody else, who wants nothing that there is not, makes no difference
+    harness.happen(TopicWanted("t"))  # another caller, for a partition that exists, makes no difference
     harness.advance(100)
     (newer,) = harness.open
     harness.reply(newer, harness.metadata())
     assert harness.announced[-1].short
     harness.advance(10_000)
-    assert not harness.open  # nobody waits any more
+    assert not harness.open  # no caller waits any more
 
 
 def refusal_of_try(producer: Producer, topic: str = "t", *, partition: int | None = None) -> str:

@@ -15,6 +15,7 @@ from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_prefix import SMALL_BYTES
 from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from fencepost.producer.wire.schema.varint import signed_size
+from tests.producer.wire.records.built import built
 
 BLOBS = st.none() | st.binary(max_size=200) | st.integers(8000, 8400).map(lambda size: bytes(size))
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=80)), max_size=4)
@@ -47,28 +48,13 @@ def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: by
     return signed(len(body)) + body
 
 
-def stamp(builder: BatchBuilder, codec: Codec = Codec.NONE) -> bytes:
-    count, base, highest = builder.count, builder.base_timestamp, builder.max_timestamp
-    return pack_batch(
-        builder.payload(codec),
-        attributes=codec,
-        last_offset_delta=count - 1,
-        base_timestamp=base,
-        max_timestamp=highest,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=count,
-    )
-
-
 def test_worked_bytes() -> None:
     """The digest's plain batch of two records comes out to the byte."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"v", None)
     builder.append(1005, None, b"w", pack_headers([("h", None)]))
     assert (builder.count, builder.size, builder.base_timestamp, builder.max_timestamp) == (2, 81, 1000, 1005)
-    assert stamp(builder) == bytes.fromhex(
+    assert built(builder) == bytes.fromhex(
         "0000000000000000 00000045 ffffffff 02 2f57ae52 0000 00000001 00000000000003e8 00000000000003ed ffffffffffffffff ffff ffffffff"
         "00000002 10 00 00 00 02 6b 02 76 00 14 00 0a 02 01 02 77 02 02 68 01"
     )
@@ -120,7 +106,7 @@ def test_ten_thousand_records() -> None:
     for index in range(10_000):
         builder.append(1_700_000_000_000 + index, b"%d" % index, b"v" * (index % 90), None)
     size = builder.size
-    batch = stamp(builder)
+    batch = built(builder)
     assert len(batch) == size
     records = read_records(batch)
     assert [record.offset for record in records] == list(range(10_000))
@@ -157,7 +143,7 @@ def test_a_refused_record_leaves_the_batch_as_it_was(arguments: tuple[Any, ...])
         builder.append(*arguments)
     builder.append(6, b"after", b"2", None)
     size = builder.size
-    batch = stamp(builder)
+    batch = built(builder)
     assert len(batch) == size
     assert [record.key for record in read_records(batch)] == [b"before", b"after"]
 

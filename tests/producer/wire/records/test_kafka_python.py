@@ -12,7 +12,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from fencepost.producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
 from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
-from fencepost.producer.wire.records.batch_header import pack_batch
+from tests.producer.wire.records.built import built
 
 BLOBS = st.none() | st.binary(max_size=150)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), BLOBS), max_size=3)
@@ -46,18 +46,7 @@ def build(entries: list[Any], codec: Codec) -> bytes:
     builder = BatchBuilder()
     for timestamp, key, value, headers in entries:
         builder.append(timestamp, key, value, pack_headers(headers))
-    count, base, highest = builder.count, builder.base_timestamp, builder.max_timestamp
-    return pack_batch(
-        builder.payload(codec),
-        attributes=codec,
-        last_offset_delta=count - 1,
-        base_timestamp=base,
-        max_timestamp=highest,
-        producer_id=4000,
-        producer_epoch=7,
-        base_sequence=2**31 - 2,
-        records_count=count,
-    )
+    return built(builder, codec, pid=4000, epoch=7, sequence=2**31 - 2)
 
 
 @given(ENTRIES, CODECS)
