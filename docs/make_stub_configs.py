@@ -1,6 +1,6 @@
 """Writes docs/stub-configs.md from the stub's table of what it does about each config: `python docs/make_stub_configs.py`.
 
-Nothing on that page is written by hand; a test compares the two, and another one fails on a config that the table does not have.
+Nothing on that page is written by hand. A test compares the two. Another test fails if the table lacks a config.
 """
 
 from __future__ import annotations

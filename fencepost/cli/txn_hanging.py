@@ -176,7 +176,7 @@ async def _refuse_what_is_committed(client: ClusterClient, hanging: OpenTransact
     if owner is not None and owner.has_it:
         raise Complaint(
             f"the transaction at {place} does not hang: the coordinator of transactional id {owner.transactional_id!r} "
-            "will end it, and an abort marker could contradict that; --force writes the marker nevertheless"
+            "will end it. An abort marker could contradict that; --force writes it nevertheless"
         )
     if owner is not None and owner.outcome is Outcome.COMMITTED:
         raise Complaint(
