@@ -335,4 +335,4 @@ def test_a_broker_that_is_not_there_is_an_error() -> None:
 def test_too_few_rows_are_refused() -> None:
     """A number that cannot show anything is not silently another one."""
     ran = demo("--rows", "5")
-    assert (ran.returncode, ran.stderr) == (2, "fencepost demo: --rows 5: from 2000 to 336776\n")
+    assert (ran.returncode, ran.stderr) == (2, "fencepost demo: --rows 5 is out of range: give 2000 to 336776\n")
