@@ -170,7 +170,7 @@ class GroupAsks(AdminAsks):
         retention_ms: int = -1,
         node: int | None = None,
     ) -> None:
-        """Commits as nobody, or as a member with its generation unless others are given."""
+        """Commit without a member, or as a member, with its generation unless another one is given."""
         request = group_offsets.OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=(member.generation if member else -1) if generation is None else generation,

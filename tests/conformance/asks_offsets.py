@@ -25,8 +25,8 @@ class OffsetAsks(GroupAsks, TxnAsks):
     """Mixed into the world of a case."""
 
     def records_of(self, group: str, *, label: str) -> None:
-        """Notes every record of the group, and the markers of the case's producers beside them. Several of one batch are sorted: in which
-        order a coordinator writes them is nobody's promise."""
+        """Note every record of the group, and the markers of the case's producers beside them. Those of one batch are sorted, because Kafka
+        does not promise the order in which a coordinator writes them."""
         topic = self.known_topic(OFFSETS_TOPIC)
         index = partition_for(group, len(topic.leaders))
         request = fetch_request([(topic, index, 0)], FETCH_VERSION)

@@ -1,7 +1,7 @@
-"""Questions about transactions: to their coordinator, to the leaders of partitions, and to whoever lists them.
+"""Questions about transactions: to their coordinator, to the leaders of partitions, and to the brokers that list them.
 
-A producer's ids are shown as p1, p2 and so on in the order in which they were given. After an end, and after a fence, it is waited until
-the markers are written: how long that takes is nobody's promise.
+Producer ids are shown as p1, p2 and so on, in the order in which they were given. After an end, and after a fence, the case waits until the
+markers are written, because Kafka does not promise how long that takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""pytest fixtures that hand out a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (made to order).
+"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (made to order).
 
-Any test package may import them. Without a Kafka the tests that ask for one are skipped with the reason; with
-FENCEPOST_KAFKA=require they fail, and with FENCEPOST_KAFKA=off nobody looks for one.
+Any test package may import them. If there is no Kafka, the tests are skipped with the reason. With FENCEPOST_KAFKA=require they fail. With
+FENCEPOST_KAFKA=off they are skipped without a search for one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`python -m tests.conformance.record [pattern ...]`: plays the cases on a real Kafka and writes down its answers.
+"""`python -m tests.conformance.record [pattern ...]` plays the cases on a real Kafka and writes down its answers.
 
-Shows what is new or different, so that a change of Kafka's word is read by somebody before it is committed.
+It shows what is new or different, so that a person reads a change of Kafka's answers before it is committed.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Stage:
     # -- what the case owns ------------------------------------------------------------------------------------------------
 
     def fresh_name(self) -> str:
-        """A topic name nobody has used; all are equally long."""
+        """An unused topic name. All are equally long."""
         self._names += 1
         return f"case-{self._run}-{self._names:04d}"
 
@@ -246,7 +246,7 @@ class Stage:
         return "-" if when == -1 else str(when) if abs(when) < 10_000 else "far"
 
     def show_leader(self, leader: wire.LeaderIdAndEpoch, endpoints: Sequence[wire.NodeEndpoint]) -> str:
-        """Who leads, and whether the address that came along is right."""
+        """The leader, and whether the address beside it is right."""
         if leader.leader_id == -1 and leader.leader_epoch == -1 and not endpoints:
             return ""
         right = {node: self.target.addresses.get(node) for node in (leader.leader_id,)}

@@ -1,4 +1,5 @@
-"""The guard kafka-claims on Apache Kafka and on the stub: two attempts of one task, one identity, and the broker says who was first."""
+"""The guard kafka-claims on Apache Kafka and on the stub: two attempts of one task have one identity, and the broker says which was
+first."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Site:
                 producer.init(WAIT_S)
 
     def read(self, sink: str) -> LedgerEntry | None:
-        """As whoever takes over the sink's id does."""
+        """Read as a driver that takes over the sink's id does."""
         self.take_over(sink)
         return self.another().read(sink, WAIT_S)
 
@@ -191,8 +191,9 @@ def test_a_log_that_was_compacted(site: Site) -> None:
 
 
 def test_forgotten_and_begun_again(site: Site) -> None:
-    """A tombstone counts at once, behind another sink's open transaction. A stranger's record without a transaction does not, in the
-    partition that Kafka's clients have for the key: it makes nobody skip anything, and is said where it is all there is."""
+    """A tombstone counts at once, also behind another sink's open transaction. Another client's record without a transaction does not
+    count, in the partition that Kafka's clients choose for the key: no batch is skipped for it. If the ledger has nothing else, the error
+    says so."""
     mine, other = site.neighbours(2)
     site.write(entry_of(mine, 4))
     site.take_over(mine)
@@ -232,7 +233,7 @@ def test_a_topic_that_was_deleted(site: Site) -> None:
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_deletes(site: Site, policy: str) -> None:
-    """It is refused, naming the setting; Kafka says what is in force, also where nobody set it."""
+    """The topic is refused, and the error names the setting. Kafka reports the value in force, also if the topic does not set it."""
     site.create(1, {"cleanup.policy": policy} if policy != "delete" else {})
     with pytest.raises(LedgerUnusable, match=rf"has cleanup.policy={policy}, which deletes"):
         site.ledger.read("a", WAIT_S)

@@ -68,8 +68,8 @@ def _tell(w: World) -> None:
 
 
 def test_offsets_and_groups_expire_as_on_kafka(kafka_cluster: ClusterFactory) -> None:
-    """An offset that nobody reads, one whose client said when, one that a member subscribes to, one that a transaction will yet decide
-    about, and groups that are left with none: the same is there in the end, and the same records say so."""
+    """Offsets without a reader, with a time from the client, with a subscribed member or in an open transaction, and groups that are left
+    without any: the stub ends with the same offsets and the same records as Kafka."""
     on_kafka = tell(KafkaTarget(kafka_cluster(config=CONFIG)))
     with BrokerStub(config=CONFIG) as stub:
         assert tell(StubTarget(stub)) == on_kafka

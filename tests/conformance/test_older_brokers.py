@@ -1,5 +1,7 @@
-"""What brokers before Kafka 3.6 cannot promise, shown on a Kafka 3.9 that behaves as they do: nobody asks the coordinator whether a record
-is part of a transaction (`transaction.partition.verification.enable=false`, KIP-890)."""
+"""What brokers before Kafka 3.6 cannot promise, shown on a Kafka 3.9 that behaves as they do.
+
+No leader asks the coordinator whether a record is part of a transaction (`transaction.partition.verification.enable=false`, KIP-890).
+"""
 
 from __future__ import annotations
 

@@ -260,7 +260,8 @@ def test_a_topic_deleted_and_created_again_in_the_middle(kafka: KafkaCluster, ad
 
 
 def test_a_topic_created_again_with_fewer_partitions(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """What waits for a partition that is gone for good fails with NO at its deadline; everything else, and all that follows, arrives."""
+    """Records that wait for a partition that does not exist any more fail with NO at their deadline. All other records, and all later ones,
+    arrive."""
     admin.create(topic, partitions=4)
     with producer_for(kafka, request_timeout_ms=2_000, delivery_timeout_ms=6_000, allow_auto_create_topics=False) as producer:
         assert producer.send(topic, b"old", partition=3).result(WAIT_S).offset == 0
@@ -354,7 +355,7 @@ def test_many_threads_and_topics(kafka: KafkaCluster, admin: Admin) -> None:
 def send_rows(
     producer: Producer, topic: str, ledger: Ledger, rows: range, *, enough: threading.Event | None = None, **options: Any
 ) -> None:
-    """Send these rows, or as many as it takes until somebody says enough."""
+    """Send these rows, or rows until the test stops it."""
     for row in rows:
         if enough is not None and enough.is_set():
             return

@@ -1,4 +1,4 @@
-"""Our reader of the log beside confluent-kafka's consumer, on Apache Kafka: the same records, whoever wrote and packed them."""
+"""Our reader of the log beside confluent-kafka's consumer, on Apache Kafka: the same records, for every producer and codec."""
 
 from __future__ import annotations
 

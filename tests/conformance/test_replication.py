@@ -1,7 +1,7 @@
-"""A follower that does not reach its leader: what acks=all waits for, what can be read meanwhile, who leaves the ISR and comes back.
+"""A follower that does not reach its leader: what acks=all waits for, what can be read, and which replicas leave the ISR and come back.
 
 The same story is played on the stub, where the link between the two brokers is severed, and on Apache Kafka, where the follower's process
-stands still. What they answer is compared, not when.
+stands still. The test compares their answers, not their times.
 """
 
 from __future__ import annotations

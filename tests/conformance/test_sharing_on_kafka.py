@@ -1,7 +1,7 @@
-"""A transaction that is shared to other processes, on Kafka in both transaction versions: what they write is committed together or not at
-all, and whoever comes too late is refused.
+"""A transaction that is shared with other processes, on Kafka in both transaction versions.
 
-One Kafka for the file: it begins with transaction version 1 and is upgraded to 2 when the tests with 1 are done.
+The records of all processes are committed together or not at all, and late participants are refused. One Kafka for the file: it begins with
+transaction version 1 and is upgraded to 2 when the tests with 1 are done.
 """
 
 from __future__ import annotations

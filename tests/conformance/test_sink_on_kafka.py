@@ -34,7 +34,7 @@ def test_what_the_tasks_wrote_is_committed_with_the_ledgers_record(site: Site) -
 
 
 def test_what_was_given_up_is_never_seen(site: Site) -> None:
-    """A second attempt is refused by its claim, an abort leaves nothing, and whoever writes later is refused by Kafka."""
+    """The claim refuses a second attempt, an abort leaves nothing, and Kafka refuses later writes."""
     play = Play(site.bootstrap, site.topic, sinkId=site.name)
     begun = play.begin()
     told = play.task(begun, 0, attempt_id=1, value=["lost"])

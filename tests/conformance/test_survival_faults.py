@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way to a real Kafka: each record is in the log once; without idempotence it is not."""
+"""Faults of every kind on the way to a real Kafka: each record is in the log once; without idempotence it is not."""
 
 from __future__ import annotations
 

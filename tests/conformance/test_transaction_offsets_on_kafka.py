@@ -119,8 +119,8 @@ def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
 
 
 def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
-    """Consumers that have not polled for too long say no more who they are: confluent-kafka's keeps its generation, kafka-python's has none
-    left. They commit no offsets behind the back of the member that has their partitions now, and nothing that they made is seen."""
+    """Consumers that have not polled for too long lose their membership: confluent-kafka's keeps its generation, kafka-python's has none
+    left. They cannot commit offsets of partitions that another member has now, and readers see none of their records."""
     patience = {"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "heartbeat.interval.ms": 200}
     theirs = kafka_python.KafkaConsumer(
         site.topic,

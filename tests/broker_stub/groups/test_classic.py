@@ -414,7 +414,7 @@ def test_a_protocol_that_is_named_twice_counts_once(others: int) -> None:
 
 
 def test_the_leader_hears_of_its_assignment_first() -> None:
-    """SyncGroup answers the leader before the others, who have waited for longer; also where another one came first into the group."""
+    """SyncGroup answers the leader before the other members, which have waited longer, also if another member joined the group first."""
     world = Groups()
     first, second = world.stable("a", "b", static=True, session_ms=10 * REBALANCE_MS)
     for leader, follower in ((first, second), (second, first)):

@@ -261,7 +261,7 @@ def test_a_timestamp_finds_the_first_record_at_or_past_it() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_timestamp_finds_nothing_that_was_deleted(codec: Codec) -> None:
-    """Where the head of a batch is deleted and its tail is not, the first record that is left is the earliest, whatever the time."""
+    """DeleteRecords has deleted the head of a batch. For every earlier timestamp, the first record of its rest is the earliest one."""
     log = open_log()
     stamps = [NOW, NOW + 10, NOW + 20]
     produce(log, encode_batch([(stamp, None, b"v") for stamp in stamps], codec=codec))

@@ -78,7 +78,7 @@ def of_a_deleted_topic(w: World) -> None:
 
 @case()
 def of_the_last_offset(w: World) -> None:
-    """A group that is left without offsets: of nobody, of members that have left, with a topic that goes, and with a member."""
+    """A group is left without offsets: without members, after its members have left, after its topic is deleted, and with a member."""
     topic, kept = w.topic(), w.topic()
     nobody, left, gone, joined = w.group(), w.group(), w.group(), w.group()
     w.commit(nobody, {kept: {0: 1}}, label="of nobody")

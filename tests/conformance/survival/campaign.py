@@ -1,8 +1,7 @@
-"""A long send through a broker that is killed or restarted again and again, each time with batches that it has and nobody was told of.
+"""A long send through a broker that is killed or restarted again and again, each time with batches in its log that it has not acknowledged.
 
-Before each blow the answers to one partition's Produce requests are swallowed on their way back, until its leader's file holds as many
-unacknowledged batches as the producer may have; only then does the broker die. What the files held and what became of each such batch is
-written down.
+Before each kill a relay drops the responses to one partition's Produce requests, until its leader's file has as many unacknowledged batches
+as the producer may have. The campaign writes down what the files held and what became of each such batch.
 """
 
 from __future__ import annotations
@@ -218,11 +217,9 @@ class Campaign:
         return incident
 
     def _corner(self, partition: int, proxy: FaultProxy) -> tuple[int, Fault]:
-        """Swallow the partition's acknowledgements until its leader holds a full window of batches that nobody was told of.
-
-        The window may fail to fill: a link carries five requests, and some may have left without a batch of this partition. Then the links
-        are cut, everything is sent again, and the next try begins.
-        """
+        """Drop the partition's acknowledgements until its leader holds a full window of unacknowledged batches. The window may fail to
+        fill: a connection carries five requests, and some may have left without a batch of this partition. Then the connections are cut,
+        everything is sent again, and the next try begins."""
         for _ in range(CORNER_TRIES):
             node = self._leader(partition)
             file = self._files(node)[partition]

@@ -1,6 +1,6 @@
 """A partition's log as its broker's files show it, also while the broker is dead.
 
-Only headers are read until somebody asks for the records of a batch. Logs of one segment only, which is what a gigabyte takes.
+Only headers are read until a caller asks for the records of a batch. Only logs of one segment, which is enough for a gigabyte.
 """
 
 from __future__ import annotations

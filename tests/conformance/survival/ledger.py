@@ -21,10 +21,8 @@ FAILED = -3
 
 
 class Ledger:
-    """`rows` rows, sent in the order of their numbers. `keys`: how many different keys there are.
-
-    Thread-safe as far as it is used here: one thread sends, one settles, anybody reads the counts.
-    """
+    """`rows` rows, sent in the order of their numbers. `keys`: how many different keys there are. One thread may send, one may settle, and
+    all may read the counts."""
 
     def __init__(self, rows: int, *, seed: int, keys: int = 997) -> None:
         self.rows = rows

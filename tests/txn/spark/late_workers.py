@@ -1,5 +1,7 @@
-"""Spark gives a Python process of a query (a sink's end, a callback with Connect) ten seconds to begin, whatever the machine has to do, and
-lets the query fail. Queries that are exact can be started again, and tests do so; nothing else is forgiven."""
+"""Spark gives a Python process of a query (a sink's end, a callback with Connect) ten seconds to start, and then fails the query.
+
+A busy machine may need longer. Exact queries can be started again, and tests do so for this failure only.
+"""
 
 from __future__ import annotations
 

@@ -701,9 +701,9 @@ def test_nothing_new_enters_a_broken_line() -> None:
 
 
 def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
-    """The first of two batches is lost with its topic; the second reaches the topic of that name that was made since, which takes any first
-    sequence. Its offset shows that the elder is not before it: that one is not acknowledged with it, whatever the new leader says, and does
-    not follow it under another epoch either."""
+    """The first of two batches is lost with its topic. The second reaches a new topic of that name, which accepts any first sequence. Its
+    offset shows that the first batch is not before it. So the first is not acknowledged with it, for every answer of the new leader, and is
+    not sent under another epoch either."""
     of, (a, b) = behind_two(FAR, FAR)
     of.lost(a, 0.0, 0.0)
     of.acknowledged(b, 0, -1)

@@ -73,7 +73,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Campaign:
-    """Runs plans in a directory of its own, which is removed at the end, and with it whatever runs. `driver`: the module that does."""
+    """Runs plans in a directory of its own, which is removed at the end together with all running processes. `driver`: the module to
+    run."""
 
     def __init__(self, title: str, driver: str = "driver") -> None:
         provide_java()

@@ -105,7 +105,7 @@ class Events(Struct, frozen=True):
         return [each for each in events if kind is None or each["kind"] == kind]
 
     def first(self, name: str) -> bool:
-        """Whether nobody has asked this of that name before."""
+        """Whether this is the first call with this name."""
         try:
             os.close(os.open(f"{self.path}.{name}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:

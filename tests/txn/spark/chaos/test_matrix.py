@@ -111,7 +111,8 @@ def test_without_a_guard_rows_are_lost_and_doubled(site: Site, seed: int) -> Non
 
 @GUARDS
 def test_a_frozen_task(site: Site, guard: str) -> None:
-    """Woken after the rerun was committed, it is refused: by the broker, or where it takes turns by the driver, whom it asks first."""
+    """The task continues after the rerun was committed, and is refused: by the broker, or with `turns` by the driver, which it asks
+    first."""
     report, ended = frozen_task(site, guard=guard)
     exact(report, guard)
     assert is_refused(ended) or (guard == "turns" and ended["error"] == "AttemptConflict"), ended

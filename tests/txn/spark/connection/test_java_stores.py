@@ -1,4 +1,5 @@
-"""Java's stores: PEM files and texts, PKCS#12 whatever it is called, JKS refused with the way out; tried in handshakes with the stub."""
+"""Java's stores: PEM files and texts, PKCS#12 under any file name, and JKS, which is refused with the way out. Handshakes with the stub try
+them."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_reset_ends_the_other_one(stub: BrokerStub, tmp_path: Path) -> None:
 
 
 def test_a_restart_takes_over_what_was_left_open(stub: BrokerStub, tmp_path: Path) -> None:
-    """Its own query's, whichever end that has come to."""
+    """The open transaction is of its own query, committed or aborted since."""
     play = query(stub, tmp_path, "one")
     play.task(play.begin(), 0, value=["lost"])
     write(play, 0, "a")
