@@ -13,11 +13,21 @@ import pytest
 
 from fencepost import build_info
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer.errors import ConfigError, DeliveryTimeout, Misuse, Persisted, ProducerClosed, RecordRefused, TopicUnavailable
+from fencepost.producer.errors import (
+    ConfigError,
+    DeliveryTimeout,
+    FencepostError,
+    Misuse,
+    Persisted,
+    ProducerClosed,
+    RecordRefused,
+    TopicUnavailable,
+)
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.retry_policy import worth_another
-from fencepost.txn.coordinator.state_machine import IllegalCall, State
+from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
+from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
@@ -74,6 +84,36 @@ def test_nothing_is_sent_outside_a_transaction() -> None:
         for call in (producer.commit, producer.abort):
             with pytest.raises(IllegalCall, match="what can be called now: init, begin"):
                 call(5)
+
+
+def test_a_closed_producer_says_so() -> None:
+    """A record after `close` is refused with ProducerClosed. NoTransaction would ask the caller to begin a transaction."""
+    producer = TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a")
+    producer.close(5)
+    with pytest.raises(ProducerClosed):
+        producer.send("t", b"row")
+
+
+@pytest.mark.parametrize(
+    ("error", "left", "before", "accepts"),
+    [
+        (None, False, NO_TRANSACTION, True),
+        (ValueError(), False, NO_TRANSACTION, False),
+        (None, True, NO_TRANSACTION, False),
+        (None, False, ProducerClosed("closed"), False),
+    ],
+)
+def test_records_are_accepted_once_a_transaction_has_begun(
+    error: Exception | None, left: bool, before: FencepostError, accepts: bool
+) -> None:
+    """Not after a begin that failed or that its caller left, and not in a producer that was closed meanwhile."""
+    with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
+        accumulator, call = producer._inner._accumulator, producer._inner.admission.call(Event.BEGIN, 30)
+        accumulator.refusal = before
+        if left:
+            call.outcome.cancel()
+        call.finish(error)
+        assert accumulator.refusal is (None if accepts else before)
 
 
 def test_a_call_ends_at_its_deadline_and_can_be_made_again() -> None:

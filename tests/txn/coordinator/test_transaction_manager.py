@@ -675,6 +675,17 @@ def test_the_versions_of_requests(version: int, most: int, used: dict[Api, int],
     assert {flight.api: flight.command.version for flight in harness.answered if flight.api in OLDEST} == used
 
 
+@pytest.mark.parametrize(("newest", "key", "keys"), [(1, "tx", []), (3, "tx", []), (4, "", ["tx"]), (6, "", ["tx"])])
+def test_older_brokers_look_up_one_key(newest: int, key: str, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """FindCoordinator has a list of keys from version 4 on (KIP-699), and one key before."""
+    monkeypatch.setitem(VERSIONS, Api.FIND_COORDINATOR, (0, newest))
+    harness = CoordinatorHarness()
+    harness.auto.discard(Api.FIND_COORDINATOR)
+    harness.call(Event.INIT)
+    flight = harness.asked(Api.FIND_COORDINATOR)
+    assert (flight.command.version, flight.message.key, flight.message.coordinator_keys) == (min(newest, 4), key, keys)
+
+
 @pytest.mark.parametrize("least", [True, False])
 @pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.TXN_OFFSET_COMMIT])
 def test_what_older_versions_cannot_say(api: Api, least: bool, monkeypatch: pytest.MonkeyPatch) -> None:

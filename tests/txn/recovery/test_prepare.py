@@ -213,6 +213,19 @@ def test_an_abort_while_it_is_being_prepared() -> None:
     assert isinstance(queued.exception(0), DeliveryAborted)
 
 
+@pytest.mark.parametrize(("state", "code"), [("Ongoing", 0), ("CompleteAbort", 0), ("", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
+def test_an_abort_while_the_coordinator_is_being_asked(state: str, code: int) -> None:
+    """The transaction is aborted. The coordinator's answer about its state comes too late to change that."""
+    harness = wrote(2)
+    call = harness.call(Event.PREPARE)
+    abort = harness.call(Event.ABORT)
+    assert isinstance(call.outcome.exception(0), MustAbort)
+    describe(harness, state, code=code)
+    harness.end()
+    assert abort.outcome.exception(0) is None
+    assert harness.state is State.READY
+
+
 def test_version_2_commits_as_ever() -> None:
     """EndTxn with the identity of the token; its answer brings the next one."""
     harness, token = prepared(2)
@@ -318,6 +331,19 @@ def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: 
         assert asks(harness, Api.INIT_PRODUCER_ID)
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"), [(ErrorCode.UNKNOWN_SERVER_ERROR, TransactionOpen), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NotPermitted)]
+)
+def test_a_coordinator_that_refuses_to_describe_the_id(code: ErrorCode, kind: type[Exception]) -> None:
+    """The producer does not register, because it might abort a prepared transaction."""
+    harness = Guarded(OnOpen.ABORT_UNPREPARED, a_token())
+    describe(harness, code=code)
+    failure = harness.begun.outcome.exception(0)
+    assert isinstance(failure, kind)
+    assert code.name in str(failure)
+    assert not asks(harness, Api.INIT_PRODUCER_ID)
+
+
 def test_an_id_that_nobody_used_yet() -> None:
     """Nothing is open under it."""
     harness = Guarded(OnOpen.REFUSE)
@@ -397,12 +423,13 @@ def test_a_broker_that_permits_no_two_phase_commit() -> None:
     assert "transaction.two.phase.commit.enable" in str(failure)
 
 
-def test_a_broker_that_keeps_what_is_prepared() -> None:
+@pytest.mark.parametrize("producer_id", [PID, 0])
+def test_a_broker_that_keeps_what_is_prepared(producer_id: int) -> None:
     """No broker does yet; one that will is believed, and nothing is begun."""
     harness = Native(keep=True)
-    answer = InitProducerIdResponse(producer_id=PID, producer_epoch=4, ongoing_txn_producer_id=PID, ongoing_txn_producer_epoch=2)
+    answer = InitProducerIdResponse(producer_id=PID, producer_epoch=4, ongoing_txn_producer_id=producer_id, ongoing_txn_producer_epoch=2)
     harness.reply(harness.asked(Api.INIT_PRODUCER_ID), answer)
     failure = harness.begun.outcome.exception(0)
     assert isinstance(failure, TransactionOpen)
-    assert "(producer id 4000, epoch 2)" in str(failure)
+    assert f"(producer id {producer_id}, epoch 2)" in str(failure)
     assert harness.state is State.NEW
