@@ -1,7 +1,7 @@
 """Kafka's wire protocol: messages, frames, record batches, compression.
 
-It turns bytes into values and back and refuses bytes that are neither; it does no I/O and decides nothing. What an error code means, when
-to send and whom to ask are other layers' questions.
+It converts values to bytes and back, and refuses invalid bytes. It does no I/O. Other layers decide what an error code means, when to
+send, and to which broker.
 """
 
 from __future__ import annotations

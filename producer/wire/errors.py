@@ -1,6 +1,6 @@
-"""What can go wrong between a message and its bytes.
+"""The errors of encoding and decoding.
 
-Nothing here is about a broker's answers: an error code in a well-formed response is a value, and its meaning is decided elsewhere.
+An error code in a well-formed response is a value, not one of these errors. Other modules decide what it means.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 from fencepost.producer.wire.codes import Api, api_name
 
 NO_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What msgspec raises at a text that is no JSON: not its grammar, not UTF-8, or nested too deeply."""
+"""The errors of msgspec for invalid JSON: wrong grammar, not UTF-8, or nested too deeply."""
 
 
 class WireError(Exception):
-    """Bytes that are no message, or a message that is no bytes. Can be pickled, so that it crosses process boundaries whole."""
+    """Bytes that cannot be decoded, or a message that cannot be encoded. It can be pickled with all attributes."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
@@ -25,7 +25,7 @@ class WireError(Exception):
 class Malformed(WireError):
     """Bytes that break the layout of their message.
 
-    `offset` is where the refused item starts, counted from the start of the data, whatever part of it was decoded.
+    `offset` is the start of the refused item, counted from the start of the data.
     """
 
     def __init__(self, reason: str, offset: int, *, api: int | None = None, version: int | None = None) -> None:
@@ -48,7 +48,7 @@ class FrameTooLarge(WireError):
 
 
 class UnsupportedVersion(WireError):
-    """A version in which we do not speak this message."""
+    """A version of the message that is not supported here."""
 
     def __init__(self, message: str, version: int, *, versions: range) -> None:
         super().__init__(f"{message} v{version} is not spoken here, only v{versions.start} to v{versions.stop - 1}")
@@ -64,7 +64,7 @@ _KNOWN: Final = frozenset(Api)
 
 
 def _rebuild(cls: type[WireError], args: tuple[object, ...], state: dict[str, object]) -> WireError:
-    """The error with the text and the attributes that it had, without going through its constructor."""
+    """The unpickled error, with its text and attributes, made without its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error

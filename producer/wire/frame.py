@@ -1,4 +1,4 @@
-"""Frames: a message with its header and its length, and the cutting of a byte stream into frames.
+"""Frames: a message with its header and length, and the splitting of a byte stream into frames.
 
 Which header a message has is decided here: version 2 of the request header and version 1 of the response header carry a tag buffer and
 belong to the flexible versions, except that an ApiVersions response always has header 0, so that a client can read it before it knows the
@@ -90,7 +90,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """A request with its header. An API or a version that we do not speak is Malformed, too: nobody can tell what its bytes mean."""
+    """A request with its header. An API or a version that is not supported here is Malformed, too, because its layout is unknown."""
     header, pos = decode_request_header(frame)
     cls = REQUESTS.get(header.api_key)
     if cls is None or header.api_version not in cls.versions:
@@ -128,12 +128,12 @@ class FrameSplitter:
     """Cuts a stream of bytes into frames without their length prefix. Data may arrive in pieces of any size; each byte is copied at most
     twice.
 
-    A length that is negative or above the limit raises FrameTooLarge before anything of that frame is kept. The stream has lost its rhythm
-    then: the splitter must not be fed again.
+    A length that is negative or above the limit raises FrameTooLarge before any byte of that frame is stored. After that the start of the
+    next frame is unknown, so the splitter must not be fed again.
     """
 
     def __init__(self, *, limit: int = FRAME_BYTES_MAX) -> None:
-        self.limit = limit  # may change between two frames: it counts from the next length on
+        self.limit = limit  # may be changed between two frames; it applies to the next length
         self._partial = bytearray()
         self._partial_size = 0
 
@@ -144,7 +144,7 @@ class FrameSplitter:
 
     @property
     def missing(self) -> int:
-        """How many bytes more complete a length, or the frame that it announced: fed so many, it returns one frame at most."""
+        """How many bytes are missing from the current length or frame. Fed so many, it returns at most one frame."""
         size = _SIZE.size if len(self._partial) < _SIZE.size else _SIZE.size + self._partial_size
         return size - len(self._partial)
 
@@ -165,7 +165,7 @@ class FrameSplitter:
         return frames
 
     def _complete(self, view: memoryview, frames: list[bytes]) -> int:
-        """Bring the frame in the making forward; returns how many of the new bytes it took."""
+        """Add bytes to the current frame; returns how many it took."""
         partial = self._partial
         taken = 0
         if len(partial) < _SIZE.size:
@@ -185,7 +185,7 @@ class FrameSplitter:
         return stop
 
     def _checked(self, size: int, frames: list[bytes]) -> int:
-        """The size of a frame, unless it is out of bounds."""
+        """The size of a frame. Raises FrameTooLarge."""
         if not 0 <= size <= self.limit:
             self._partial = bytearray()
             raise FrameTooLarge(size, self.limit, frames=frames)
@@ -209,7 +209,7 @@ def _frame(message: Message, version: int, out: bytearray) -> list[Buffer]:
 
 
 def _bytes_of(frame: Buffer) -> bytes | memoryview:
-    """The frame as something whose items are its bytes."""
+    """The frame as a buffer of bytes."""
     return frame if type(frame) is bytes else memoryview(frame).cast("B")
 
 

@@ -1,4 +1,4 @@
-"""Messages, and their way to bytes and back in any version they are spoken in.
+"""Messages, and their encoding and decoding in every supported version.
 
 Versions are arguments: one class stands for all versions of a message. A version outside `versions` is refused with UnsupportedVersion, a
 value that the version cannot carry with UnsupportedFieldValue, bytes that break the layout with Malformed. Headers and length prefixes are
@@ -21,7 +21,7 @@ class Message(WireStruct):
 
     api: ClassVar[Api]
     versions: ClassVar[range]
-    """The versions that can be written and read."""
+    """The supported versions."""
     flexible: ClassVar[int]
     """The first version with compact lengths and tag buffers, or NEVER."""
     is_request: ClassVar[bool]

@@ -1,7 +1,7 @@
-"""Message classes by API key, some of them imported only when somebody asks for them.
+"""Message classes by API key. Some are imported on first use.
 
-A producer speaks seven APIs and a stub serves some thirty; declaring a message costs a fraction of a millisecond, which a cold start would
-notice. It knows where the classes are and nothing about them.
+A producer uses seven APIs, and the stub about thirty. Declaring a message takes a fraction of a millisecond, so importing all of them
+would slow down the start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fencepost.producer.wire.message import Message
 
 
 class Registry(Mapping[int, type[Message]]):
-    """The requests, or the responses. `later` says in which module a class is and what it is called."""
+    """The requests, or the responses. `later`: the module and the name of each class that is imported on first use."""
 
     def __init__(self, classes: Iterable[type[Message]], *, later: Mapping[int, tuple[str, str]]) -> None:
         self._loaded: dict[int, type[Message]] = {int(cls.api): cls for cls in classes}

@@ -1,7 +1,7 @@
 """TLS as bytes in and bytes out: one session over memory, for either end of a connection.
 
-It does no I/O, knows of no certificates but those in the context that it is given, and explains nothing: the errors of `ssl` go to its
-caller. What the peer is to hear of them, an alert, is in `pending` then.
+It does no I/O, and only uses the certificates of the given context. Errors of `ssl` go to the caller; `pending` then has the alert for
+the peer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class TlsPipe:
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool = False, server_hostname: str | None = None) -> None:
         self.established = False
-        self.ended = False  # the peer has said that nothing more will come
+        self.ended = False  # the peer has sent close_notify
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._session = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname)
 
     def begin(self) -> None:
-        """Begin the handshake: a client has something to say at once."""
+        """Begin the handshake. A client then has bytes to send."""
         self._shake_hands()
 
     def receive(self, data: Buffer) -> bytes:
-        """Take bytes of the peer; returns what they say, nothing while the handshake lasts. Raises ssl.SSLError."""
+        """Take bytes from the peer, and return them decrypted; empty during the handshake. Raises ssl.SSLError."""
         self._incoming.write(data)
         if not self.established and not self._shake_hands():
             return b""
@@ -49,17 +49,17 @@ class TlsPipe:
             view = view[self._session.write(view) :]
 
     def end(self) -> None:
-        """Tell the peer that nothing more will come."""
+        """Send close_notify: no more bytes follow."""
         if self.established:
-            with suppress(ssl.SSLError):  # the peer has not said so yet, or the session is broken already
+            with suppress(ssl.SSLError):  # the peer has not sent close_notify yet, or the session is broken already
                 self._session.unwrap()
 
     def pending(self) -> bytes:
-        """What is to be written to the peer now."""
+        """The bytes to write to the peer now."""
         return self._outgoing.read()
 
     def peer_certificate(self) -> Mapping[str, object]:
-        """The peer's certificate as `ssl` reads it; empty where it gave none or it was not verified."""
+        """The peer's certificate as `ssl` returns it; empty if there is none, or if it was not verified."""
         return self._session.getpeercert() or {}
 
     def _shake_hands(self) -> bool:

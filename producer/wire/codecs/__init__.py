@@ -1,4 +1,4 @@
-"""Each of Kafka's codecs in a module of its own: what it writes, what it reads, and where it stops looking, as Kafka's Java readers do.
+"""Kafka's codecs, one module each. They write, read and ignore the same bytes as Kafka's Java clients.
 
-`producer.wire.records.compression` is the door.
+Callers use `producer.wire.records.compression`.
 """

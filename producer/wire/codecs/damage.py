@@ -1,4 +1,4 @@
-"""What every codec says of bytes that it cannot open."""
+"""The errors of all codecs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from fencepost.producer.wire.errors import WireError
 
 
 class CorruptBatch(WireError):
-    """Bytes that are no record batch, or one that was damaged."""
+    """Bytes that are not a record batch, or a damaged one."""
 
 
 class TooMuch(CorruptBatch):
-    """A batch that may be whole, and holds more than whoever reads it takes."""
+    """A batch with more content than the reader accepts. It may be undamaged."""
 
 
 def too_much(codec: str, limit: int) -> TooMuch:
-    """The refusal of a batch that would open to more than the limit."""
+    """The error for a batch whose uncompressed size exceeds the limit."""
     return TooMuch(f"{codec}: more than {limit} bytes of records")

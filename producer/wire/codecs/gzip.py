@@ -1,8 +1,8 @@
 """GZIP members (RFC 1952), read as Java's `GZIPInputStream` reads them.
 
-Several members one after the other are one stream; whatever follows a member and is no header of another is not looked at. It refuses
-what is damaged or ends early, wrong checksums and sizes, and content above a limit. Deflate is the standard library's, which gives the
-GIL away while it works.
+Consecutive members are one stream. Bytes after a member that are not the header of another one are ignored. It refuses damaged or
+truncated data, wrong checksums and sizes, and content above a limit. The standard library does the deflate part, and releases the GIL
+meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _WBITS_GZIP: Final = 31
 _WBITS_RAW: Final = -15
-_FIXED: Final = Layout("<3sB6x")  # magic and method, flags; time, hints and system are nobody's concern
+_FIXED: Final = Layout("<3sB6x")  # magic and method, flags; time, hints and system are ignored
 _TRAILER: Final = Layout("<II")
 _U16: Final = Layout("<H")
 _MAGIC: Final = b"\x1f\x8b\x08"
@@ -23,9 +23,9 @@ _HEADER_CHECKSUM: Final = 0x02
 _EXTRA: Final = 0x04
 _TEXTS: Final = (0x08, 0x10)  # name and comment, in this order
 _REST_MIN: Final = 18
-"""Java looks for another member only in more bytes than these."""
+"""Java only looks for another member if more bytes than these follow."""
 _STEP_BYTES: Final = 4096
-"""How much a later member is fed at once: zlib copies what it did not need, and there can be a member in every twenty bytes."""
+"""How many bytes of a later member are decompressed at once. zlib copies the unused rest, and a member may be only twenty bytes long."""
 
 
 def compress(data: bytes, level: int) -> bytes:
@@ -34,7 +34,7 @@ def compress(data: bytes, level: int) -> bytes:
 
 
 def decompress(stream: bytes, limit: int) -> bytes:
-    """What all members hold."""
+    """The content of all members."""
     at = _header_end(stream, 0)
     if at is None:
         raise CorruptBatch("gzip: no member")
@@ -52,7 +52,7 @@ def decompress(stream: bytes, limit: int) -> bytes:
 
 
 def _open_member(stream: bytes, at: int, *, step: int, room: int) -> tuple[bytes | None, int]:
-    """What the member holds whose header ends at `at`, None if that is more than `room` bytes; and where the member ends."""
+    """The content of the member whose header ends at `at`, None if it has more than `room` bytes; and the end of the member."""
     inflater = zlib.decompressobj(_WBITS_RAW)
     view = memoryview(stream)
     parts: list[bytes] = []
@@ -78,7 +78,7 @@ def _open_member(stream: bytes, at: int, *, step: int, room: int) -> tuple[bytes
 
 
 def _header_end(stream: bytes, start: int) -> int | None:
-    """Where the header at `start` ends; None when there is none that Java would take. Reserved flags are not looked at."""
+    """The end of the header at `start`; None if Java would not accept it. Reserved flags are ignored."""
     end = len(stream)
     if end - start < _FIXED.size:
         return None

@@ -1,7 +1,7 @@
 """The LZ4 frame format, written and read as Kafka's Java clients do: independent blocks of 64 KiB, no checksums and no content size.
 
 It refuses linked blocks, which many LZ4 libraries write by default and Kafka does not read; frames that are damaged or end early; and
-content above a limit. As Kafka does, it looks neither at a content checksum nor at a content size nor at anything after the frame.
+content above a limit. Like Kafka, it ignores a content checksum, a content size, and bytes after the frame.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import lz4.frame
 from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _LEVEL_FAST: Final = 9
-"""As in Java this level, the default, means the fast compressor, which all others are slower than."""
+"""The default level. As in Java, it means the fast compressor; all other levels are slower."""
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE: Final = 0x08
@@ -23,7 +23,7 @@ _STEP_BYTES: Final = 1 << 20
 
 
 def compress(data: bytes, level: int) -> bytes:
-    """One frame, to the byte what Java makes of it."""
+    """One frame, byte for byte like Java's."""
     packed: bytes = lz4.frame.compress(
         data,
         compression_level=0 if level == _LEVEL_FAST else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC),
@@ -35,14 +35,14 @@ def compress(data: bytes, level: int) -> bytes:
 
 
 def decompress(frame: bytes, limit: int) -> bytes:
-    """What the frame holds."""
+    """The content of the frame."""
     flags = _check_descriptor(frame)
     opener = lz4.frame.LZ4FrameDecompressor()
     parts: list[bytes] = []
     total = 0
     fed = _without_content_fields(frame, flags) if flags & _CONTENT_FIELDS else frame
     while not opener.eof:
-        # Output comes in steps, so that a small frame that claims much costs what it holds and no more.
+        # Decompress in steps, so that a small frame that claims a large size allocates no more than its content.
         try:
             part: bytes = opener.decompress(fed, max_length=_STEP_BYTES)
         except RuntimeError as error:
@@ -60,7 +60,7 @@ def decompress(frame: bytes, limit: int) -> bytes:
 
 
 def _check_descriptor(frame: bytes) -> int:
-    """The frame's flags. Refuses what `Lz4BlockInputStream` refuses and liblz4 would read."""
+    """The frame's flags. It refuses what `Lz4BlockInputStream` refuses, although liblz4 could read it."""
     if len(frame) < 7 or frame[:4] != _MAGIC:
         raise CorruptBatch("lz4: no frame")
     flags, block = frame[4], frame[5]
@@ -74,7 +74,7 @@ def _check_descriptor(frame: bytes) -> int:
 
 
 def _without_content_fields(frame: bytes, flags: int) -> bytes:
-    """The same frame declared without content checksum and size: liblz4 verifies both, Kafka neither."""
+    """The same frame with a header without content checksum and size: liblz4 verifies both, Kafka neither."""
     end = 14 if flags & _CONTENT_SIZE else 6
     if len(frame) <= end or frame[end] != _descriptor_checksum(frame[4:end]):
         raise CorruptBatch("lz4: header checksum")
@@ -83,7 +83,7 @@ def _without_content_fields(frame: bytes, flags: int) -> bytes:
 
 
 def _descriptor_checksum(descriptor: bytes) -> int:
-    """The second byte of its xxHash32, which is short to write down for the at most ten bytes that there are."""
+    """The second byte of the descriptor's xxHash32, for at most ten bytes."""
     value = 0x165667B1 + len(descriptor)
     whole = len(descriptor) & ~3
     for at in range(0, whole, 4):

@@ -1,9 +1,9 @@
 """Snappy in the stream of blocks that Java writes (xerial's snappy-java); one raw block, which librdkafka writes, is read too.
 
-A stream is a header of 16 bytes and then blocks, each a length and so many bytes of raw snappy. Ours have one block whatever their size,
-where Java begins another every 32 KiB: readers take any length, and each call into the library gives the GIL away and waits to have it
-back. Another stream may follow; fewer than four bytes at the end are not looked at. It refuses what is damaged or ends early, a block
-that claims more than its bytes can say, before anything is allocated for it, and content above a limit. Snappy has no levels.
+A stream is a header of 16 bytes and then blocks, each a length and so many bytes of raw snappy. This writer makes one
+block of any size, and Java a block every 32 KiB. Readers accept any length, and each call of the library releases the GIL and waits for
+it again. Another stream may follow. Fewer than four bytes at the end are ignored. It refuses damaged or truncated data, content above a
+limit, and a block that claims more than its bytes can hold, before anything is allocated for it. Snappy has no levels.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import cramjam
 from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _MAGIC: Final = b"\x82SNAPPY\0"
-_VERSIONS: Final = Layout(">ii")  # of the format, and the oldest that can read it
+_VERSIONS: Final = Layout(">ii")  # version of the format, and the oldest compatible version
 _LENGTH: Final = Layout(">i")
 _HEADER_BYTES: Final = len(_MAGIC) + _VERSIONS.size
 _HEADER: Final = _MAGIC + _VERSIONS.pack(1, 1)
 _VERSION_MIN: Final = 1
-"""Of a stream that follows another; the first one's version is not looked at."""
+"""The version of a stream after another one; the first stream's version is ignored."""
 _EXPANSION_MAX: Final = 22
-"""The most that a byte of raw snappy can stand for is a third of 64: a copy takes three bytes."""
+"""A byte of raw snappy stands for at most a third of 64 bytes: a copy of 64 bytes takes three."""
 
 
 def compress(data: bytes) -> bytes:
@@ -32,7 +32,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(stream: bytes, limit: int) -> bytes:
-    """What all blocks hold, or the one raw block that this is."""
+    """The content of all blocks, or of the one raw block."""
     if not stream:
         raise CorruptBatch("snappy: nothing there")
     if len(stream) < _HEADER_BYTES or not stream.startswith(_MAGIC):

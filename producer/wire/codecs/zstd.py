@@ -1,9 +1,8 @@
 """Zstandard frames (RFC 8878), read as zstd-jni's stream reads them for Kafka.
 
-Several frames one after the other are one stream, skippable ones among them. It refuses what is damaged or ends early, wrong checksums,
-dictionaries, windows above 128 MiB, and content above a limit; a stream's blocks are counted before it is opened, so that no more is
-allocated than they can hold. Only of a frame that breaks off before anything of it can be opened, after a whole one, nothing is said:
-Kafka does not notice it either.
+Consecutive frames are one stream, skippable ones included. It refuses damaged or truncated data, wrong checksums, dictionaries, windows
+above 128 MiB, and content above a limit. It counts a stream's blocks before it decompresses them, so it allocates no more than they can
+hold. Like Kafka, it ignores one kind of truncation: a last frame that ends before its first content, after a complete frame.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _SIZE_BASE: Final = (0, 256, 0, 0)
 
 
 def compress(data: bytes, level: int) -> bytes:
-    """One frame that says how large its content is."""
+    """One frame with its content size."""
     return bytes(cramjam.zstd.compress(data, level=level))
 
 
 def decompress(stream: bytes, limit: int) -> bytes:
-    """What all frames hold."""
+    """The content of all frames."""
     end, most = _measure(stream)
     if end == 0:
         return b""
@@ -48,7 +47,7 @@ def decompress(stream: bytes, limit: int) -> bytes:
 
 
 class _Cut(Exception):
-    """The stream ends inside a frame; `opens` if there is something of it already that a stream would hand out."""
+    """The stream ends inside a frame. `opens`: whether a streaming reader would return some of that frame's content."""
 
     def __init__(self, *, opens: bool) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class _Cut(Exception):
 
 
 def _measure(stream: bytes) -> tuple[int, int]:
-    """Where the last frame ends, and the most that all of them can hold."""
+    """The end of the last frame, and the largest content that all frames can have."""
     at = most = 0
     while at < len(stream):
         try:
@@ -71,7 +70,7 @@ def _measure(stream: bytes) -> tuple[int, int]:
 
 
 def _measure_frame(stream: bytes, at: int) -> tuple[int, int]:
-    """The same of one frame."""
+    """The same for one frame."""
     magic = stream[at : at + len(_MAGIC)]
     if magic[0] >> 4 == 5 and _SKIPPABLE.startswith(magic[1:]):
         at += len(_MAGIC) + _LENGTH_BYTES
@@ -98,7 +97,7 @@ def _measure_frame(stream: bytes, at: int) -> tuple[int, int]:
 
 
 def _measure_blocks(stream: bytes, at: int) -> tuple[int, int]:
-    """The same of the blocks of one frame, the first of them at `at`."""
+    """The same for the blocks of one frame; the first one is at `at`."""
     most = 0
     last = False
     while not last:

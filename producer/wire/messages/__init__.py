@@ -1,6 +1,6 @@
-"""Every message that is spoken here, one file per API or small group of APIs, under the names of Kafka's schemas.
+"""Every supported message, one file per API or small group of APIs, with the names of Kafka's schemas.
 
-What a producer speaks is imported with this package; the rest is imported from its own module, or found through REQUESTS and RESPONSES.
+A producer's messages are imported with this package. The others are imported from their own modules, or through REQUESTS and RESPONSES.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ __all__ = [
     "TopicResponse",
 ]
 
-# Where the messages are that are imported when somebody asks for them, without "Request" or "Response".
+# The modules and names of the messages that are imported on first use, without "Request" or "Response".
 _LATER = {
     Api.OFFSET_COMMIT: ("group_offsets", "OffsetCommit"),
     Api.OFFSET_FETCH: ("group_offsets", "OffsetFetch"),

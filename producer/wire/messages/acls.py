@@ -1,5 +1,5 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: who may do what. Only brokers up to Kafka 3.9 take version 0, which knows no pattern types:
-every name in it is meant as it is written."""
+"""DescribeAcls, CreateAcls and DeleteAcls: the permissions of principals. Only brokers up to Kafka 3.9 accept version 0. It has no pattern
+types: every name is literal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, sinc
 
 
 class DescribeAclsRequest(Message):
-    """Asks for the ACLs that fit."""
+    """Asks for the ACLs that match."""
 
     api = Api.DESCRIBE_ACLS
     versions = range(4)
@@ -28,7 +28,7 @@ class DescribeAclsRequest(Message):
 
 
 class AclDescription(WireStruct):
-    """Who may do what, or may not."""
+    """A principal, and an operation that it may or may not do."""
 
     principal: str = ""
     host: str = ""
@@ -46,7 +46,7 @@ class DescribeAclsResource(WireStruct):
 
 
 class DescribeAclsResponse(Message):
-    """The ACLs that fit, by resource."""
+    """The matching ACLs, by resource."""
 
     api = Api.DESCRIBE_ACLS
     versions = range(4)
@@ -60,7 +60,7 @@ class DescribeAclsResponse(Message):
 
 
 class AclCreation(WireStruct):
-    """An ACL that shall be."""
+    """An ACL to create."""
 
     resource_type: i8 = 0
     resource_name: str = ""
@@ -72,7 +72,7 @@ class AclCreation(WireStruct):
 
 
 class CreateAclsRequest(Message):
-    """Makes ACLs."""
+    """Creates ACLs."""
 
     api = Api.CREATE_ACLS
     versions = range(4)
@@ -83,7 +83,7 @@ class CreateAclsRequest(Message):
 
 
 class AclCreationResult(WireStruct):
-    """What became of one of them."""
+    """The result for one ACL."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -102,7 +102,7 @@ class CreateAclsResponse(Message):
 
 
 class DeleteAclsFilter(WireStruct):
-    """Which ACLs shall go."""
+    """The ACLs to delete."""
 
     resource_type_filter: i8 = 0
     resource_name_filter: str | None = ""
@@ -114,7 +114,7 @@ class DeleteAclsFilter(WireStruct):
 
 
 class DeleteAclsRequest(Message):
-    """Deletes the ACLs that fit any of the filters."""
+    """Deletes the ACLs that match any of the filters."""
 
     api = Api.DELETE_ACLS
     versions = range(4)
@@ -125,7 +125,7 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsMatchingAcl(WireStruct):
-    """An ACL that is gone, or why it is not."""
+    """A deleted ACL, or why it was not deleted."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -139,7 +139,7 @@ class DeleteAclsMatchingAcl(WireStruct):
 
 
 class DeleteAclsFilterResult(WireStruct):
-    """What a filter fitted."""
+    """The result for one filter."""
 
     error_code: i16 = 0
     error_message: str | None = ""

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: what a transaction is to hold, said before it is written."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction's partitions, sent before they are written to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class AddPartitionsToTxnTransaction(WireStruct):
 
 
 class AddPartitionsToTxnRequest(Message):
-    """Adds partitions to a transaction. Clients speak it up to version 3; from 4 on brokers ask each other, for several transactions."""
+    """Adds partitions to a transaction. Clients use it up to version 3. From version 4 on brokers send it to each other, for several
+    transactions."""
 
     api = Api.ADD_PARTITIONS_TO_TXN
     versions = range(6)
@@ -77,7 +78,7 @@ class AddPartitionsToTxnResponse(Message):
 
 
 class AddOffsetsToTxnRequest(Message):
-    """Adds the partition that keeps a group's offsets. With transaction version 2 nobody asks it: TxnOffsetCommit adds the partition."""
+    """Adds the partition with a group's offsets. With transaction version 2 it is not used: TxnOffsetCommit adds the partition."""
 
     api = Api.ADD_OFFSETS_TO_TXN
     versions = range(5)

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs and versions a broker speaks, and which features its cluster has.
+"""ApiVersions: the APIs and versions of a broker, and the features of its cluster.
 
 The first request on every connection. A broker that does not know the version of the request answers in version 0 (KIP-511).
 """
@@ -13,7 +13,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, ign
 
 
 class ApiVersionsRequest(Message):
-    """Asks for everything; from version 3 on it says who asks."""
+    """Asks for all versions. From version 3 on it has the name and version of the client's software."""
 
     api = Api.API_VERSIONS
     versions = range(5)
@@ -49,7 +49,7 @@ class FinalizedFeatureKey(WireStruct):
 
 
 class ApiVersionsResponse(Message):
-    """What the broker speaks. Version 4 is the first in which a supported feature may start at level 0."""
+    """The broker's versions. Version 4 is the first in which a supported feature may start at level 0."""
 
     api = Api.API_VERSIONS
     versions = range(5)

@@ -1,6 +1,6 @@
-"""EndTxn and WriteTxnMarkers: the end of a transaction, said to its coordinator and by it to the partitions' leaders.
+"""EndTxn and WriteTxnMarkers: the end of a transaction, sent to its coordinator, and by the coordinator to the partitions' leaders.
 
-Version 0 of WriteTxnMarkers, which only brokers up to Kafka 3.9 take, and of each other, is not spoken."""
+Version 0 of WriteTxnMarkers is not supported. Only brokers up to Kafka 3.9 accept it, and only from each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    """Whether the end is decided, and from version 5 on the identity to go on with."""
+    """Whether the end is decided, and from version 5 on the identity for the next transaction."""
 
     api = Api.END_TXN
     versions = range(6)
@@ -58,7 +58,7 @@ class WritableTxnMarker(WireStruct):
 
 
 class WriteTxnMarkersRequest(Message):
-    """What a coordinator asks of the partitions' leaders, and an administrator who ends a hanging transaction."""
+    """Writes markers. Coordinators send it to the partitions' leaders, and administrators to end a hanging transaction."""
 
     api = Api.WRITE_TXN_MARKERS
     versions = range(1, 3)

@@ -1,6 +1,6 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the life of a member of a classic group.
 
-Metadata and assignments are the members' own affair: bytes that the coordinator hands on."""
+Metadata and assignments are bytes, which the coordinator passes on unread."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SyncGroupRequestAssignment(WireStruct):
 
 
 class SyncGroupRequest(Message):
-    """Asks for the member's assignment; the leader brings everybody's."""
+    """Asks for the member's assignment. The leader's request has the assignments of all members."""
 
     api = Api.SYNC_GROUP
     versions = range(6)
@@ -103,7 +103,7 @@ class SyncGroupResponse(Message):
 
 
 class HeartbeatRequest(Message):
-    """Says that the member lives."""
+    """Tells that the member is alive."""
 
     api = Api.HEARTBEAT
     versions = range(5)

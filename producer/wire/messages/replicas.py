@@ -1,4 +1,4 @@
-"""ElectLeaders and ListPartitionReassignments: who leads, and who is to hold what."""
+"""ElectLeaders and ListPartitionReassignments: elections of leaders, and moves of replicas."""
 
 from __future__ import annotations
 

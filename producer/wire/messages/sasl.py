@@ -1,7 +1,6 @@
-"""SaslHandshake and SaslAuthenticate: who the client is (KIP-43, KIP-152), and for how long that holds (KIP-368).
+"""SaslHandshake and SaslAuthenticate: authentication (KIP-43, KIP-152), and the lifetime of a session (KIP-368).
 
-What the bytes of an exchange mean is its mechanism's business; here they are bytes, and they never appear in a `repr`: for PLAIN they
-hold the password.
+The mechanism defines the bytes of an exchange. They never appear in a `repr`, because with PLAIN they contain the password.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class SaslHandshakeResponse(Message):
 
 
 class SaslAuthenticateRequest(Message):
-    """The client's next step in the exchange. A client that sends version 1 or later can authenticate again on the same connection."""
+    """The client's next message of the exchange. A client that sends version 1 or later can reauthenticate on the same connection."""
 
     api = Api.SASL_AUTHENTICATE
     versions = range(3)
@@ -51,7 +50,8 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    """The broker's next step. With the last one comes the time in ms after which only another authentication is answered, 0 for never."""
+    """The broker's next message. The last one has the session's lifetime in ms, 0 for no limit. After it, the broker only answers a
+    reauthentication."""
 
     api = Api.SASL_AUTHENTICATE
     versions = range(3)

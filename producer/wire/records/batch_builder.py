@@ -39,8 +39,8 @@ def write_sized(writer: BytesWriter, content: bytes | None) -> None:
 
 
 def pack_headers(headers: Headers) -> bytes:
-    """The headers as in a record, with their count in front. Callers pack before they take the lock, so that other callers do not wait for
-    it. Raises UnicodeEncodeError for a name that UTF-8 cannot encode."""
+    """The headers as they stand in a record, their count in front. A name that UTF-8 cannot encode raises UnicodeEncodeError.
+    Callers pack headers before they lock a batch, to hold the lock for a short time."""
     writer = BytesWriter()
     write_signed(writer, len(headers))
     for name, content in headers:

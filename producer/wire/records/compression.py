@@ -1,8 +1,7 @@
 """Compresses and opens the records of a batch with each of Kafka's codecs, framed as Kafka's Java clients frame them.
 
-How each codec is framed, and what is refused as damaged, is said in `producer.wire.codecs`. Every call gives the GIL away while it works.
-What is opened is limited, and no more is allocated on the way than the limit: Kafka has none but its memory. It refuses levels that
-a codec does not have.
+`producer.wire.codecs` defines the framing of each codec, and what it refuses as damaged. Every call releases the GIL while it works.
+Decompression has a limit, and never allocates more than that; Kafka has no such limit. It refuses levels that a codec does not have.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Writing refuses records that the format cannot hold; reading refuses, with `CorruptBatch`, bytes that were damaged, before it
 takes them apart. Neither judges whether a broker should accept the batch. The producer writes through `BatchBuilder`;
-`encode_batch` is for everybody else.
+all other code uses `encode_batch`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def read_records(
     with_headers: bool = True,
 ) -> list[Record]:
     """The records of exactly one batch; none of a header-only one. At most `limit` bytes of records are opened, and none of a batch of more
-    than `records_max` records: raises TooMuch. Who bounds memory leaves out the headers, too, of which two bytes make one."""
+    than `records_max` records: raises TooMuch. A caller that limits memory must leave out the headers, too: two bytes can make a header."""
     header = read_header(batch)
     if header.size != len(batch):
         raise CorruptBatch(f"a batch of {header.size} bytes, {len(batch)} are there")

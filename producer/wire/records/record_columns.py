@@ -1,7 +1,7 @@
 """Where keys, values and headers lie in the records of batches, as Arrow's columns want to know it: numbers in buffers, no object per row.
 
 The bytes themselves stay where they are. Records outside the offsets that are wanted are walked over. It refuses what `record_reader`
-refuses, but does not look into headers that nobody wants.
+refuses, but it skips headers unread if the caller does not want them.
 
 Compiled by mypyc.
 """

@@ -1,4 +1,4 @@
-"""What stands before the key of a record: its length, attributes, deltas, and the length of its key.
+"""Writes the bytes before the key of a record: its length, attributes, deltas, and the length of its key.
 
 It writes no keys, no values and no headers: `batch_builder` writes whole records, and Arrow copies keys and values to their prefixes.
 

@@ -1,8 +1,8 @@
-"""Takes the records of one batch, uncompressed and without their header, apart.
+"""Reads the records of one batch, uncompressed and without the batch header.
 
 It reads what Kafka's clients read: any negative key or value length is null, and a header name that is not UTF-8 gets
 replacement characters. It refuses, with `CorruptBatch`, lengths that do not add up, fewer records than announced, and bytes
-after the last one. Where nobody wants the headers they are passed over, unread.
+after the last one. If the caller does not want the headers, they are skipped unread.
 
 Compiled by mypyc; the caller says what a record becomes, because Structs are not compiled.
 """
