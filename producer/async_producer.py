@@ -65,7 +65,10 @@ class AsyncProducer(BaseProducer):
         """Accept one record and return the future of its delivery, which can be awaited. Waits up to `max_block_ms` for the topic, and for
         room. Arguments and errors are `Producer.send`'s. If the call is cancelled while it waits, the record is not accepted."""
         self._running()
-        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if self._serializes:
+            accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
+        else:
+            accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else await self._accept_later(accepted)
 
     def try_send(
@@ -82,7 +85,10 @@ class AsyncProducer(BaseProducer):
         """`send` that never waits. Raises BufferFull if the buffer has no room or other tasks wait for some, and TopicUnavailable if the
         topic is not known yet. The producer then requests its metadata: try again."""
         self._running()
-        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if self._serializes:
+            accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
+        else:
+            accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from librt.time import time as wall_time
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
@@ -42,7 +42,7 @@ from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
 from fencepost.producer.serializers import bind
 from fencepost.producer.topics import Topics
-from fencepost.producer.wire.records.sizes import record_bound
+from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -74,7 +74,7 @@ class BaseProducer:
         self._closed = False
         # The number of tasks that wait for room. While there are any, other tasks wait behind them.
         self._in_line = 0
-        self._largest = min(self._settings.max_request_size, self._settings.buffer_memory)
+        self._largest: i64 = min(self._settings.max_request_size, self._settings.buffer_memory)
         self._topics = self._accumulator.topics
         self._chooser = chooser(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
@@ -96,40 +96,6 @@ class BaseProducer:
         topic: str,
         value: object,
         key: object,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> RecordFuture | PendingRecord:
-        """Accept one record once interceptors and serializers have had it, or return it checked if that takes more (`_accept_bytes`)."""
-        if not self._serializes:
-            return self._accept_bytes(topic, value, key, partition, headers, timestamp, on_delivery)
-        interceptors = self._interceptors
-        if interceptors is None:
-            key, value = self._serialized(topic, key, value, headers)
-            return self._accept_bytes(topic, value, key, partition, headers, timestamp, on_delivery)
-        own_headers = listed_headers(headers) if headers is not None else []
-        seen = interceptors.on_send(
-            ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=own_headers, timestamp=timestamp)
-        )
-        topic, partition, timestamp = seen.topic, seen.partition, seen.timestamp
-        try:
-            key, value = self._serialized(topic, seen.key, seen.value, seen.headers)
-            headers = seen.headers or None
-            watched = interceptors.watched(headers, on_delivery)
-            accepted = self._accept_bytes(topic, value, key, partition, headers, timestamp, watched)
-        except Exception as error:
-            interceptors.refused(seen, error)
-            raise
-        if isinstance(accepted, PendingRecord):
-            accepted.on_refusal = partial(interceptors.refused, seen)
-        return accepted
-
-    def _accept_bytes(
-        self,
-        topic: str,
-        value: object,
-        key: object,
         partition: object,
         headers: Headers | None,
         timestamp: object,
@@ -141,20 +107,59 @@ class BaseProducer:
             raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
         if not (key is None or isinstance(key, bytes)):
             raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
-        packed = packed_headers(listed_headers(headers), "headers") if headers is not None else None
-        size = int(record_bound(key, value, packed))
+        size: i64 = RECORD_BOUND
+        if value is not None:
+            size += len(value)
+        if key is not None:
+            size += len(key)
+        packed: bytes | None = None
+        if headers is not None:
+            packed = packed_headers(listed_headers(headers), "headers")
+            size += len(packed)
         if size > self._largest:
             raise RecordTooLarge(f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted")
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        stamp = -1 if timestamp is None else checked_timestamp(timestamp)
+        stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)
         if queues is not None and where < queues.partitions and not self._in_line and (where >= 0 or self._chooser is None):
-            future = self._accumulator.append(queues, where, stamp if stamp >= 0 else wall_ms(), key, value, packed, on_delivery)
+            future = self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
             if future is not None:
                 return future
-        return PendingRecord(topic, where, stamp, key, value, packed, on_delivery)
+        return PendingRecord(topic, where, -1 if timestamp is None else stamp, key, value, packed, on_delivery)
+
+    def _accept_prepared(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | PendingRecord:
+        """`_accept` of what interceptors and serializers make of a record."""
+        interceptors = self._interceptors
+        if interceptors is None:
+            key, value = self._serialized(topic, key, value, headers)
+            return self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        own_headers = listed_headers(headers) if headers is not None else []
+        seen = interceptors.on_send(
+            ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=own_headers, timestamp=timestamp)
+        )
+        topic, partition, timestamp = seen.topic, seen.partition, seen.timestamp
+        try:
+            key, value = self._serialized(topic, seen.key, seen.value, seen.headers)
+            headers = seen.headers or None
+            watched = interceptors.watched(headers, on_delivery)
+            accepted = self._accept(topic, value, key, partition, headers, timestamp, watched)
+        except Exception as error:
+            interceptors.refused(seen, error)
+            raise
+        if isinstance(accepted, PendingRecord):
+            accepted.on_refusal = partial(interceptors.refused, seen)
+        return accepted
 
     def _appending(self, record: PendingRecord) -> Callable[[], RecordFuture | None]:
         """What appends the record to its topic, which is known, as often as it takes to find room. The caller's partitioner is called here:
@@ -199,7 +204,7 @@ class BaseProducer:
                 plain_rows = self._serialize_key is None and self._serialize_value is None
                 records = self._interceptors.rows(topic, records, mappings=plain_rows)
             records = self._serialized_rows(topic, records)
-        yield from list_chunks(records, whole=whole, largest=self._largest, setting=self._size_setting)
+        yield from list_chunks(records, whole=whole, largest=int(self._largest), setting=self._size_setting)
 
     def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
         """Rows whose keys and values are bytes. With serializers, a row that is no tuple is a value of any type."""
@@ -223,7 +228,7 @@ class BaseProducer:
     @property
     def record_limit(self) -> tuple[int, str]:
         """The bytes that a record may take, and the setting that limits them."""
-        return self._largest, self._size_setting
+        return int(self._largest), self._size_setting
 
     @property
     def _size_setting(self) -> str:
@@ -315,7 +320,7 @@ class BaseProducer:
             headers=headers,
             timestamp=timestamp,
             rows_max=CHUNK_ROWS if headers is None and self._chooser is None else SLOW_CHUNK_ROWS,
-            largest=self._largest,
+            largest=int(self._largest),
             setting=self._size_setting,
         )
 

@@ -84,7 +84,10 @@ class Producer(BaseProducer):
         callback it raises these errors at once. Raises RecordTooLarge for a record that could never be sent, and TypeError for a key or
         value that is not bytes. If this call raises, the record is not sent.
         """
-        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if self._serializes:
+            accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
+        else:
+            accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_later(accepted)
 
     def try_send(
@@ -100,7 +103,10 @@ class Producer(BaseProducer):
     ) -> RecordFuture:
         """`send` that never waits. Raises BufferFull if the buffer has no room, and TopicUnavailable if the topic is not known yet. The
         producer then requests its metadata: try again."""
-        accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        if self._serializes:
+            accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
+        else:
+            accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
 
     def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, partition_for_range
 from fencepost.producer.errors import FencepostError, Misuse, again
-from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, record_bound
+from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_BOUND
 
 CALLBACK_BYTES: Final[i64] = 80
 """The memory of a future and its delivery callback until the record has its outcome. The budget counts it, because it can be as much as
@@ -110,7 +110,13 @@ class Accumulator:
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | None:
         """Append one record. `partition` -1 lets the partitioner choose. None if the budget has no room."""
-        need = record_bound(key, value, headers)
+        need: i64 = RECORD_BOUND
+        if key is not None:
+            need += len(key)
+        if value is not None:
+            need += len(value)
+        if headers is not None:
+            need += len(headers)
         held = self.shared.held
         if (not COMPILED or held.holder != 0) and self.shared.inside():
             return self._put_aside(topic, partition, timestamp, key, value, headers, on_delivery, need)

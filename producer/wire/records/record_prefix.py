@@ -37,8 +37,7 @@ def write_prefix(
     timestamp_field: i64 = (timestamp_delta << 1) ^ (timestamp_delta >> 63)
     offset_field: i64 = offset_delta << 1
     if 0 <= timestamp_field < 16384 and 0 <= offset_field < 16384 and key_field < 128 and content < SMALL_BYTES:
-        # Nearly every record. Its prefix fits eight bytes: they are put together in one word, lowest byte first, and written at once,
-        # because a call for each byte is expensive, compiled and not.
+        # Nearly every record, as in `batch_builder.write_record`.
         word: i64 = timestamp_field << 8
         bits: i64 = 16
         if timestamp_field >= 128:
@@ -63,6 +62,12 @@ def write_prefix(
         write_i64_le(writer, word << 16 | body_field & 0x7F | 0x80 | body_field >> 7 << 8)
         writer.truncate(end + 1)
         return small + 2
+    return write_long_prefix(writer, offset_delta, timestamp_delta, key_field, value_field, content)
+
+
+def write_long_prefix(writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key_field: i64, value_field: i64, content: i64) -> i64:
+    """`write_prefix` for any lengths and deltas. `key_field` and `value_field`: the lengths in zigzag form. `content`: the bytes of key,
+    value and headers."""
     deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
     body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
     if body > BODY_BYTES_MAX:

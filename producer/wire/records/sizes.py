@@ -24,7 +24,9 @@ RECORD_BOUND: Final = BATCH_OVERHEAD + RECORD_OVERHEAD_MAX
 
 
 def record_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
-    """The most bytes that a record takes, in a batch of its own. `headers`: packed."""
+    """The most bytes that a record takes, in a batch of its own. `headers`: packed.
+
+    `BaseProducer._accept` and `Accumulator.append` count the same in place: each call would make `send` about 1 % slower."""
     size: i64 = RECORD_BOUND
     if key is not None:
         size += len(key)

@@ -49,10 +49,6 @@ def write_unsigned(writer: BytesWriter, n: i64) -> None:
         low: int = n
         writer.append(low)
         return
-    if 0 <= n < 16384:
-        write_i64_le(writer, n & 0x7F | 0x80 | n >> 7 << 8)
-        writer.truncate(len(writer) - 6)
-        return
     # Up to eight groups go into one word, which is written whole and cut to its length: one call for many.
     word: i64 = 0
     shift: i64 = 0
