@@ -69,7 +69,8 @@ class AsyncProducer(BaseProducer):
             accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
         else:
             accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        return accepted if isinstance(accepted, RecordFuture) else await self._accept_later(accepted)
+        # Not isinstance, which takes longer in a module that is not compiled.
+        return await self._accept_later(accepted) if type(accepted) is PendingRecord else accepted
 
     def try_send(
         self,
@@ -89,7 +90,7 @@ class AsyncProducer(BaseProducer):
             accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
         else:
             accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        return accepted if isinstance(accepted, RecordFuture) else self._accept_now(accepted)
+        return self._accept_now(accepted) if type(accepted) is PendingRecord else accepted
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""

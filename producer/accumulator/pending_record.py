@@ -8,11 +8,13 @@ Compiled by mypyc.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import final
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
 
 
+@final
 class PendingRecord:
     """See the module. `partition`: -1 lets the partitioner choose. `timestamp`: milliseconds since 1970, -1 for the time of the first
     append. `headers` are packed. `on_refusal` is called with the error if the record is not accepted."""

@@ -16,7 +16,7 @@ from mypy_extensions import i32, i64
 
 from fencepost.producer.accumulator.accumulator import ROW_BYTES, PartitionQueue
 from fencepost.producer.accumulator.batch import Batch
-from fencepost.producer.accumulator.partitioner import partition_for_range
+from fencepost.producer.accumulator.partitioner import murmur2
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.columns import Columns
 from fencepost.producer.errors import again
@@ -149,7 +149,8 @@ def make_plan(target: Target, columns: Columns, start: i64, end: i64, row_number
         keyless: bool = False
         if partition < 0:
             if key_length >= 0:
-                partition = partition_for_range(keys, key_start, key_length, count)
+                # `partition_for_range`, without one call more for each row.
+                partition = (murmur2(keys, key_start, key_length) & 0x7FFFFFFF) % count
             else:
                 keyless = True
                 partition = sticky.current
