@@ -181,7 +181,7 @@ def _pem(name: str, text: str, what: str) -> bytes:
     """The PEM of an option, in which line ends may be written as backslash-n."""
     text = text.replace("\\n", "\n")
     if f"{what}-----" not in text:
-        raise ConfigError(f"kafka.{name}: there is no {what.lower()} in PEM form in it (a file is named by kafka.*.location)")
+        raise ConfigError(f"kafka.{name}: it contains no {what.lower()} in PEM form; name a file with kafka.*.location")
     return text.encode()
 
 

@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_named_and_no_password_is(authority: Authority, c
         ({"ssl_truststore_location": "nowhere.p12"}, "No such file or directory; every executor has to have it"),
         ({"ssl_truststore_location": trust, "ssl_truststore_type": "BKS"}, "the types are PEM, PKCS12, JKS"),
         ({"ssl_truststore_location": trust, "ssl_truststore_certificates": pem}, "are both set: one of them"),
-        ({"ssl_truststore_certificates": "/etc/ca.pem"}, "the file contains no certificate in PEM form"),
+        ({"ssl_truststore_certificates": "/etc/ca.pem"}, "it contains no certificate in PEM form"),
         ({"ssl_keystore_certificate_chain": pem}, "is set without kafka.ssl.keystore.key"),
         ({"ssl_keystore_key": "wr0ng"}, "is set without kafka.ssl.keystore.certificate.chain"),
     ]
