@@ -174,7 +174,7 @@ class Turn:
         """Some of these, with their next sequences; nothing if none became free in that time."""
         answer = self.ask(Want(list(wanted), wait_s), wait_s + TIMEOUT_S)
         if wait_s and not answer.lent:
-            raise AttemptConflict(f"none of {len(wanted)} Kafka partitions came free in {wait_s:g} s: {answer.holders}")
+            raise AttemptConflict(f"no Kafka partition became free within {wait_s:g} s (timeout_ms): {answer.holders}")
         return answer.lent
 
     def give(self, written: Sequence[Written], *, done: bool = False) -> None:
@@ -187,9 +187,9 @@ class Turn:
             self._link.sendall(msgspec.json.encode(what) + b"\n")
             said = self._answers.readline(LINE_BYTES)
         except OSError as error:
-            raise AttemptConflict(f"the driver does not say whose turn it is ({error})") from error
+            raise AttemptConflict(f"the driver does not answer this task ({error})") from error
         if not said.endswith(b"\n"):
-            raise AttemptConflict("the driver does not say whose turn it is: it has ended the connection")
+            raise AttemptConflict("the driver does not answer this task: the connection was closed")
         answer = msgspec.json.decode(said, type=Answer)
         if answer.refused:
             raise AttemptConflict(f"task attempt {self._attempt_id} may not write: {answer.refused}")

@@ -42,7 +42,7 @@ class PartitionLeases:
         if refused:
             self.trouble = self.trouble or refused
         elif task in self._at_work | self._done:
-            refused = self.trouble = f"attempt {attempt_id} of task {task} came twice"
+            refused = self.trouble = f"attempt {attempt_id} of task {task} connected twice"
         else:
             self._at_work.add(task)
         return refused

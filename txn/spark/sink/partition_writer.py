@@ -1,8 +1,8 @@
 """How a task passes its rows to its participant: to partitions that are its own for the whole batch, or by turns.
 
-By turns, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free.
-While rows are in flight, the task reads more. It waits only when it keeps many rows. It gives a partition back when its records are
-acknowledged, not before.
+By turns, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free,
+and more of them follow while it is busy, up to ASIDE_BYTES. While rows are in flight, the task reads more. It waits only when it keeps many
+rows. It gives a partition back when its records are acknowledged, not before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fencepost.txn.spark.rows.row_placement import PLACED, Portion, all_in
 from fencepost.txn.spark.rows.task_summary import joined
 
 ASIDE_BYTES: Final = 16 * 1024 * 1024
-"""With more bytes the task waits for its turn."""
+"""If a task keeps more bytes, it waits for a partition. If so many followed to a busy one, the task keeps the next rows."""
 
 
 class Delivery(Protocol):
@@ -73,16 +73,25 @@ class ByTurns:
         self._aside: dict[TP, Aside] = {}
         self._bytes = 0
         self._out: list[BulkFuture] = []
+        # For rows without a partition: the granted partition of each topic, and the bytes that followed since the grant.
+        self._anywhere: dict[str, int] = {}
+        self._followed_bytes = 0
         self._written: dict[TP, Written] = {}
 
     def add(self, portion: Portion) -> None:
+        idle = all(each.done() for each in self._out)
+        granted = self._anywhere.get(portion.topic)
+        if granted is not None and not idle and self._followed_bytes < ASIDE_BYTES:
+            self._followed_bytes += portion.bytes
+            self._out.append(send(self._participant, portion.topic, all_in(portion.rows, granted)))
+            return
         for partition, rows in split(portion.rows) if PLACED in portion.rows.schema.names else [(ANY, portion.rows)]:
             size = portion.bytes * rows.num_rows // portion.rows.num_rows
             aside = self._aside.setdefault((portion.topic, partition), Aside([], 0))
             aside.rows.append(rows)
             aside.bytes += size
             self._bytes += size
-        if all(each.done() for each in self._out):
+        if idle:
             self._give()
             self._take(0.0)
         while self._bytes > ASIDE_BYTES:
@@ -113,6 +122,7 @@ class ByTurns:
                 continue
             aside = self._aside.pop((topic, ANY))
             self._bytes -= aside.bytes
+            self._anywhere[topic] = partition
             self._out += [send(self._participant, topic, all_in(each, partition)) for each in aside.rows]
         # In one piece, because the kept rows may be in many pieces of few rows each.
         self._out += [
@@ -127,6 +137,8 @@ class ByTurns:
             return
         written = self._participant.finish(self._timeout_s)
         self._out.clear()
+        self._anywhere.clear()
+        self._followed_bytes = 0
         self._turn.give(written)
         for each in written:
             tp = each.topic, each.partition

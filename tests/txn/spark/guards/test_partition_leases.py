@@ -90,7 +90,7 @@ def comes_again(leases: PartitionLeases) -> None:
 
 
 def comes_twice(leases: PartitionLeases) -> None:
-    assert leases.enter(0, 10) == "attempt 10 of task 0 came twice"
+    assert leases.enter(0, 10) == "attempt 10 of task 0 connected twice"
 
 
 def gives_what_it_lacks(leases: PartitionLeases) -> None:
@@ -110,7 +110,7 @@ def keeps(leases: PartitionLeases) -> None:
     [
         (leaves, "task 0 left before it was done"),
         (comes_again, "task 0 belongs to attempt 10, and attempt 11 asked for it"),
-        (comes_twice, "attempt 10 of task 0 came twice"),
+        (comes_twice, "attempt 10 of task 0 connected twice"),
         (gives_what_it_lacks, "task 0 gave back out-1, which it did not have"),
         (miscounts, "task 0 gave back out-0 at sequence 4: 3 records from 0 on"),
         (keeps, "task 0 says that it is done, and has out-0"),
@@ -165,7 +165,7 @@ def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
     with desk.enter(0, 10) as first, desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
         assert second.take(ANY[:1], 0.0) == []
-        with pytest.raises(AttemptConflict, match=r"none of 1 Kafka partitions came free in 0\.01 s: task 0 has out-0"):
+        with pytest.raises(AttemptConflict, match=r"no Kafka partition became free within 0\.01 s \(timeout_ms\): task 0 has out-0"):
             second.take(ANY[:1], 0.01)
         waiting = pool.submit(second.take, ANY[:1], WAIT_S)
         first.give([written(0, 4, 4)], done=True)
@@ -210,7 +210,7 @@ def test_strangers_are_told_nothing(server: LeaseServer) -> None:
     desk = server.begin(participation(0))
     with pytest.raises(AttemptConflict, match="no task of this driver's"):
         msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
-    with pytest.raises(AttemptConflict, match="does not say whose turn it is"), desk.enter(0, 10) as task:
+    with pytest.raises(AttemptConflict, match="the driver does not answer this task"), desk.enter(0, 10) as task:
         task._link.sendall(b"GET / HTTP/1.1\r\n\n")
         task.take(ANY[:1], 0.0)
     assert desk.secret not in repr(desk)
