@@ -2,12 +2,14 @@
 
 By turns, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free,
 and more of them follow while it is busy, up to ASIDE_BYTES. While rows are in flight, the task reads more. It waits only when it keeps many
-rows. It gives a partition back when its records are acknowledged, not before.
+rows. It gives a partition back after its records are acknowledged: with its next rows, or after a while if Spark has none for it yet.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ from fencepost.txn.spark.rows.task_summary import joined
 
 ASIDE_BYTES: Final = 16 * 1024 * 1024
 """If a task keeps more bytes, it waits for a partition. If so many followed to a busy one, the task keeps the next rows."""
+IDLE_S: Final = 1.0
+"""A task that got no rows for so long gives its partitions back once their records are acknowledged."""
 
 
 class Delivery(Protocol):
@@ -77,8 +81,38 @@ class ByTurns:
         self._anywhere: dict[str, int] = {}
         self._followed_bytes = 0
         self._written: dict[TP, Written] = {}
+        self._lock = threading.Lock()
+        self._added = False
+        self._failure: BaseException | None = None
 
     def add(self, portion: Portion) -> None:
+        with self._lock:
+            self._refuse_failed()
+            self._added = True
+            self._add(portion)
+
+    def finish(self) -> list[Written]:
+        with self._lock:
+            self._refuse_failed()
+            return self._finish()
+
+    def give_if_idle(self) -> None:
+        """Give the partitions back if no rows came since the last call and all records are acknowledged. `add` and `finish` raise what this
+        raises."""
+        with self._lock:
+            added, self._added = self._added, False
+            if added or self._failure is not None or not all(each.done() for each in self._out):
+                return
+            try:
+                self._give()
+            except Exception as error:  # noqa: BLE001  # raised to the task
+                self._failure = error
+
+    def _refuse_failed(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _add(self, portion: Portion) -> None:
         idle = all(each.done() for each in self._out)
         granted = self._anywhere.get(portion.topic)
         if granted is not None and not idle and self._followed_bytes < ASIDE_BYTES:
@@ -98,7 +132,7 @@ class ByTurns:
             self._give()
             self._take(self._timeout_s)
 
-    def finish(self) -> list[Written]:
+    def _finish(self) -> list[Written]:
         self._give()
         while self._aside:
             self._take(self._timeout_s)
@@ -143,6 +177,24 @@ class ByTurns:
         for each in written:
             tp = each.topic, each.partition
             self._written[tp] = joined(self._written.get(tp), each)
+
+
+@contextmanager
+def giving_if_idle(delivery: ByTurns) -> Iterator[ByTurns]:
+    """While the task waits for Spark's rows, other tasks get the partitions that it does not write to."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(IDLE_S):
+            delivery.give_if_idle()
+
+    watcher = threading.Thread(target=watch, name="fencepost-idle-leases", daemon=True)
+    watcher.start()
+    try:
+        yield delivery
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def split(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

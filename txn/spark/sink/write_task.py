@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyspark import TaskContext, cloudpickle
 from fencepost.producer.errors import Misuse
 from fencepost.producer.foundations.version import VERSION
 from fencepost.txn.shared.participant import Participant
-from fencepost.txn.shared.participation import Participation
+from fencepost.txn.shared.participation import TP, Participation
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.guards.guards import TaskGuard
 from fencepost.txn.spark.guards.partition_lease_server import Turn
@@ -31,7 +31,7 @@ from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, to_arr
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
 from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.participant_pool import pooled
-from fencepost.txn.spark.sink.partition_writer import ByTurns, Delivery, OwnPartitions
+from fencepost.txn.spark.sink.partition_writer import ByTurns, Delivery, OwnPartitions, giving_if_idle
 from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
 
 
@@ -120,13 +120,10 @@ class WriteTask:
             return work
         # By turns any partition can be written.
         own = self._routes.of_task(task, self._tasks) if turn is None else None
-        with pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant:
-            delivery: Delivery
-            if turn is not None:
-                delivery = ByTurns(participant, self._participation, turn, self._timeout_s, tasks=self._tasks)
-            else:
-                assert own is not None
-                delivery = OwnPartitions(participant, self._participation.part(own), self._timeout_s, tasks=self._tasks)
+        with (
+            pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant,
+            self._delivery(participant, own, turn) as delivery,
+        ):
             largest, limited_by = participant.record_limit
             retried = participant.stats().record_retry_total
             placer = Placer(
@@ -152,6 +149,12 @@ class WriteTask:
             work.told += (*placer.rest(), *map(told_of, delivery.finish()))
             work.retries = participant.stats().record_retry_total - retried
         return work
+
+    def _delivery(self, participant: Participant, own: list[TP] | None, turn: Turn | None) -> AbstractContextManager[Delivery]:
+        if turn is not None:
+            return giving_if_idle(ByTurns(participant, self._participation, turn, self._timeout_s, tasks=self._tasks))
+        assert own is not None
+        return nullcontext(OwnPartitions(participant, self._participation.part(own), self._timeout_s, tasks=self._tasks))
 
 
 def unpacked(drivers: str, packed: bytes) -> WriteTask:

@@ -28,7 +28,7 @@ from fencepost.txn.spark.rows.routing import kafka_partitions
 from fencepost.txn.spark.rows.row_placement import PLACED, Portion
 from fencepost.txn.spark.rows.task_summary import told_of
 from fencepost.txn.spark.sink import partition_writer as delivering
-from fencepost.txn.spark.sink.partition_writer import ByTurns, split
+from fencepost.txn.spark.sink.partition_writer import ByTurns, giving_if_idle, split
 from fencepost.txn.spark.sink.write_job import account
 from tests.reading import read_values
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
@@ -272,6 +272,29 @@ def test_tasks_that_write_to_the_same_partitions(
     for task, partition in itertools.product(range(tasks), ANY):
         rows = [row for one, row in read_rows(stub, partition[1]) if one == task]
         assert rows == sorted(rows)
+
+
+def test_a_task_that_waits_for_its_rows_keeps_no_partition(stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow function before the write starves no other task: the partitions go back when their records are acknowledged."""
+    monkeypatch.setattr(delivering, "IDLE_S", 0.1)
+    config = {"bootstrap_servers": stub.bootstrap}
+    with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
+        shared = transaction.share(ANY)
+        desk = server.begin(shared)
+        with (
+            Participant(config) as first,
+            desk.enter(0, 100) as turn,
+            giving_if_idle(ByTurns(first, shared, turn, WAIT_S, tasks=1)) as slow,
+        ):
+            slow.add(portion(0, 0))
+            with Participant(config) as second, desk.enter(1, 101) as other:
+                quick = ByTurns(second, shared, other, WAIT_S, tasks=1)
+                quick.add(portion(1, 0))
+                told = [*quick.finish()]
+            slow.add(portion(0, 1))
+            told += slow.finish()
+        transaction.returned(account(shared, [told_of(each) for each in told]))
+    assert sorted(read_rows(stub)) == sorted([*((0, row) for row in range(80)), *((1, row) for row in range(40))])
 
 
 def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
