@@ -290,7 +290,7 @@ class Batch:
 
     def _skips_now(self) -> bool:
         if self._decide() is Decision.SKIP:
-            self.metrics.ledger = "committed"
+            self._count_committed()
             # Further writes of the block belong to the batch that the ledger has.
             self.skipped = True
         return self.skipped
@@ -357,6 +357,10 @@ class Batch:
         else:
             self._sink_session.entry = entry
         self._transaction = None
+        self._count_committed()
+
+    def _count_committed(self) -> None:
+        """The last attempt is what the ledger has."""
         outcome = self._outcome
         self.metrics.ledger = "committed"
         self.metrics.rows, self.metrics.bytes = outcome.rows, outcome.bytes

@@ -85,13 +85,22 @@ def test_without_a_job_rows_are_written_each_time(stub: BrokerStub, topic: str, 
     assert not [entry for entry in entries if entry.sink == "plain"]
 
 
-def test_a_commit_that_was_not_answered_is_found_in_the_ledger(stub: BrokerStub, topic: str, spark: SparkSession) -> None:
-    """The job goes on as written where it was written."""
-    stub.faults.on(Api.END_TXN).after_append().times(2).drop()
+@pytest.mark.parametrize("lost", [2, 100])
+def test_a_commit_that_was_not_answered_is_found_in_the_ledger(stub: BrokerStub, topic: str, spark: SparkSession, lost: int) -> None:
+    """The job continues as written if it was written, and counts its rows, also if only the ledger tells that it was."""
+    stub.faults.on(Api.END_TXN).after_append().times(lost).drop()
     done = write(
-        stub, rows(spark, 0, 5), "unsure", job_id="load", version=0, topic=topic, guard="driver", timeout_ms=4000, request_timeout_ms=1000
+        stub,
+        rows(spark, 0, 5),
+        "unsure",
+        job_id=f"load-{lost}",
+        version=0,
+        topic=topic,
+        guard="driver",
+        timeout_ms=4000,
+        request_timeout_ms=1000,
     )
-    assert done["ledger"] == "committed"
+    assert (done["ledger"], done["rows"], done["partitions"] > 0) == ("committed", 5, True)
     assert found(stub, topic) == [*range(5)]
 
 
