@@ -41,7 +41,7 @@ HOT: Final = (
     "fencepost.producer.core.cluster.broker_connections",
     "fencepost.producer.core.cluster.metadata_updater",
     "fencepost.producer.core.cluster.rebootstrap",
-    "fencepost.producer.core.idempotence.producer_id",
+    "fencepost.producer.core.idempotence.producer_id_manager",
     "fencepost.producer.core.core",
     "fencepost.producer.network.socket_writer",
     "fencepost.producer.network.connection",

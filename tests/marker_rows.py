@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from fencepost.broker_stub.log import producer_state
-from fencepost.broker_stub.log.producers import Candidate, Origin, ProducerEntry, Verdict, admit
+from fencepost.broker_stub.log import producer_state_manager
+from fencepost.broker_stub.log.producer_append_info import Candidate, Origin, ProducerEntry, Verdict, admit
 
 
 @contextmanager
@@ -21,5 +21,5 @@ def markers_counted(rows: Counter[str]) -> Iterator[None]:
             rows.update(filter(None, (verdict.row, getattr(verdict, "through", ""))))
         return verdict
 
-    with patch.object(producer_state, "admit", counting):
+    with patch.object(producer_state_manager, "admit", counting):
         yield

@@ -37,11 +37,13 @@ Use = Obeyed | Described | Refused
 _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
 _CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_limits.py"
-_EXPIRY: Final = "tests/broker_stub/groups/test_expiry.py"
+_CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
+_EXPIRY: Final = "tests/broker_stub/groups/test_offset_expiration.py"
+_PRODUCERS: Final = "tests/broker_stub/log/test_producer_append_info.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
 _QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
-_OFFSETS: Final = "tests/broker_stub/groups/test_offsets_log.py"
+_OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
@@ -116,11 +118,9 @@ BROKER_USES: Final[dict[str, Use]] = {
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
     "default.replication.factor": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
-    "group.initial.rebalance.delay.ms": Obeyed(
-        "0 here by default, 3000 in Kafka", "tests/broker_stub/groups/test_classic.py::test_the_first_members_wait_for_more"
-    ),
+    "group.initial.rebalance.delay.ms": Obeyed("0 here by default, 3000 in Kafka", f"{_CLASSIC}::test_the_first_members_wait_for_more"),
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
-    "group.max.size": Obeyed("more members are refused", "tests/broker_stub/groups/test_classic.py::test_a_full_group_takes_nobody"),
+    "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_takes_nobody"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
     "max.connections": Obeyed("one connection too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
     "max.connections.per.ip": Obeyed("one connection too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
@@ -135,7 +135,8 @@ BROKER_USES: Final[dict[str, Use]] = {
     "offsets.topic.num.partitions": Obeyed("of __consumer_offsets", f"{_ADMIN}::test_topics_made_on_demand"),
     "offsets.topic.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
     "producer.id.expiration.ms": Obeyed(
-        "idle producers are forgotten", "tests/broker_stub/log/test_producers.py::test_example_h_an_expired_producer_may_start_anywhere"
+        "idle producers are forgotten",
+        f"{_PRODUCERS}::test_example_h_an_expired_producer_may_start_anywhere",
     ),
     "quota.window.num": Obeyed("a rate covers so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
     "quota.window.size.seconds": Obeyed("the length of each window", "broker_stub/cluster/cluster.py"),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.internal_append import Then
-from fencepost.broker_stub.groups.classic import ClassicGroups
+from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
+from fencepost.broker_stub.groups.consumer_offsets_log import Offsets, Store
 from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL, Group
-from fencepost.broker_stub.groups.offsets_log import Offsets, Store
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ZERO_UUID, ErrorCode

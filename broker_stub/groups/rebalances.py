@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.broker_stub.cluster.timers import Timer, Timers
+from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import Group, Member
-from fencepost.broker_stub.groups.offsets_log import Store
 from fencepost.broker_stub.groups.responses import joined, no_join
 from fencepost.broker_stub.groups.states import Event, State
 from fencepost.producer.wire import ErrorCode

@@ -14,7 +14,7 @@ from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.epochs import (
+from fencepost.producer.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

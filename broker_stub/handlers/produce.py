@@ -26,7 +26,7 @@ from fencepost.broker_stub.cluster.topics import INTERNAL, Topic
 from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transactional, request_error
 from fencepost.broker_stub.handlers.transactional_produce import Vouched, vouch
 from fencepost.broker_stub.log.errors import AppendRefused
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.requests.call import Call, Instead, Result
 from fencepost.broker_stub.requests.delayed_produce import DelayedProduce, Pending
 from fencepost.broker_stub.requests.router import handles

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from fencepost.broker_stub.log.partition import Checkpoint, PartitionLog
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.partition_log import Checkpoint, PartitionLog
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.log.results import (
     EARLIEST,
     EARLIEST_LOCAL,

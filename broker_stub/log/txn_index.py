@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from fencepost.broker_stub.log.producers import CompletedTxn
+from fencepost.broker_stub.log.producer_append_info import CompletedTxn
 from fencepost.producer.wire.records import BatchHeader
 
 

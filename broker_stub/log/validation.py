@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.log.record_scan import EndlessLength, InvalidRecords, RecordScan
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import (

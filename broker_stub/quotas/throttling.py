@@ -15,7 +15,7 @@ from math import isnan
 from typing import Final, NamedTuple, Protocol
 
 from fencepost.broker_stub.quotas.quotas import FETCH, PRODUCE, REQUEST, Limit, Quotas
-from fencepost.broker_stub.quotas.rates import Rate
+from fencepost.broker_stub.quotas.rate import Rate
 from fencepost.producer.wire import FetchRequest, FetchResponse, Message, ProduceRequest, encode_parts
 
 REQUEST_MS: Final = 1.0

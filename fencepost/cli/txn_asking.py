@@ -13,7 +13,12 @@ from msgspec import Struct
 
 from fencepost.cli.txn_log import ended_with_a_bump
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
-from fencepost.producer.wire.messages.describe import DescribeProducersRequest, DescribeProducersResponse, ProducerState, TopicRequest
+from fencepost.producer.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from fencepost.producer.wire.messages.end_txn import (
     WritableTxnMarker,

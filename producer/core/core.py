@@ -34,7 +34,7 @@ from fencepost.producer.core.events import (
     TopicWanted,
     Written,
 )
-from fencepost.producer.core.idempotence.producer_id import ProducerIdManager
+from fencepost.producer.core.idempotence.producer_id_manager import ProducerIdManager
 from fencepost.producer.core.idempotence.transaction_hooks import NoTransactionHooks, ProducerIdSource, TransactionHooks, Transactions
 from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.produce_requests import ProduceRequests

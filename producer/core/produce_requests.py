@@ -23,7 +23,7 @@ from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages import DescribeProducersRequest, FetchRequest, ProduceRequest
-from fencepost.producer.wire.messages.describe import TopicRequest
+from fencepost.producer.wire.messages.describe_producers import TopicRequest
 from fencepost.producer.wire.messages.fetch import FetchPartition, FetchTopic
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 from fencepost.producer.wire.schema.fields import gathered

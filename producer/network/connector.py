@@ -26,7 +26,7 @@ from fencepost.producer.network.oauth_tokens import TokenSource
 from fencepost.producer.network.protocol_probe import WRONG_PORT, recognise, speaks_kafka, speaks_tls
 from fencepost.producer.network.resolver import resolve
 from fencepost.producer.network.sasl import Login, named
-from fencepost.producer.network.tls import explain
+from fencepost.producer.network.tls_errors import explain
 from fencepost.producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Message, error_name
 from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from fencepost.producer import wire
 from fencepost.producer.wire import error_name
-from fencepost.producer.wire.messages import cluster, epochs, replicas, topic_admin
+from fencepost.producer.wire.messages import cluster, offset_for_leader_epoch, replicas, topic_admin
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
 from tests.waiting import until
 
@@ -171,12 +171,12 @@ class AdminAsks(Stage):
         node: int | None = None,
     ) -> None:
         """Asks where a leader epoch ended."""
-        part = epochs.OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
-        request = epochs.OffsetForLeaderEpochRequest(
-            replica_id=replica_id, topics=[epochs.OffsetForLeaderTopic(topic=topic.name, partitions=[part])]
+        part = offset_for_leader_epoch.OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
+        request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            replica_id=replica_id, topics=[offset_for_leader_epoch.OffsetForLeaderTopic(topic=topic.name, partitions=[part])]
         )
 
-        def show(answer: epochs.OffsetForLeaderEpochResponse) -> str:
+        def show(answer: offset_for_leader_epoch.OffsetForLeaderEpochResponse) -> str:
             (found,) = answer.topics[0].partitions
             return f"{error_name(found.error_code)} epoch={found.leader_epoch} end={found.end_offset}"
 
@@ -184,7 +184,7 @@ class AdminAsks(Stage):
             label,
             request,
             version,
-            epochs.OffsetForLeaderEpochResponse,
+            offset_for_leader_epoch.OffsetForLeaderEpochResponse,
             show,
             node=topic.leaders.get(partition) if node is None else node,
         )

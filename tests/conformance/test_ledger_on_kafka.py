@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Producer as Stranger
 
 from fencepost.producer.config.reader import read_settings
+from fencepost.txn.ledger.batch_decision import Decision, decide
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.ledger.rules import Decision, decide
 from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster

@@ -197,7 +197,8 @@ everything: NONE hw=5 batches=5
 @pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
 @pytest.mark.timeout(300)
 def test_a_follower_that_stays_behind(where: Callable[[], AbstractContextManager[Place]]) -> None:
-    """Both say line by line what Kafka 4.3.1 says. tests/broker_stub/groups/test_offsets_log.py checks the same about a group's offsets."""
+    """Both say line by line what Kafka 4.3.1 says. tests/broker_stub/groups/test_consumer_offsets_log.py checks the same about a group's
+    offsets."""
     with where() as place:
         assert play(place) == TOLD.strip().split("\n")
         if where is on_kafka:

@@ -82,7 +82,7 @@ AREAS: Final[dict[str, Area]] = {
             "broker_stub/security/authorizer.py",
             "broker_stub/requests/permissions.py",
             "broker_stub/quotas/quotas.py",
-            "broker_stub/quotas/rates.py",
+            "broker_stub/quotas/rate.py",
         ),
         tests=(
             "tests/broker_stub/security/test_acls.py",

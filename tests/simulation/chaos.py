@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from fencepost.broker_stub.faults.rules import Faults
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
 from fencepost.producer.wire.records import Record, encode_batch

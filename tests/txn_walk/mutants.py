@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.internal_append import PLAINLY, How, Then, append
 from fencepost.broker_stub.groups.coordinators import GroupCoordinators
-from fencepost.broker_stub.log import producers
+from fencepost.broker_stub.log import producer_append_info
 from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
 from fencepost.broker_stub.transactions import (
     coordinators as transactions,
@@ -145,7 +145,10 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
     "a transaction may take for ever": ("TV2", (transactions, "is_timed_out", lambda known, now_ms: False)),
     "a marker that cannot be written is not tried again": ("TV1", (markers, "_AGAIN", frozenset())),
     "one partition gets the marker": ("TV2", (Markers, "send", _send_one)),
-    "a repeated marker ends the next transaction": ("TV2", (producers, "_MARKER_ROWS", _without(producers._MARKER_ROWS, "M3"))),
+    "a repeated marker ends the next transaction": (
+        "TV2",
+        (producer_append_info, "_MARKER_ROWS", _without(producer_append_info._MARKER_ROWS, "M3")),
+    ),
     "records are written without asking the coordinator": ("TV2", (TransactionVerification, "ask", _not_asked)),
     "the coordinator vouches for everybody": ("TV1", (TransactionCoordinators, "verify", _vouched_for)),
     "readers do not stop at open transactions": ("TV1", (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark)),

@@ -15,7 +15,7 @@ from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.broker_stub.journal.journal import Journal
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services

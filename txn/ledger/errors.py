@@ -1,7 +1,7 @@
 """The errors of the ledger of micro-batches: it cannot be read, or a batch does not follow its newest entry.
 
-`txn.ledger.rules` decides on LedgerRefusal and its subclasses. Each error says what the ledger has, what was to be written, and the ways
-out. Nothing was written when one of these is raised.
+`txn.ledger.batch_decision` decides on LedgerRefusal and its subclasses. Each error says what the ledger has, what was to be written, and
+the ways out. Nothing was written when one of these is raised.
 """
 
 from __future__ import annotations

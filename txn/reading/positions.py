@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
 from fencepost.producer.wire.codes import Api, ErrorCode
+from fencepost.producer.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from fencepost.producer.wire.messages.metadata import MetadataResponse
-from fencepost.producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse
 from fencepost.txn.reading.errors import PartitionGone, ReadTimeout
 from fencepost.txn.reading.limits import Isolation

@@ -9,7 +9,7 @@ from typing import Final
 
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from fencepost.producer.wire.messages.offsets import (
+from fencepost.producer.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

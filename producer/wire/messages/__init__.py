@@ -14,8 +14,16 @@ from fencepost.producer.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 from fencepost.producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
-from fencepost.producer.wire.messages.coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from fencepost.producer.wire.messages.describe import (
+from fencepost.producer.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from fencepost.producer.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
@@ -36,6 +44,16 @@ from fencepost.producer.wire.messages.fetch import (
     ReplicaState,
     SnapshotId,
 )
+from fencepost.producer.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from fencepost.producer.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from fencepost.producer.wire.messages.metadata import (
     OPERATIONS_NOT_ASKED_FOR,
     MetadataRequest,
@@ -44,14 +62,6 @@ from fencepost.producer.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
-)
-from fencepost.producer.wire.messages.offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
 )
 from fencepost.producer.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -62,16 +72,6 @@ from fencepost.producer.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from fencepost.producer.wire.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from fencepost.producer.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from fencepost.producer.wire.registry import Registry
 
 __all__ = [
@@ -148,7 +148,7 @@ _LATER = {
     Api.SASL_HANDSHAKE: ("sasl", "SaslHandshake"),
     Api.DELETE_TOPICS: ("topic_admin", "DeleteTopics"),
     Api.DELETE_RECORDS: ("topic_admin", "DeleteRecords"),
-    Api.OFFSET_FOR_LEADER_EPOCH: ("epochs", "OffsetForLeaderEpoch"),
+    Api.OFFSET_FOR_LEADER_EPOCH: ("offset_for_leader_epoch", "OffsetForLeaderEpoch"),
     Api.ADD_PARTITIONS_TO_TXN: ("add_to_txn", "AddPartitionsToTxn"),
     Api.ADD_OFFSETS_TO_TXN: ("add_to_txn", "AddOffsetsToTxn"),
     Api.END_TXN: ("end_txn", "EndTxn"),

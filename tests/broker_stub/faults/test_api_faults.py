@@ -25,12 +25,12 @@ from fencepost.producer.wire.messages import (
     describe_quotas,
     describe_transactions,
     end_txn,
-    epochs,
     group_admin,
     group_offsets,
     groups,
     incremental_configs,
     list_transactions,
+    offset_for_leader_epoch,
     replicas,
     topic_admin,
     txn_offsets,
@@ -79,8 +79,8 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.CREATE_PARTITIONS: topic_admin.CreatePartitionsRequest(
         topics=[topic_admin.CreatePartitionsTopic(name="t", count=2, assignments=None)]
     ),
-    Api.OFFSET_FOR_LEADER_EPOCH: epochs.OffsetForLeaderEpochRequest(
-        topics=[epochs.OffsetForLeaderTopic(topic="t", partitions=[epochs.OffsetForLeaderPartition()])]
+    Api.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=[offset_for_leader_epoch.OffsetForLeaderTopic(topic="t", partitions=[offset_for_leader_epoch.OffsetForLeaderPartition()])]
     ),
     Api.ADD_PARTITIONS_TO_TXN: add_to_txn.AddPartitionsToTxnRequest(
         transactions=[

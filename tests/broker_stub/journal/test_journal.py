@@ -14,8 +14,8 @@ from fencepost.broker_stub.journal.memory import HEADER_BYTES, RECORDS_BYTES_MAX
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from fencepost.producer.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
-from fencepost.producer.wire.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from fencepost.producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fencepost.broker_stub.log.producers import Candidate, Origin
+from fencepost.broker_stub.log.producer_append_info import Candidate, Origin
 from fencepost.producer.wire.codes import ErrorCode
 from tests.broker_stub.log.log_tools import Again, Answer
 

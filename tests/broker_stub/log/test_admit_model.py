@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from fencepost.broker_stub.log.producer_state import ProducerState
-from fencepost.broker_stub.log.producers import Candidate, Duplicate, Marker, Origin, Refused
+from fencepost.broker_stub.log.producer_append_info import Candidate, Duplicate, Marker, Origin, Refused
+from fencepost.broker_stub.log.producer_state_manager import ProducerState
 from tests.broker_stub.log.admit_model import Model
 from tests.broker_stub.log.log_tools import NOW, Again, Answer
 

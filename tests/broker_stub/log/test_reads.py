@@ -19,7 +19,7 @@ from fencepost.broker_stub.log import (
     PartitionLog,
     TimestampType,
 )
-from fencepost.broker_stub.log.producers import CompletedTxn
+from fencepost.broker_stub.log.producer_append_info import CompletedTxn
 from fencepost.broker_stub.log.txn_index import Transactions
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Codec, encode_batch, iter_batches

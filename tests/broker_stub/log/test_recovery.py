@@ -7,7 +7,7 @@ import random
 import pytest
 
 from fencepost.broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
-from fencepost.broker_stub.log.snapshot import read_snapshot
+from fencepost.broker_stub.log.producer_snapshot import read_snapshot
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import encode_batch, iter_batches, read_records
 from tests.broker_stub.log.log_tools import NOW, Again, SetClock, coordinate, data, marker, open_log, plain, produce

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.broker_stub.log import LogConfig, MemoryStorage, PartitionLog
 from fencepost.broker_stub.log.errors import AppendRefused
-from fencepost.broker_stub.log.producers import Origin
+from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 from tests.broker_stub.stub_calls import TIMESTAMP_MS, batch
 

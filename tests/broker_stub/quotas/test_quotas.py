@@ -18,7 +18,7 @@ from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.quotas.quotas import Entity, Limit, Quotas, why_not
-from fencepost.broker_stub.quotas.rates import Rate
+from fencepost.broker_stub.quotas.rate import Rate
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.socket_server.acceptor import Acceptor

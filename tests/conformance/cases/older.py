@@ -2,7 +2,7 @@
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
-from fencepost.producer.wire.messages import configs, epochs, group_offsets, topic_admin
+from fencepost.producer.wire.messages import configs, group_offsets, offset_for_leader_epoch, topic_admin
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import Rec, plain
 from tests.conformance.world import World, case
@@ -78,9 +78,9 @@ def ends_of_epochs(w: World) -> None:
     w.produce(plain(Rec(), Rec()), topic, label="two records")
     for version in (0, 1):
         for epoch in (-1, 0, 5):
-            asked = [epochs.OffsetForLeaderPartition(partition=index, leader_epoch=epoch) for index in (0, 7)]
-            topics = [epochs.OffsetForLeaderTopic(topic=each.name, partitions=asked) for each in (topic, missing)]
-            w.say(epochs.OffsetForLeaderEpochRequest(topics=topics), version, label=f"v{version} epoch {epoch}")
+            asked = [offset_for_leader_epoch.OffsetForLeaderPartition(partition=index, leader_epoch=epoch) for index in (0, 7)]
+            topics = [offset_for_leader_epoch.OffsetForLeaderTopic(topic=each.name, partitions=asked) for each in (topic, missing)]
+            w.say(offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=topics), version, label=f"v{version} epoch {epoch}")
 
 
 @case(older=True)

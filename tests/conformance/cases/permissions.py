@@ -2,7 +2,15 @@
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
-from fencepost.producer.wire.messages import cluster, configs, epochs, group_admin, incremental_configs, replicas, topic_admin
+from fencepost.producer.wire.messages import (
+    cluster,
+    configs,
+    group_admin,
+    incremental_configs,
+    offset_for_leader_epoch,
+    replicas,
+    topic_admin,
+)
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import TRANSACTIONAL, Batch, plain
 from tests.conformance.holding import Held, each_holding, on_cluster, on_group, on_topic
@@ -136,8 +144,11 @@ def reading(w: World) -> None:
         each_holding(w, offsets, version, on_topic(topic, Operation.DESCRIBE), what=f"ListOffsets v{version}")
     twice = wire.ListOffsetsRequest(topics=[wire.ListOffsetsTopic(name=topic.name, partitions=parts * 2)])
     each_holding(w, twice, 7, on_topic(topic, Operation.DESCRIBE), what="ListOffsets twice")
-    asked = [epochs.OffsetForLeaderTopic(topic=each.name, partitions=[epochs.OffsetForLeaderPartition()]) for each in both]
-    ends = epochs.OffsetForLeaderEpochRequest(topics=asked)
+    asked = [
+        offset_for_leader_epoch.OffsetForLeaderTopic(topic=each.name, partitions=[offset_for_leader_epoch.OffsetForLeaderPartition()])
+        for each in both
+    ]
+    ends = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=asked)
     held: tuple[Held, ...] = (on_topic(topic, Operation.DESCRIBE), on_cluster(Operation.DESCRIBE), on_cluster(Operation.CLUSTER_ACTION))
     each_holding(w, ends, 4, *held, what="OffsetForLeaderEpoch")
     producers = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name=each.name, partition_indexes=[0]) for each in both])

@@ -17,8 +17,8 @@ from fencepost.producer.wire.messages.add_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from fencepost.producer.wire.messages.coordinator import Coordinator
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
+from fencepost.producer.wire.messages.find_coordinator import Coordinator
 from fencepost.producer.wire.messages.txn_offsets import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

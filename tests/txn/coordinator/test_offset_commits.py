@@ -7,7 +7,7 @@ import pytest
 from fencepost.producer.errors import Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages import FindCoordinatorResponse
-from fencepost.producer.wire.messages.coordinator import Coordinator
+from fencepost.producer.wire.messages.find_coordinator import Coordinator
 from fencepost.txn.coordinator.retry_policy import worth_another
 from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
 from fencepost.txn.errors import MustAbort, NotPermitted, TransactionTimeout

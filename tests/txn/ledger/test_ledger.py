@@ -15,10 +15,10 @@ from fencepost.producer import Producer
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.ledger.batch_decision import Decision, decide
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
 from fencepost.txn.ledger.ledger import TOPIC, Ledger, Opened, Standing
-from fencepost.txn.ledger.rules import Decision, decide
 from tests.fencepost.cli.altered_responses import lying_relay, numbered_0
 from tests.txn.ledger.takeover import WAIT_S, producer_of, stub, take_over
 

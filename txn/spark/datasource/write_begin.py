@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from fencepost.producer.config.reader import read_settings
-from fencepost.txn.ledger.rules import Decision
+from fencepost.txn.ledger.batch_decision import Decision
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import Participation

@@ -15,8 +15,8 @@ from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from fencepost.producer.errors import ConfigError, FencepostError, Misuse
+from fencepost.txn.ledger.batch_decision import Decision, decide_once
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition, ledger_key
-from fencepost.txn.ledger.rules import Decision, decide_once
 from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter
 from fencepost.txn.spark.sink.keywords import WriterKeywords
 from fencepost.txn.spark.sink.settings import WriterSettings
@@ -44,7 +44,7 @@ class JobVersion(Struct, frozen=True, kw_only=True):
         return f"version {self.batch} of job {self.job!r}"
 
     def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
-        """`txn.ledger.rules.decide_once`."""
+        """`txn.ledger.batch_decision.decide_once`."""
         return decide_once(entry, settings.sink_id, job=self.job, version=self.batch)
 
     def entry(self, sink: str, rows: int, partitions: tuple[LedgerPartition, ...], at_ms: int, transactional_id: str) -> LedgerEntry:

@@ -14,8 +14,8 @@ from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.ledger.rules import describe
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.errors import GuardUnavailable

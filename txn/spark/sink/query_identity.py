@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.producer.wire.errors import NO_JSON
+from fencepost.txn.ledger.batch_decision import Decision, decide
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
-from fencepost.txn.ledger.rules import Decision, decide
 from fencepost.txn.spark.connection.spark_context import context_of
 from fencepost.txn.spark.errors import BatchUnknown
 from fencepost.txn.spark.sink.settings import WriterSettings
@@ -90,7 +90,7 @@ class BatchIdentity(Struct, frozen=True, kw_only=True):
         return f"batch {self.batch} of query {self.query}"
 
     def decide(self, entry: LedgerEntry | None, settings: WriterSettings) -> Decision:
-        """`txn.ledger.rules.decide`."""
+        """`txn.ledger.batch_decision.decide`."""
         return decide(
             entry,
             settings.sink_id,

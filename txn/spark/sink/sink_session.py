@@ -24,10 +24,10 @@ from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, TopicUnavailable
 from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerUnusable
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.ledger.rules import describe
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import QueryStopped, SinkTakenOver

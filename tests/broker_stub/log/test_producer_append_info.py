@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.log import LogConfig
-from fencepost.broker_stub.log.producers import (
+from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
     Candidate,

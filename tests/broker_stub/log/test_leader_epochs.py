@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.log.epochs import LeaderEpochs
+from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
 
 
 def cache(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.offsets_log import Store
+from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.records import GroupRecord, OffsetRecord
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ErrorCode, RequestHeader

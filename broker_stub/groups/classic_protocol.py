@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import Group, Member
-from fencepost.broker_stub.groups.offsets_log import Store
 from fencepost.broker_stub.groups.pending_offsets import Key
 from fencepost.broker_stub.groups.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer
 from fencepost.broker_stub.groups.responses import NO_MEMBER_ID, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced

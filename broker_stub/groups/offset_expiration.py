@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencepost.broker_stub.groups.classic import ClassicGroups
+from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
+from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL, Group
-from fencepost.broker_stub.groups.offsets_log import Store
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
 from fencepost.broker_stub.groups.states import State
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.log import CorruptSnapshot
-from fencepost.broker_stub.log.producers import ProducerEntry, RememberedBatch
-from fencepost.broker_stub.log.snapshot import read_snapshot, write_snapshot
+from fencepost.broker_stub.log.producer_append_info import ProducerEntry, RememberedBatch
+from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
 
 EMPTY = bytes.fromhex("000148674bc700000000")
 ONE = bytes.fromhex("0001e3e8ae60000000010000000000000fa0000200000000000000000000000800000001" + "00000000000003ed" + "00000005" + "f" * 16)

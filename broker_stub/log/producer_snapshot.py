@@ -13,7 +13,7 @@ from typing import Final
 from fastcrc.crc32 import iscsi as crc32c
 
 from fencepost.broker_stub.log.errors import CorruptSnapshot
-from fencepost.broker_stub.log.producers import ProducerEntry, RememberedBatch
+from fencepost.broker_stub.log.producer_append_info import ProducerEntry, RememberedBatch
 
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hI")  # version, CRC-32C of everything after it

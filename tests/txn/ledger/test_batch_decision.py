@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.producer.errors import ConfigError
+from fencepost.txn.ledger.batch_decision import POLICIES, TABLE, Decision, Seen, decide, decide_once, describe
 from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
 from fencepost.txn.ledger.errors import (
     CheckpointReplaced,
@@ -21,7 +22,6 @@ from fencepost.txn.ledger.errors import (
     LedgerRefusal,
     OlderVersion,
 )
-from fencepost.txn.ledger.rules import POLICIES, TABLE, Decision, Seen, decide, decide_once, describe
 
 SINK = "orders"
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.log.producers import (
+from fencepost.broker_stub.log.producer_append_info import (
     BATCHES_REMEMBERED,
     UNSEEN,
     Accepted,

@@ -12,12 +12,23 @@ from typing import Final, NamedTuple, Self
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.log.batch_index import BatchIndex
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
-from fencepost.broker_stub.log.epochs import LeaderEpochs
 from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from fencepost.broker_stub.log.index import BatchIndex
-from fencepost.broker_stub.log.producer_state import ProducerState, is_expired
-from fencepost.broker_stub.log.producers import UNSEEN, Accepted, Candidate, Duplicate, Marker, Origin, ProducerEntry, Refused, Verified
+from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
+from fencepost.broker_stub.log.producer_append_info import (
+    UNSEEN,
+    Accepted,
+    Candidate,
+    Duplicate,
+    Marker,
+    Origin,
+    ProducerEntry,
+    Refused,
+    Verified,
+)
+from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
+from fencepost.broker_stub.log.producer_state_manager import ProducerState, is_expired
 from fencepost.broker_stub.log.recovery import scan
 from fencepost.broker_stub.log.results import (
     EARLIEST,
@@ -29,7 +40,6 @@ from fencepost.broker_stub.log.results import (
     OffsetAt,
     ReadResult,
 )
-from fencepost.broker_stub.log.snapshot import read_snapshot, write_snapshot
 from fencepost.broker_stub.log.storage import Storage
 from fencepost.broker_stub.log.validation import Terms, validate
 from fencepost.broker_stub.log.verification import Verifications
