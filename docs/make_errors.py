@@ -14,7 +14,6 @@ from fencepost.producer.errors import FencepostError, Persisted
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn import errors as txn_errors
 from fencepost.txn.coordinator.send_admission import NoTransaction
-from fencepost.txn.coordinator.state_machine import IllegalCall
 from fencepost.txn.ledger import errors as ledger_errors
 from fencepost.txn.ledger.entry import BadLedgerEntry
 from fencepost.txn.protocol import error_classes as kip_1050
@@ -79,7 +78,7 @@ def _exceptions() -> str:
         "",
     ]
     classes = [getattr(module, name) for module in (errors, txn_errors, ledger_errors) for name in module.__all__]
-    classes += [BadLedgerEntry, IllegalCall, NoTransaction]
+    classes += [BadLedgerEntry, NoTransaction]
     _tree(FencepostError, [each for each in classes if inspect.isclass(each)], 0, lines)
     return "\n".join(lines) + "\n"
 

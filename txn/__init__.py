@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from fencepost.txn.async_producer import AsyncTransaction as AsyncTransaction
     from fencepost.txn.async_producer import AsyncTransactionalProducer as AsyncTransactionalProducer
     from fencepost.txn.coordinator.send_admission import NoTransaction as NoTransaction
-    from fencepost.txn.coordinator.state_machine import IllegalCall as IllegalCall
     from fencepost.txn.errors import CommitOutcomeUnknown as CommitOutcomeUnknown
     from fencepost.txn.errors import DeliveryAborted as DeliveryAborted
     from fencepost.txn.errors import IdentityLost as IdentityLost
+    from fencepost.txn.errors import IllegalCall as IllegalCall
     from fencepost.txn.errors import MustAbort as MustAbort
     from fencepost.txn.errors import NotPermitted as NotPermitted
     from fencepost.txn.errors import ParticipationEnded as ParticipationEnded
@@ -79,7 +79,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.ledger.ledger": ("Ledger",),
     "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
     "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),
-    "fencepost.txn.coordinator.state_machine": ("IllegalCall",),
     "fencepost.txn.offsets": ("OffsetAndMetadata",),
     "fencepost.txn.recovery.outcome": ("Marker", "Outcome", "PreparedStatus"),
     "fencepost.txn.producer": ("TransactionalProducer",),

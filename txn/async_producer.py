@@ -24,9 +24,9 @@ from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
 from fencepost.txn.coordinator.retry_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall
+from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
-from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about

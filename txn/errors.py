@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Retriable
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, Retriable
 
 __all__ = [
     "CommitOutcomeUnknown",
     "DeliveryAborted",
     "IdentityLost",
+    "IllegalCall",
     "MustAbort",
     "NotPermitted",
     "ParticipationEnded",
@@ -24,6 +25,10 @@ __all__ = [
     "TransactionOpen",
     "TransactionTimeout",
 ]
+
+
+class IllegalCall(Misuse):
+    """The call does not fit the producer's state; the message names the calls that do."""
 
 
 class TransactionTimeout(Retriable, TimeoutError):

@@ -17,10 +17,10 @@ from fencepost.producer.errors import FencepostError
 from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall
+from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_calls import TransactionCalls
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
-from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import TP, Participation, Written
 

@@ -15,8 +15,8 @@ from fencepost.producer.errors import ProducerClosed
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
-from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from tests.producer.stub_helpers import run_story
 from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends, stub

@@ -21,8 +21,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire import Api
-from fencepost.txn.coordinator.state_machine import IllegalCall
-from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction

@@ -16,8 +16,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import ProducerClosed
 from fencepost.producer.wire import Api
-from fencepost.txn.coordinator.state_machine import IllegalCall
-from fencepost.txn.errors import CommitOutcomeUnknown, TransactionCommitted
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, TransactionCommitted
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.recovery.resume import resume

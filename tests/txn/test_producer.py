@@ -27,8 +27,8 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.retry_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
-from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
 from tests.txn.stub_helpers import ends

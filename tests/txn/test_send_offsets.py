@@ -12,8 +12,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import Misuse
 from fencepost.producer.wire import Api
 from fencepost.txn.coordinator.send_admission import NoTransaction
-from fencepost.txn.coordinator.state_machine import IllegalCall
-from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.errors import IllegalCall, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction

@@ -10,9 +10,9 @@ import enum
 import logging
 from typing import Final
 
-from fencepost.producer.errors import Misuse
+from fencepost.txn.errors import IllegalCall
 
-__all__ = ["AT_CLOSE", "CALLS", "TABLE", "Action", "Event", "IllegalCall", "Machine", "State", "legal_calls", "mermaid"]
+__all__ = ["AT_CLOSE", "CALLS", "TABLE", "Action", "Event", "Machine", "State", "legal_calls", "mermaid"]
 
 log = logging.getLogger("fencepost.txn")
 
@@ -153,10 +153,6 @@ AT_CLOSE: Final = {
 }
 """What `close` does about the transaction: it aborts an open one and waits for a commit under way. It aborts a prepared one only if the
 caller never got its token."""
-
-
-class IllegalCall(Misuse):
-    """The call does not fit the producer's state; the message names the calls that do."""
 
 
 class Machine:

@@ -30,11 +30,12 @@ from fencepost.txn.coordinator.coordinator_connection import CoordinatorConnecti
 from fencepost.txn.coordinator.init_producer_id import Registration
 from fencepost.txn.coordinator.kip_939 import TwoPhase
 from fencepost.txn.coordinator.pending_calls import Call, Waiting
-from fencepost.txn.coordinator.state_machine import AT_CLOSE, Action, Event, IllegalCall, Machine, State
+from fencepost.txn.coordinator.state_machine import AT_CLOSE, Action, Event, Machine, State
 from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.errors import (
     CommitOutcomeUnknown,
     DeliveryAborted,
+    IllegalCall,
     MustAbort,
     NotPermitted,
     TransactionCommitted,

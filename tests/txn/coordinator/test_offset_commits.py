@@ -9,8 +9,8 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages import FindCoordinatorResponse
 from fencepost.producer.wire.messages.find_coordinator import Coordinator
 from fencepost.txn.coordinator.retry_policy import worth_another
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
-from fencepost.txn.errors import MustAbort, NotPermitted, TransactionTimeout
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.errors import IllegalCall, MustAbort, NotPermitted, TransactionTimeout
 from tests.txn.coordinator.harness import CoordinatorHarness
 
 BOTH = pytest.mark.parametrize("version", [1, 2])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.txn.coordinator.state_machine import CALLS, TABLE, Action, Event, IllegalCall, Machine, State, legal_calls, mermaid
+from fencepost.txn.coordinator.state_machine import CALLS, TABLE, Action, Event, Machine, State, legal_calls, mermaid
+from fencepost.txn.errors import IllegalCall
 
 
 def walk(*events: Event) -> Machine:

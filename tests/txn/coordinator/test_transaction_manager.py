@@ -12,9 +12,9 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.txn.coordinator.pending_calls import Call
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
+from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.coordinator.transaction_manager import FEATURE, REMEMBERED
-from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbort, NotPermitted, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, IllegalCall, MustAbort, NotPermitted, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import OffsetAndMetadata
 from tests.producer.core.harness import PID, VERSIONS

@@ -12,8 +12,16 @@ from fencepost.producer.core.events import Event as Happened
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
 from fencepost.txn.coordinator.kip_939 import TwoPhase
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
-from fencepost.txn.errors import DeliveryAborted, MustAbort, NotPermitted, TransactionCommitted, TransactionOpen, TransactionTimeout
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.errors import (
+    DeliveryAborted,
+    IllegalCall,
+    MustAbort,
+    NotPermitted,
+    TransactionCommitted,
+    TransactionOpen,
+    TransactionTimeout,
+)
 from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 from tests.producer.core.harness import PID, TOPIC

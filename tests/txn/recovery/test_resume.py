@@ -24,9 +24,9 @@ from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.producer.errors import ConfigError, Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest
-from fencepost.txn.coordinator.state_machine import IllegalCall
 from fencepost.txn.errors import (
     CommitOutcomeUnknown,
+    IllegalCall,
     NotPermitted,
     TransactionAborted,
     TransactionCommitted,

@@ -9,8 +9,8 @@ import pytest
 from fencepost.producer.core.events import Called
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.coordinator.pending_calls import Call
-from fencepost.txn.coordinator.state_machine import Event, IllegalCall, State
-from fencepost.txn.errors import DeliveryAborted, MustAbort, TransactionTimeout
+from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.errors import DeliveryAborted, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.shared.participation import BadParticipation, Participation, Written
 from fencepost.txn.shared.shared_partitions import NotReturned, NotShareable, ShareRequest
 from tests.producer.core.harness import PID, TOPIC

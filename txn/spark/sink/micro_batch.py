@@ -20,7 +20,7 @@ from typing import Final, Self
 from pyspark.sql import DataFrame
 
 from fencepost.producer.errors import FencepostError, Misuse
-from fencepost.txn.errors import CommitOutcomeUnknown
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall
 from fencepost.txn.ledger.batch_decision import Decision
 from fencepost.txn.ledger.entry import LedgerEntry
 from fencepost.txn.ledger.own_topics import check_own_topic
@@ -213,19 +213,35 @@ class Batch:
             case Course.FENCED:
                 self._sink_session.close()
                 raise SinkTakenOver(self._takeover_text(error)) from error
-        self._count_rerun(error)
+        transaction = self._transaction
         try:
             self._abort(best_effort=False)
+        except IllegalCall:
+            return self._commit_again(transaction)
         except FencepostError as second:
+            self._transaction = transaction
+            self._count_rerun(error)
+            self._transaction = None
             if course_of(second) in (Course.FENCED, Course.LOST):
                 return self._settled(second)
             return self._taken_over_anew(second)
+        self._count_rerun(error)
         self._sink_session.read()
         if self._skips_now():
             # This driver has not committed it, so another one has.
             self._sink_session.close()
             raise SinkTakenOver(self._takeover_text(error)) from error
         return False
+
+    def _commit_again(self, transaction: Transaction | None) -> bool:
+        """The failure interrupted a commit that the coordinator was asked for. Its outcome tells whether the batch is written."""
+        assert transaction is not None
+        try:
+            transaction.commit(self._sink_session.timeout_s)
+        except FencepostError as error:
+            return self._settled(error)
+        self._committed()
+        return True
 
     def _find_out(self, error: BaseException) -> bool:
         """The commit was requested and not answered."""

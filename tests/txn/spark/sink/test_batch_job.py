@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,19 +91,41 @@ def test_without_a_job_rows_are_written_each_time(stub: BrokerStub, topic: str, 
 @pytest.mark.parametrize("lost", [2, 100])
 def test_a_commit_that_was_not_answered_is_found_in_the_ledger(stub: BrokerStub, topic: str, spark: SparkSession, lost: int) -> None:
     """The job continues as written if it was written, and counts its rows, also if only the ledger tells that it was."""
-    stub.faults.on(Api.END_TXN).after_append().times(lost).drop()
-    done = write(
-        stub,
-        rows(spark, 0, 5),
-        "unsure",
-        job_id=f"load-{lost}",
-        version=0,
-        topic=topic,
-        guard="driver",
-        timeout_ms=4000,
-        request_timeout_ms=1000,
-    )
+    settings = {"job_id": f"load-{lost}", "version": 0, "guard": "driver", "timeout_ms": 4000, "request_timeout_ms": 1000}
+    rule = stub.faults.on(Api.END_TXN).after_append().times(lost).drop()
+    try:
+        done = write(stub, rows(spark, 0, 5), "unsure", topic=topic, **settings)
+    finally:
+        rule.remove()
     assert (done["ledger"], done["rows"], done["partitions"] > 0) == ("committed", 5, True)
+    assert found(stub, topic) == [*range(5)]
+
+
+class Struck(Exception):
+    """Raised by a signal's handler."""
+
+
+def test_a_commit_that_is_interrupted_ends_as_the_coordinator_says(stub: BrokerStub, topic: str, spark: SparkSession) -> None:
+    """An exception that a signal's handler raises in the middle of a commit makes no other driver out of this one."""
+
+    def strike(*_: object) -> None:
+        raise Struck
+
+    def strike_when_asked() -> None:
+        assert rule.wait(1, 60.0)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    rule = stub.faults.on(Api.END_TXN).after_append().times(2).drop()
+    before = signal.signal(signal.SIGUSR1, strike)
+    striker = threading.Thread(target=strike_when_asked)
+    striker.start()
+    try:
+        done = write(stub, rows(spark, 0, 5), "struck", topic=topic, guard="driver", timeout_ms=8000, request_timeout_ms=1000)
+    finally:
+        striker.join()
+        signal.signal(signal.SIGUSR1, before)
+        rule.remove()
+    assert (done["ledger"], done["rows"], done["reruns"]) == ("committed", 5, 0)
     assert found(stub, topic) == [*range(5)]
 
 
