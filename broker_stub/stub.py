@@ -27,12 +27,14 @@ from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log import ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
+from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.restrictions import Restrictions
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.server import Server
+from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Record, iter_batches, read_records
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.security.sasl import Sasl
 
 CALL_TIMEOUT_S = 10.0
-CLOSE_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_MS = 1000
 
 T = TypeVar("T")
@@ -320,7 +321,7 @@ class BrokerStub(Restrictions):
         overrides = as_text(config or {})
         refusal = why_not(self.cluster, name, partitions=partitions, replication_factor=factor, configs=dict(overrides))
         if refusal is not None:
-            raise ValueError(f"{refusal.code.name}: {refusal.message}")
+            raise ValueError(f"{ErrorCode(refusal.code).name}: {refusal.message}")
         self.cluster.create_topic(name, partitions=partitions, replication_factor=factor, overrides=overrides)
 
     def _topic(self, name: str) -> Topic:

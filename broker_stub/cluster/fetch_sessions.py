@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-FINAL_EPOCH, INITIAL_EPOCH, EPOCH_MAX = -1, 0, 2**31 - 1
+FINAL_EPOCH, INITIAL_EPOCH, SESSION_EPOCH_MAX = -1, 0, 2**31 - 1
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
 
 Key = tuple[str, UUID, int]
@@ -65,7 +65,7 @@ class Session:
         return [cached.asked for cached in self._cached.values()]
 
     def advance(self) -> None:
-        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+        self.epoch = 1 if self.epoch == SESSION_EPOCH_MAX else self.epoch + 1
 
     def is_news(
         self, key: Key, *, has_records: bool, failed: bool, diverges: bool = False, high_watermark: int, log_start_offset: int
@@ -102,7 +102,7 @@ class SessionCache:
         if len(self._sessions) >= self._limit:
             return None
         session = Session(self._next_id, uses_ids=uses_ids)
-        self._next_id = 1 if self._next_id == EPOCH_MAX else self._next_id + 1
+        self._next_id = 1 if self._next_id == SESSION_EPOCH_MAX else self._next_id + 1
         self._sessions[session.id] = session
         return session
 

@@ -19,6 +19,7 @@ from typing import Final, Self
 from fencepost.broker_stub.control.http import HEAD_BYTES_MAX, HttpServer
 from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
+from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.listeners import bound, is_local, reachable
 from fencepost.broker_stub.network.loop_thread import LoopThread
 from fencepost.broker_stub.proxy.proxy import FaultProxy
@@ -28,7 +29,6 @@ LOCALHOST: Final = "127.0.0.1"
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,}")
 TOKEN_BYTES: Final = 24
 START_TIMEOUT_S: Final = 10.0
-CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class Control:

@@ -6,10 +6,11 @@ Only topics can be changed. Brokers, loggers, client metrics and groups are refu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire import ErrorCode
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
 
 TOPIC, GROUP = 2, 32
 OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
-
-
-class Refusal(NamedTuple):
-    """Why the configs of a resource are not changed."""
-
-    code: int
-    message: str | None
 
 
 def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
-from fencepost.broker_stub.handlers.alter_config_checks import Refusal, answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.alter_config_checks import answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles

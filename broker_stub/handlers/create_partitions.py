@@ -10,11 +10,11 @@ Leaves out: quotas, and waiting: partitions have their leaders at once, so `time
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
 from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED
 from fencepost.broker_stub.requests.router import handles
@@ -28,13 +28,6 @@ from fencepost.producer.wire.messages.topic_admin import (
 )
 
 PARTITIONS_MAX = 10_000  # by which a topic grows at once
-
-
-class Refusal(NamedTuple):
-    """Why a topic does not grow."""
-
-    code: int
-    message: str | None
 
 
 @handles(CreatePartitionsRequest, range(4), topic=Operation.ALTER)
@@ -57,7 +50,7 @@ def _create(call: Call, asked: CreatePartitionsTopic, *, validate_only: bool) ->
         return Refusal(code, None if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else INJECTED)
     topic = call.cluster.topics.named(asked.name)
     if topic is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _count_refusal(topic, asked) or _assignment_refusal(call, topic, asked)
     if refusal is None and not validate_only:
         if asked.assignments is None:
@@ -77,7 +70,7 @@ def _count_refusal(topic: Topic, asked: CreatePartitionsTopic) -> Refusal | None
             f"The topic {topic.name} currently has {there} partition(s); {asked.count} would not be an increase.",
         )
     if asked.count - there > PARTITIONS_MAX:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # more metadata records than a controller writes at once
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # more metadata records than a controller writes at once
     return None
 
 

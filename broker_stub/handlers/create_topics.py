@@ -11,7 +11,7 @@ Leaves out: policies, quotas, and waiting: a topic has its leaders at once, so `
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED
 from fencepost.broker_stub.requests.router import handles
@@ -41,13 +42,6 @@ PARTITIONS_MAX = 10_000  # of one request
 RECORDS_MAX = 10_000  # metadata records of one request
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
 SET_BY_CONTROLLER = "min.insync.replicas"  # set for the whole cluster when it is formatted (KIP-966)
-
-
-class Refusal(NamedTuple):
-    """Why a topic cannot be created."""
-
-    code: ErrorCode
-    message: str
 
 
 @handles(CreateTopicsRequest, range(2, 8))

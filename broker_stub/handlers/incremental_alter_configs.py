@@ -14,7 +14,8 @@ from collections import Counter
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, type_of
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
-from fencepost.broker_stub.handlers.alter_config_checks import Refusal, answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.alter_config_checks import answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
@@ -43,7 +44,7 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     answers = []
     for each, refusal in zip(request.resources, refusals, strict=True):
         if refusal is None and confused:
-            refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         if refusal is None:
             refusal = _alter(call, each, validate_only=request.validate_only)
         answers.append(answer_about(each.resource_type, each.resource_name, refusal))

@@ -26,13 +26,20 @@ from fencepost.producer.wire import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from fencepost.producer.wire.messages.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-TIERED = (-5, -6)
+SPECIAL_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+TIERED = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 EPOCH_SINCE = 4
 TIMESTAMPS_SINCE = 1
-EARLIEST = -2
 
 
 @handles(ListOffsetsRequest, range(1, 12), topic=Operation.DESCRIBE)

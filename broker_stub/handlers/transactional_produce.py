@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.handlers.produce_checks import request_error
+from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import ErrorCode, PartitionProduceData, ProduceRequest, TopicProduceData
@@ -29,13 +29,6 @@ _RETRIABLE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-
-
-class Refusal(NamedTuple):
-    """Why a batch is not written."""
-
-    code: int
-    message: str | None = None
 
 
 class Vouched:

@@ -10,10 +10,6 @@ from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, Off
 from fencepost.broker_stub.log.partition_log import Checkpoint, PartitionLog
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.log.results import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    MAX_TIMESTAMP,
     ActiveProducer,
     AppendResult,
     OffsetAt,
@@ -23,10 +19,6 @@ from fencepost.broker_stub.log.storage import MemoryStorage, Storage
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 
 __all__ = [
-    "EARLIEST",
-    "EARLIEST_LOCAL",
-    "LATEST",
-    "MAX_TIMESTAMP",
     "AbortedTxn",
     "ActiveProducer",
     "AppendRefused",

@@ -31,10 +31,6 @@ from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_sna
 from fencepost.broker_stub.log.producer_state_manager import ProducerState, is_expired
 from fencepost.broker_stub.log.recovery import scan
 from fencepost.broker_stub.log.results import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    MAX_TIMESTAMP,
     ActiveProducer,
     AppendResult,
     OffsetAt,
@@ -44,6 +40,7 @@ from fencepost.broker_stub.log.storage import Storage
 from fencepost.broker_stub.log.validation import Terms, validate
 from fencepost.broker_stub.log.verification import Verifications
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import (
     BatchHeader,
     ControlType,

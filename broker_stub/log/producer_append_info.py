@@ -17,12 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records import decrement_sequence, increment_sequence
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX, decrement_sequence, increment_sequence
 
 BATCHES_REMEMBERED: Final = 5
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-EPOCH_MAX: Final = 32767
 
 
 class Origin(Enum):
@@ -278,7 +277,7 @@ def _is_a_retry(entry: ProducerEntry, batch: Candidate) -> bool:
 
 
 def _would_end_the_next_transaction(entry: ProducerEntry, batch: Candidate) -> bool:
-    return _is_at_its_epoch(entry, batch) and batch.epoch != EPOCH_MAX
+    return _is_at_its_epoch(entry, batch) and batch.epoch != PRODUCER_EPOCH_MAX
 
 
 def _is_from_an_old_coordinator(entry: ProducerEntry, batch: Candidate) -> bool:

@@ -1,20 +1,13 @@
-"""The results of a partition log, and the special timestamps of ListOffsets.
+"""The results of a partition log.
 
 Plain values, with Kafka's -1 for missing ones. Handlers turn them into responses.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Struct
 
 from fencepost.broker_stub.log.txn_index import AbortedTxn
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
 
 
 class AppendResult(Struct, frozen=True):

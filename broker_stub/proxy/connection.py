@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
+from fencepost.broker_stub.network.limits import JOINED_BYTES_MAX, QUEUED_BYTES_MAX, QUEUED_FRAMES_MAX
 from fencepost.broker_stub.proxy.journal import note_answer, note_request
 from fencepost.broker_stub.proxy.request import Names, Slot
 from fencepost.broker_stub.proxy.writes import is_write, refusal, together, without
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
 
 ANSWER_BYTES_MAX = 1 << 30
-QUEUED_FRAMES_MAX = 64
-QUEUED_BYTES_MAX = 4 * 1024 * 1024
 LINGER_S = 5.0
-JOINED_BYTES_MAX = 64 * 1024
 
 _SIZE = Struct(">i")
 _log = logging.getLogger(__name__)

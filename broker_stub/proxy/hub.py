@@ -21,6 +21,7 @@ from fencepost.broker_stub.configs.server_properties import Place
 from fencepost.broker_stub.faults.rules import Faults, TopicPartition
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import printable, spelled
+from fencepost.broker_stub.network.limits import ACCEPT_BACKLOG, CLOSE_TURNS_MAX, WRITE_BUFFER_BYTES_MAX
 from fencepost.broker_stub.network.listeners import bound, naming
 from fencepost.broker_stub.proxy.connection import ProxyConnection
 from fencepost.broker_stub.proxy.counters import ProxyCounters
@@ -28,10 +29,7 @@ from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
 from fencepost.producer.wire import Message
 
 CONNECT_TIMEOUT_S = 10.0
-ACCEPT_BACKLOG = 128
 NODES_MAX = 1000
-WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
-DOWN_TURNS_MAX = 100
 
 Address = tuple[str, int]
 
@@ -122,7 +120,7 @@ class Hub:
             server.close()
         for listener in self._listeners.values():
             listener.close()
-        for _ in range(DOWN_TURNS_MAX):
+        for _ in range(CLOSE_TURNS_MAX):
             for link in tuple(self._links):
                 link.cut()
             for transport in self._transports:

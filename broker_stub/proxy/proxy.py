@@ -24,6 +24,7 @@ from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_fro
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import all_spelled, read_address
+from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from fencepost.broker_stub.proxy.discovery import discover
 from fencepost.broker_stub.proxy.hub import Hub
@@ -31,7 +32,6 @@ from fencepost.broker_stub.proxy.hub import Hub
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 10.0
 NOT_RUNNING = "the proxy does not run"
-CLOSE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from fencepost.broker_stub.network.limits import QUEUED_BYTES_MAX, QUEUED_FRAMES_MAX
 from fencepost.broker_stub.requests.call import Call, Fate, Reply
 from fencepost.broker_stub.requests.client import Client
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.security.sasl import Gate
 
 UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of an unauthenticated client
-QUEUED_FRAMES_MAX = 64
-QUEUED_BYTES_MAX = 4 * 1024 * 1024
 WAITING_ANSWERS_MAX = 64  # responses that a fault holds
 
 _log = logging.getLogger(__name__)

@@ -16,13 +16,12 @@ from functools import partial
 
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.network.limits import ACCEPT_BACKLOG, CLOSE_TURNS_MAX
 from fencepost.broker_stub.network.listeners import bound, deaf, naming
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.connection import Connection
 from fencepost.broker_stub.socket_server.connection_limits import Connections
 
-ACCEPT_BACKLOG = 128
-DOWN_TURNS_MAX = 100
 ACCEPT_AGAIN_S = 1.0  # after the system has refused a socket
 COMPLAIN_AGAIN_S = 1.0
 
@@ -125,7 +124,7 @@ class Server:
             task.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        for _ in range(DOWN_TURNS_MAX):
+        for _ in range(CLOSE_TURNS_MAX):
             for connection in tuple(self._connections):
                 connection.cut(flush=False)
             if not self._connections and not self._accepting:

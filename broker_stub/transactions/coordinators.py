@@ -23,7 +23,6 @@ from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
 from fencepost.broker_stub.transactions.state_log import TxnShard
 from fencepost.broker_stub.transactions.states import (
-    EPOCH_MAX,
     NONE,
     PREPARED,
     State,
@@ -34,6 +33,7 @@ from fencepost.broker_stub.transactions.states import (
 )
 from fencepost.broker_stub.transactions.table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
@@ -151,7 +151,7 @@ class TransactionCoordinators:
         """Aborts the open transaction under the next epoch, so that its producer is fenced."""
         bumps = self.version >= EPOCH_BUMP_SINCE
         txn = known.txn
-        stays = bumps or known.fence_failed or txn.epoch == EPOCH_MAX
+        stays = bumps or known.fence_failed or txn.epoch == PRODUCER_EPOCH_MAX
         identity = Identity(txn.producer_id, txn.epoch if stays else txn.epoch + 1)
         known.prepare_fence()
         asked = End(

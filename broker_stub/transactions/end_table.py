@@ -15,7 +15,6 @@ from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.transactions.states import (
     COMPLETE,
     EPOCH_EXHAUSTED,
-    EPOCH_MAX,
     IDLE,
     NONE,
     PREPARED,
@@ -25,6 +24,7 @@ from fencepost.broker_stub.transactions.states import (
 )
 from fencepost.broker_stub.transactions.table import Decision, Row, always, decide, own
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 
 EPOCH_BUMP_SINCE: Final = 2
 """The transaction version from which every end raises the epoch (KIP-890)."""
@@ -133,7 +133,7 @@ def _prepared_with_bump(txn: Txn, asked: End) -> Txn:
         state=_prepared(asked),
         previous_producer_id=txn.producer_id,
         next_producer_id=asked.fresh_id() if txn.is_epoch_exhausted else NONE,
-        epoch=min(txn.epoch + 1, EPOCH_MAX),
+        epoch=min(txn.epoch + 1, PRODUCER_EPOCH_MAX),
         last_epoch=txn.epoch,
         start_ms=txn.start_ms if txn.state is State.ONGOING else asked.now_ms,
         updated_ms=asked.now_ms,

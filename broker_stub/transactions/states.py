@@ -14,10 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 
 NONE: Final = -1
-EPOCH_EXHAUSTED: Final = 32766  # the largest epoch that a client may own
-EPOCH_MAX: Final = 32767  # for fences and markers only
+EPOCH_EXHAUSTED: Final = PRODUCER_EPOCH_MAX - 1
+"""The largest epoch that a client may own: the last one is for fences and markers."""
+
 NEVER_TIMES_OUT_MS: Final = 2**31 - 1
 
 TopicPartition = tuple[str, int]

@@ -11,7 +11,7 @@ import sys
 
 def main() -> None:
     """The entry point of the console script."""
-    from fencepost.cli.shown import say, show_crash
+    from fencepost.cli.output import say, show_crash
 
     # typer reads the hook when it is imported.
     sys.excepthook = show_crash

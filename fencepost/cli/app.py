@@ -18,9 +18,9 @@ from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault import fault
 from fencepost.cli.ledger import ledger
+from fencepost.cli.output import printable, say
 from fencepost.cli.produce import produce
 from fencepost.cli.proxy import Control, proxy
-from fencepost.cli.shown import printable, say
 from fencepost.cli.spark_demo import spark_demo
 from fencepost.cli.topics import topics
 from fencepost.cli.txn import txn

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fencepost.cli.shown import warn
+from fencepost.cli.output import warn
 
-NOT_STARTED: Final = 2  # As `complaints.USAGE`, which loads typer.
+NOT_STARTED: Final = 2  # As `error_lines.USAGE`, which loads typer.
 _PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str, "--emulate": str}
 
 

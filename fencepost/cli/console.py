@@ -1,4 +1,4 @@
-"""Tables, bars and colours, which rich draws for the commands. Every text in them is escaped as in `shown`.
+"""Tables, bars and colours, which rich draws for the commands. Every text in them is escaped as in `output`.
 
 Rich interprets no markup and no emoji names in texts. Colours come from styles.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from fencepost.cli.shown import printable
+from fencepost.cli.output import printable
 
 
 class Screen(Console):

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
-from fencepost.cli.shown import say
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-ASK_S: Final = 10.0
+METADATA_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.2
 POLLED_MAX: Final = 1_000
 
@@ -35,9 +36,7 @@ class Isolation(enum.StrEnum):
 
 def consume(
     topic: Annotated[str, typer.Option(help="The topic to read.")],
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
-    ] = None,
+    bootstrap: Bootstrap = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record instead of the next one.")] = False,
     offset: Annotated[int | None, typer.Option(help="Begin with this offset; -N begins N before the end.")] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
@@ -51,14 +50,14 @@ def consume(
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")] = None,
 ) -> None:
     """Print a topic's values, one on each line, until Ctrl-C. Control characters are escaped."""
-    with complaining("consume"):
+    with reporting_errors("consume"):
         if from_beginning and offset is not None:
-            raise Complaint("--from-beginning and --offset exclude each other")
+            raise CommandError("--from-beginning and --offset exclude each other")
         servers = bootstrap_from(bootstrap)
         reader = Reader(servers, client_settings("--config", config), isolation)
         try:
             begin = 0 if from_beginning else offset
-            with waiting(f"where topic {topic!r} at {servers} begins and ends", ASK_S):
+            with waiting(f"where topic {topic!r} at {servers} begins and ends", METADATA_TIMEOUT_S):
                 reader.assign(topic, partition, begin, oldest=from_beginning)
             ends = "until Ctrl-C" if timeout is None else f"for at most {timeout:g} s without one"
             reader.awaited = f"records of topic {topic!r} at {servers}, {ends}"
@@ -66,7 +65,7 @@ def consume(
         finally:
             reader.close()
         if max_messages is not None and came < max_messages:
-            raise Complaint(f"only {came} of {max_messages} records came", code=1)
+            raise CommandError(f"only {came} of {max_messages} records came", code=1)
 
 
 class Reader:
@@ -75,7 +74,7 @@ class Reader:
     def __init__(self, bootstrap: str, settings: dict[str, str], isolation: Isolation) -> None:
         from confluent_kafka import Consumer, KafkaException
 
-        from fencepost.cli.reaching import reach
+        from fencepost.cli.reachability import reach
 
         reach(bootstrap, settings)
         self._left: set[int] = set()
@@ -94,25 +93,25 @@ class Reader:
         try:
             self._consumer: Consumer = Consumer({**fixed, **settings, **own})
         except KafkaException as error:
-            raise Complaint(f"--config: {error.args[0].str()}") from None
+            raise CommandError(f"--config: {error.args[0].str()}") from None
 
     def assign(self, topic: str, chosen: list[int] | None, begin: int | None, *, oldest: bool) -> None:
         """Begin at that offset of each partition. A negative one counts from the end; None is the end."""
         from confluent_kafka import TopicPartition
 
-        known = self._ask(lambda: self._consumer.list_topics(topic, timeout=ASK_S)).topics[topic]
+        known = self._ask(lambda: self._consumer.list_topics(topic, timeout=METADATA_TIMEOUT_S)).topics[topic]
         if known.error is not None:
-            raise Complaint(f"topic {topic!r}: {known.error.str()}")
+            raise CommandError(f"topic {topic!r}: {known.error.str()}")
         for number in chosen or ():
             if number not in known.partitions:
-                raise Complaint(f"--partition {number}: topic {topic!r} has partitions 0 to {len(known.partitions) - 1}")
+                raise CommandError(f"--partition {number}: topic {topic!r} has partitions 0 to {len(known.partitions) - 1}")
         places = []
         for number in sorted(chosen or known.partitions):
             at = TopicPartition(topic, number)
-            low, high = self._ask(partial(self._consumer.get_watermark_offsets, at, timeout=ASK_S))
+            low, high = self._ask(partial(self._consumer.get_watermark_offsets, at, timeout=METADATA_TIMEOUT_S))
             at.offset = high if begin is None else low if oldest else begin if begin >= 0 else max(low, high + begin)
             if not low <= at.offset <= high:
-                raise Complaint(f"--offset {begin}: partition {number} has offsets {low} to {high}")
+                raise CommandError(f"--offset {begin}: partition {number} has offsets {low} to {high}")
             places.append(at)
         self._left = {at.partition for at in places}
         self._consumer.assign(places)
@@ -154,7 +153,7 @@ class Reader:
         if error.code() == KafkaError._PARTITION_EOF:
             self._left.discard(message.partition() or 0)
         elif not error.retriable():
-            raise Complaint(f"{message.topic()}-{message.partition()}: {error.str()}", code=1)
+            raise CommandError(f"{message.topic()}-{message.partition()}: {error.str()}", code=1)
 
     def _ask(self, ask: Callable[[], Any]) -> Any:
         from confluent_kafka import KafkaException
@@ -162,20 +161,20 @@ class Reader:
         try:
             return ask()
         except KafkaException as error:
-            raise Complaint(f"{error.args[0].str()}{f' ({self._trouble})' if self._trouble else ''}") from None
+            raise CommandError(f"{error.args[0].str()}{f' ({self._trouble})' if self._trouble else ''}") from None
 
     def _hear(self, error: Any) -> None:
         self._trouble = error.str()
 
 
 def _as_text(message: Message) -> str:
-    from fencepost.cli.shown import shown
+    from fencepost.cli.output import shown
 
     return shown(message.value())
 
 
 def _as_json(message: Message) -> str:
-    from fencepost.cli.shown import as_json, json_line
+    from fencepost.cli.output import as_json, json_line
 
     _, timestamp_ms = message.timestamp()
     headers: Any = message.headers() or ()  # its declared type is only a dictionary

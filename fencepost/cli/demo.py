@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.console import Screen
-from fencepost.cli.shown import say
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
 from fencepost.producer import FencepostError
@@ -37,9 +37,9 @@ def demo(
     """
     begun = time.monotonic()
     errors = Screen(stderr=True)
-    with complaining("demo"):
+    with reporting_errors("demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise Complaint(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
+            raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
         try:
             with Bars(errors) as bars, ExitStack() as opening:
                 if bootstrap is not None:
@@ -47,9 +47,9 @@ def demo(
                     bars.begun = opening.close
                 report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
         except FlightsMissing as error:
-            raise Complaint(str(error)) from None
+            raise CommandError(str(error)) from None
         except (FencepostError, KafkaException, OSError, ValueError) as error:
-            raise Complaint(str(error), code=1) from None
+            raise CommandError(str(error), code=1) from None
     found = problems(report)
     if json:
         say(as_json(report))

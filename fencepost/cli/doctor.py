@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.complaints import client_settings, complaining
-from fencepost.cli.shown import say_json
+from fencepost.cli.error_lines import reporting_errors
+from fencepost.cli.options import client_settings
+from fencepost.cli.output import say_json
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -27,15 +28,15 @@ def doctor(
 
     Exit code 1 if any finding is FAIL. The command writes no record and creates no topic.
     """
-    with complaining("doctor"):
+    with reporting_errors("doctor"):
         import asyncio
 
-        from fencepost.cli.examining import ASK_S, examine
-        from fencepost.cli.reaching import settings_for
+        from fencepost.cli.examining import REQUEST_TIMEOUT_S, examine
+        from fencepost.cli.reachability import settings_for
         from fencepost.cli.verdicts import Verdict
 
         settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **client_settings("--config", config)})
-        with waiting(f"answers of the brokers at {bootstrap}, for at most {ASK_S:g} s each"):
+        with waiting(f"answers of the brokers at {bootstrap}, for at most {REQUEST_TIMEOUT_S:g} s each"):
             findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
         if json:
             for finding in findings:

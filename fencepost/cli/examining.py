@@ -1,7 +1,7 @@
 """The findings of `fencepost doctor`: whether and how a producer can write to a cluster from here.
 
-It uses the producer's own connections and messages. Each request has a deadline of ASK_S. It writes no record and creates no topic. With
-`--transactions` it creates a transactional id, which expires by itself.
+It uses the producer's own connections and messages. Each request has a deadline of REQUEST_TIMEOUT_S. It writes no record and creates no
+topic. With `--transactions` it creates a transactional id, which expires by itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fencepost.producer.wire import (
     error_name,
 )
 
-ASK_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 5.0
 TRANSACTIONS_S: Final = 20.0
 TRANSACTION_MS: Final = 10_000
 AGAIN_S: Final = 0.2
@@ -108,7 +108,7 @@ class BrokerConnection(msgspec.Struct, frozen=True):
         if version is None:
             raise OSError(f"the broker does not speak {message.api.name} in a version known here")
         try:
-            return await within(self.link.ask(message, version), ASK_S)
+            return await within(self.link.ask(message, version), REQUEST_TIMEOUT_S)
         except UnsupportedFieldValue as error:
             raise OSError(f"the broker speaks {message.api.name} in too old a version: {error}") from None
 
@@ -176,7 +176,7 @@ class Examination:
     async def _versions(self, connection: BrokerConnection) -> None:
         request = ApiVersionsRequest(client_software_name="fencepost", client_software_version=VERSION)
         highest = connection.versions.get(Api.API_VERSIONS, (0, 0))[1]
-        answer = await within(connection.link.ask(request, max(0, min(highest, API_VERSIONS_MAX))), ASK_S)
+        answer = await within(connection.link.ask(request, max(0, min(highest, API_VERSIONS_MAX))), REQUEST_TIMEOUT_S)
         assert isinstance(answer, ApiVersionsResponse)
         produce = connection.versions.get(Api.PRODUCE, (0, -1))[1]
         level = next((each.max_version for each in answer.supported_features if each.name == "metadata.version"), None)
@@ -226,7 +226,7 @@ class Examination:
 
     async def _idempotence(self, connection: BrokerConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)
-        deadline = asyncio.get_running_loop().time() + ASK_S
+        deadline = asyncio.get_running_loop().time() + REQUEST_TIMEOUT_S
         while True:
             answer = await connection.ask(request)
             assert isinstance(answer, InitProducerIdResponse)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypedDict
 
 import typer
 
-from fencepost.cli.complaints import Complaint, complaining
-from fencepost.cli.shown import say, say_json
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.output import say, say_json
 
 fault = typer.Typer(
     help="Add, list, remove and release the faults of a running broker or proxy; sever and mend the links between brokers.",
@@ -75,7 +75,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a rule. It applies at once. The command prints the rule's number."""
-    with complaining("fault add"):
+    with reporting_errors("fault add"):
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
         added = _ask(control, "POST", "/faults", Rule, {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})
@@ -85,7 +85,7 @@ def add(
 @fault.command("list")
 def list_faults(control: ControlUrl = None, json: Json = False) -> None:
     """List the rules, with the hits of each and the number of exchanges that it holds."""
-    with complaining("fault list"):
+    with reporting_errors("fault list"):
         _tell(_ask(control, "GET", "/faults", Rules)["faults"], json=json)
 
 
@@ -97,9 +97,9 @@ def remove(
     json: Json = False,
 ) -> None:
     """Remove a rule, or all. The exchanges that they hold continue. The command prints the hits of the removed rules."""
-    with complaining("fault remove"):
+    with reporting_errors("fault remove"):
         if every is (number is not None):
-            raise Complaint("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
+            raise CommandError("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
         removed = _ask(control, "DELETE", "/faults", Rules)["faults"] if every else [_ask(control, "DELETE", f"/faults/{number}", Rule)]
         _tell(removed, json=json)
 
@@ -109,7 +109,7 @@ def release(
     number: Annotated[int, typer.Argument(metavar="ID", min=1, help="The rule's number.")], control: ControlUrl = None, json: Json = False
 ) -> None:
     """Release the exchanges that a rule holds. The rule stays."""
-    with complaining("fault release"):
+    with reporting_errors("fault release"):
         released = _ask(control, "POST", f"/faults/{number}/release", Released, {})
         if json:
             say_json(released)
@@ -130,7 +130,7 @@ def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False)
 
 
 def _link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
-    with complaining(f"fault {what}"):
+    with reporting_errors(f"fault {what}"):
         told = _ask(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
         if json:
             say_json(told)
@@ -139,7 +139,7 @@ def _link(what: str, one: int, other: int, control: str | None, *, json: bool) -
 
 
 def _ask(control: str | None, method: str, path: str, shape: object, body: object = None) -> Any:
-    from fencepost.cli.asking import ask, control_from
+    from fencepost.cli.control_client import ask, control_from
 
     return ask(control_from(control), method, path, shape, body)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
 from fencepost.producer import BulkFuture, Producer
@@ -243,9 +243,9 @@ def csv_header(source: CsvLines, fields: Fields) -> list[str]:
     except csv.Error as error:
         if source.lines.cut_short:
             return []
-        raise Complaint(f"line 1: the names of the columns cannot be read: {error}") from None
+        raise CommandError(f"line 1: the names of the columns cannot be read: {error}") from None
     except (InputBroken, OSError) as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
     if source.lines.cut_short:
         return []
     for option, name in [
@@ -254,11 +254,11 @@ def csv_header(source: CsvLines, fields: Fields) -> list[str]:
         *(("--header-field", each) for each in fields.headers),
     ]:
         if name is not None and name not in header:
-            raise Complaint(f"{option} {name}: the first line has no such column, but {named(header)}")
+            raise CommandError(f"{option} {name}: the first line has no such column, but {named(header)}")
     seen: set[str] = set()
     for name in header:
         if name in seen:
-            raise Complaint(f"the first line names the column {named([name])!r} twice")
+            raise CommandError(f"the first line names the column {named([name])!r} twice")
         seen.add(name)
     return header
 

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
-from fencepost.cli.shown import say
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.output import say
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, moment
+from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
 from fencepost.cli.waiting import waiting
+from fencepost.txn.ledger.ledger import TOPIC, Found, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from fencepost.txn.ledger.ledger import Found, Ledger
-
     T = TypeVar("T")
-
-TOPIC: Final = "__fencepost_ledger"
 
 ledger = typer.Typer(help="Show the ledger of exactly-once micro-batches, and delete a sink's entry.", no_args_is_help=True)
 
@@ -35,10 +33,10 @@ COLUMNS: Final = ("sink", "query", "batch", "rows", "written", "partition", "off
 
 @ledger.command("list")
 def list_sinks(
-    bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
+    bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = TIMEOUT_S
 ) -> None:
     """List the newest committed entry of every sink."""
-    with complaining("ledger list"):
+    with reporting_errors("ledger list"):
         kept = _ledger(bootstrap, config, topic)
         found = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout))
         rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
@@ -47,15 +45,20 @@ def list_sinks(
 
 @ledger.command("show")
 def show_sink(
-    sink: Sink, bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = ASK_S
+    sink: Sink,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    topic: Topic = TOPIC,
+    config: Config = None,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Show the newest committed entry of a sink. Exit code 1 if there is none."""
-    with complaining("ledger show"):
+    with reporting_errors("ledger show"):
         kept = _ledger(bootstrap, config, topic)
         each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
-            raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
         if json:
             show([row], json=True, columns=())
         else:
@@ -71,21 +74,21 @@ def reset_sink(
     json: Json = False,
     topic: Topic = TOPIC,
     config: Config = None,
-    timeout: Timeout = ASK_S,
+    timeout: Timeout = TIMEOUT_S,
     transactional_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The sink's transactional id, if its entry does not name it. [fencepost.SINK]")
     ] = None,
 ) -> None:
     """Delete a sink's entry in the ledger. Stop the sink's query first. Exit code 1 if there is no entry."""
-    with complaining("ledger reset"):
+    with reporting_errors("ledger reset"):
         kept = _ledger(bootstrap, config, topic)
         each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
-            raise Complaint(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
-            raise Complaint(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
+            raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
         _ask(bootstrap, topic, timeout, lambda: kept.reset(sink, timeout, transactional_id=transactional_id))
         if json:
             show([row], json=True, columns=())
@@ -93,7 +96,7 @@ def reset_sink(
             say(f"{sink}: entry deleted; it had {has}")
 
 
-def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
+def _row(ledger: Ledger, key: str, found: Found) -> dict[str, Any] | None:
     """An entry with its partition and offset. For an unreadable entry it has the readable fields. None if no entry is committed."""
     from fencepost.txn.ledger.errors import LedgerDamaged
 
@@ -102,7 +105,7 @@ def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
         return None
     place = {"partition": stored.partition, "offset": stored.offset, "open": found.is_open}
     try:
-        entry = kept.entry_of(key, stored)
+        entry = ledger.entry_of(key, stored)
     except LedgerDamaged as error:
         blank = dict.fromkeys(("query", "batch", "fingerprint", "rows", "job", "transactional_id", "library"))
         return {"sink": key, **blank, "written": None, "partitions": [], **place, "trouble": str(error)}
@@ -124,8 +127,7 @@ def _row(kept: Ledger, key: str, found: Found) -> dict[str, Any] | None:
 
 
 def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledger:
-    from fencepost.cli.reaching import settings_for
-    from fencepost.txn.ledger.ledger import Ledger
+    from fencepost.cli.reachability import settings_for
 
     return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **client_settings("--config", config)}), topic)
 
@@ -137,4 +139,4 @@ def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]
         with waiting(f"the ledger {topic!r} at {bootstrap_from(bootstrap)}", timeout):
             return ask()
     except FencepostError as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None

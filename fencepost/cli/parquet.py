@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.inputs import Fields, named
 from fencepost.cli.parquet_reading import ROWS
 from fencepost.cli.sending import InputBroken
@@ -73,7 +73,7 @@ class ParquetRows:
         except (pa.ArrowException, OSError) as error:
             reason = self._why(error)
             self.close()
-            raise Complaint(f"{path} cannot be read as a Parquet file: {reason}") from None
+            raise CommandError(f"{path} cannot be read as a Parquet file: {reason}") from None
         self.count = int(self.schema.metadata[ROWS])
         self.schema = self.schema.remove_metadata()
 
@@ -142,14 +142,14 @@ def columns_of(schema: pa.Schema, fields: Fields) -> dict[str, str]:
     """The column arguments of `send_arrow`. Without --value-field, the column `value` is the value, if there is one."""
     names = schema.names
     if len(fields.headers) > 1:
-        raise Complaint(
+        raise CommandError(
             "--header-field is given more than once: for a Parquet file it names one column, with each row's headers as a map or pairs"
         )
     wanted = {"value": fields.value or "value", "key": fields.key, "headers": fields.headers[0] if fields.headers else None}
     options = {"value": "--value-field", "key": "--key-field", "headers": "--header-field"}
     for role, name in wanted.items():
         if name is not None and name not in names:
-            raise Complaint(f"{options[role]} {name}: the file has no such column, but {named(names)}")
+            raise CommandError(f"{options[role]} {name}: the file has no such column, but {named(names)}")
     columns = {role: name for role, name in wanted.items() if name is not None}
     nothing = pa.RecordBatch.from_pylist([], schema=schema)
     for role, name in columns.items():
@@ -159,7 +159,7 @@ def columns_of(schema: pa.Schema, fields: Fields) -> dict[str, str]:
             elif not any(kind(schema.field(name).type) for kind in (pa.types.is_map, pa.types.is_list, pa.types.is_large_list)):
                 raise TypeError(f"headers={name!r} must be a map or a list of pairs, not {schema.field(name).type}")
         except (TypeError, ValueError) as error:
-            raise Complaint(str(error)) from None
+            raise CommandError(str(error)) from None
     return columns
 
 

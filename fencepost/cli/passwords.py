@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from fencepost.cli.shown import printable, warn
+from fencepost.cli.output import printable, warn
 
 SASL_VARIABLE: Final = "FENCEPOST_SASL_PASSWORD"
 KEY_VARIABLE: Final = "FENCEPOST_SSL_KEY_PASSWORD"

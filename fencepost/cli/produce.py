@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from fencepost.cli.console import Screen
+    from fencepost.cli.failed_records_file import FailedRecords
     from fencepost.cli.inputs import Fields
-    from fencepost.cli.kept import Kept
     from fencepost.cli.sending import Failure, Outcome, Sending
     from fencepost.cli.stopping import Stop
     from fencepost.producer import Producer
@@ -56,9 +57,7 @@ SUFFIXES: Final = {
 def produce(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The file to send; - is standard input.")],
     topic: Annotated[str, typer.Option(help="Where to.")],
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
-    ] = None,
+    bootstrap: Bootstrap = None,
     format: Annotated[Format | None, typer.Option(help="The format; default: by the file's suffix, lines for other suffixes.")] = None,
     key_field: Annotated[str | None, typer.Option(metavar="NAME", help="The field or column that is the key.")] = None,
     value_field: Annotated[
@@ -78,7 +77,7 @@ def produce(
     Exit code 0: all records were acknowledged. 1: some were not. 2: nothing was sent, because of the options, the input or the address.
     130: Ctrl-C.
     """
-    with complaining("produce"):
+    with reporting_errors("produce"):
         raise typer.Exit(
             _run(file, topic, bootstrap_from(bootstrap), format, (key_field, value_field, header_field), config, failed_to, quiet)
         )
@@ -95,15 +94,15 @@ def _run(
     quiet: bool,
 ) -> int:
     from fencepost.cli.console import Screen
+    from fencepost.cli.failed_records_file import FailedRecords
     from fencepost.cli.inputs import Fields
-    from fencepost.cli.kept import Kept
     from fencepost.cli.sending import Sending
     from fencepost.cli.stopping import Stop
 
     fields = Fields(named[0], named[1], tuple(named[2] or ()))
     kind = format or SUFFIXES.get(Path(name).suffix.lower(), Format.LINES)
     if kind is Format.LINES and not fields.none:
-        raise Complaint("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
+        raise CommandError("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
     console = Screen(stderr=True)
     with ExitStack() as stack:
         fd = _opened(name, stack)
@@ -111,7 +110,7 @@ def _run(
         stack.callback(_closed, producer)
         begun = time.monotonic()
         with Stop() as stop:
-            kept = Kept(failed_to)
+            failed = FailedRecords(failed_to)
             sending = Sending(
                 producer,
                 topic,
@@ -120,16 +119,16 @@ def _run(
                 leave_s=read.leave_s,
                 deliver_s=read.deliver_s,
                 place=f"topic {topic!r} at {bootstrap}",
-                told=kept.tell,
+                told=failed.note,
             )
-            stack.callback(kept.close)
+            stack.callback(failed.close)
             sending.notice = console.say
             total = os.fstat(fd).st_size if name != "-" else 0
             with _bar(console, sending, total=total, quiet=quiet) as tick:
-                outcome = _sent(sending, kept, kind, fd, name, fields, stop, tick)
+                outcome = _sent(sending, failed, kind, fd, name, fields, stop, tick)
         _report(console, name, outcome, time.monotonic() - begun, unit="row" if kind is Format.PARQUET else "line", quiet=quiet)
         if outcome.failed and failed_to is not None:
-            console.say(f"the failed records are in {failed_to}, the reasons in {kept.reasons}")
+            console.say(f"the failed records are in {failed_to}, the reasons in {failed.reasons}")
     if stop.signal:
         return 128 + stop.signal
     return 1 if outcome.failed or outcome.stopped else 0
@@ -144,48 +143,48 @@ def _opened(name: str, stack: ExitStack) -> int:
     try:
         fd = os.open(name, os.O_RDONLY)
     except OSError as error:
-        raise Complaint(f"{name} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
     stack.callback(os.close, fd)
     if os.path.isdir(name):
-        raise Complaint(f"{name} is a directory")
+        raise CommandError(f"{name} is a directory")
     return fd
 
 
 def _sent(
-    sending: Sending, kept: Kept, kind: Format, fd: int, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]
+    sending: Sending, failed: FailedRecords, kind: Format, fd: int, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]
 ) -> Outcome:
     """Read the input in its format, and send it."""
     if kind is Format.PARQUET:
-        return _sent_parquet(sending, kept, name, fields, stop, tick)
+        return _sent_parquet(sending, failed, name, fields, stop, tick)
     from fencepost.cli.inputs import CsvLines, Lines, csv_chunks, csv_header, json_chunks, line_chunks
 
     lines = Lines(fd, stop, lambda: sending.tick())
     sending.tick = lambda: tick(lines.bytes_read)
     if kind is Format.LINES:
-        sending.keep_in(kept.lines())
+        sending.keep_in(failed.lines())
         return sending.run(line_chunks(lines))
     if kind is Format.JSON:
-        sending.keep_in(kept.lines())
+        sending.keep_in(failed.lines())
         return sending.run(json_chunks(lines, fields))
     source = CsvLines(lines)
     header = csv_header(source, fields)
-    sending.keep_in(kept.lines(source.taken))
+    sending.keep_in(failed.lines(source.taken))
     return sending.run(csv_chunks(lines, source, header, fields))
 
 
-def _sent_parquet(sending: Sending, kept: Kept, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]) -> Outcome:
+def _sent_parquet(sending: Sending, failed: FailedRecords, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]) -> Outcome:
     if name == "-":
-        raise Complaint("Parquet cannot be read from standard input, because reading begins at the file's end: name a file")
+        raise CommandError("Parquet cannot be read from standard input, because reading begins at the file's end: name a file")
     try:
         from fencepost.cli.parquet import ParquetRows, ParquetSink, arrow_chunks, columns_of
     except ImportError:
-        raise Complaint("Parquet needs pyarrow: pip install 'fencepost[arrow]'") from None
+        raise CommandError("Parquet needs pyarrow: pip install 'fencepost[arrow]'") from None
     with ParquetRows(Path(name), stop, lambda: sending.tick()) as rows:
         columns = columns_of(rows.schema, fields)
         size = os.stat(name).st_size
         sending.tick = lambda: tick(size * sending.outcome.read // max(1, rows.count))
         sending.outcome.next = 0
-        sink = kept.make(lambda path: ParquetSink(path, rows.schema))
+        sink = failed.make(lambda path: ParquetSink(path, rows.schema))
         sending.keep_in(sink)
         return sending.run(arrow_chunks(rows, columns, whole=sink is not None))
 
@@ -209,7 +208,7 @@ def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Pro
     given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
     for name in ("bootstrap.servers", "bootstrap_servers"):
         if name in settings:
-            raise Complaint(f"--config {name}: give --bootstrap instead")
+            raise CommandError(f"--config {name}: give --bootstrap instead")
     for name in ("client.id",):
         if name in settings:
             del given["client_id"]
@@ -220,14 +219,14 @@ def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Pro
         # The producer waits for room in short steps. Between them, the command checks for a signal.
         producer = Producer(bootstrap_servers=bootstrap, **given, max_block_ms=ACCEPT_MS)
     except ConfigError as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
     wait_s = read.max_block_ms / 1000 if chosen else TOPIC_WAIT_S
     try:
         with waiting(f"topic {topic!r} at {bootstrap}", wait_s):
             producer.partitions_for(topic, wait_s)
     except (FencepostError, Misuse, ValueError) as error:
         _closed(producer)
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
     except BaseException:
         _closed(producer)
         raise

@@ -13,8 +13,8 @@ from fencepost.broker_stub.command import EXCHANGES, controlled
 from fencepost.broker_stub.faults.rules import Rule
 from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
-from fencepost.cli.complaints import Complaint, complaining
-from fencepost.cli.shown import say, warn
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
 from fencepost.producer.wire import Api
@@ -48,7 +48,7 @@ def proxy(
     control: Control = None,
 ) -> None:
     """Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address."""
-    with complaining("proxy"), ExitStack() as stack:
+    with reporting_errors("proxy"), ExitStack() as stack:
         try:
             exchanges = EXCHANGES if control is not None else 0
             with waiting(f"an answer from {upstream}", DISCOVER_TIMEOUT_S):
@@ -57,7 +57,7 @@ def proxy(
                 )
             url = stack.enter_context(controlled(running, control))
         except (OSError, ValueError) as error:
-            raise Complaint(str(error)) from None
+            raise CommandError(str(error)) from None
         stop = stack.enter_context(Stop())
         faults = {
             "dropped": _produce(running, topic).after_append().probability(drop_replies, seed).drop(),

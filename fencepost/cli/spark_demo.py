@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from confluent_kafka import KafkaException
 
-from fencepost.cli.complaints import Complaint, complaining
 from fencepost.cli.console import Screen
+from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
 from fencepost.producer import FencepostError
 
@@ -28,9 +28,9 @@ def spark_demo(
     """
     begun = time.monotonic()
     console, errors = Screen(), Screen(stderr=True)
-    with complaining("spark-demo"):
+    with reporting_errors("spark-demo"):
         if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise Complaint(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
+            raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
         # SIGTERM must end the processes that the demo started.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
@@ -39,9 +39,9 @@ def spark_demo(
 
             report = run_spark_demo(load_flights(rows), errors.say)
         except (ImportError, FlightsMissing) as error:
-            raise Complaint(str(error)) from None
+            raise CommandError(str(error)) from None
         except (FencepostError, KafkaException, OSError, TimeoutError) as error:
-            raise Complaint(str(error), code=1) from None
+            raise CommandError(str(error), code=1) from None
     console.print(as_table(report))
     console.say(f"{time.monotonic() - begun:.0f} s")
     found = problems(report)

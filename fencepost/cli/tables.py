@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.cli.shown import say_json
+from fencepost.cli.output import say_json
 
 
 def show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) -> None:

@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining, pairs
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings, pairs
 from fencepost.cli.tables import show
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-ASK_S: Final = 15.0
-
 topics = typer.Typer(help="List, create, delete and describe topics.", no_args_is_help=True)
 
-Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
-]
 Client = Annotated[list[str] | None, typer.Option("--client-config", metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -38,10 +34,10 @@ def list_topics(
     client_config: Client = None,
 ) -> None:
     """List the topics, with partitions and replicas."""
-    with complaining("topics list"):
+    with reporting_errors("topics list"):
         admin = _admin(bootstrap, client_config)
         with _patience(bootstrap, "the list of topics"):
-            known = _ask(lambda: admin.list_topics(timeout=ASK_S))
+            known = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S))
         found = [
             {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
             for name, topic in sorted(known.topics.items())
@@ -61,7 +57,7 @@ def create(
     client_config: Client = None,
 ) -> None:
     """Create a topic."""
-    with complaining("topics create"):
+    with reporting_errors("topics create"):
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.cimpl import NewTopic
 
@@ -69,7 +65,7 @@ def create(
         new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
         try:
             with _patience(bootstrap, f"topic {name!r}"):
-                admin.create_topics([new], operation_timeout=ASK_S, request_timeout=ASK_S)[name].result(ASK_S + 1)
+                admin.create_topics([new], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S + 1)
         except KafkaException as error:
             if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise _complaint(error, name) from None
@@ -85,22 +81,22 @@ def delete(
     client_config: Client = None,
 ) -> None:
     """Delete topics and all their records."""
-    with complaining("topics delete"):
+    with reporting_errors("topics delete"):
         from confluent_kafka import KafkaError, KafkaException
 
         admin = _admin(bootstrap, client_config)
         wrong = []
-        for name, deleted in admin.delete_topics(names, operation_timeout=ASK_S, request_timeout=ASK_S).items():
+        for name, deleted in admin.delete_topics(names, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).items():
             try:
                 with _patience(bootstrap, f"the end of topic {name!r}"):
-                    deleted.result(ASK_S + 1)
+                    deleted.result(TIMEOUT_S + 1)
             except KafkaException as error:
                 if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
                     wrong.append(str(_complaint(error, name)))
             except TimeoutError:
                 wrong.append(str(_late(name)))
         if wrong:
-            raise Complaint("; ".join(wrong))
+            raise CommandError("; ".join(wrong))
 
 
 @topics.command()
@@ -111,7 +107,7 @@ def describe(
     client_config: Client = None,
 ) -> None:
     """Show a topic's partitions, with leaders, replicas and offsets, and the configs that are set on the topic."""
-    with complaining("topics describe"):
+    with reporting_errors("topics describe"):
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types do not declare these exports
             ConfigResource,
@@ -122,19 +118,19 @@ def describe(
         admin = _admin(bootstrap, client_config)
         # A request that names the topic might create it.
         with _patience(bootstrap, "the list of topics"):
-            topic = _ask(lambda: admin.list_topics(timeout=ASK_S)).topics.get(name)
+            topic = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics.get(name)
         if topic is None:
-            raise Complaint(f"there is no topic {name!r}")
+            raise CommandError(f"there is no topic {name!r}")
         led = [number for number, partition in sorted(topic.partitions.items()) if partition.leader >= 0]
         ends: dict[str, dict[int, int]] = {}
         specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
         for end, spec in specs.items():
-            asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=ASK_S) if led else {}
+            asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=TIMEOUT_S) if led else {}
             with _patience(bootstrap, f"the offsets of topic {name!r}"):
                 ends[end] = {at.partition: _offset(name, found) for at, found in asked.items()}
         resource = ConfigResource(ResourceType.TOPIC, name)
         with _patience(bootstrap, f"the configs of topic {name!r}"):
-            configs = _ask(lambda: admin.describe_configs([resource], request_timeout=ASK_S)[resource].result(ASK_S + 1))
+            configs = _ask(lambda: admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource].result(TIMEOUT_S + 1))
         own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
         partitions = [
             {
@@ -161,18 +157,18 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    from fencepost.cli.reaching import reach
+    from fencepost.cli.reachability import reach
 
     servers, settings = bootstrap_from(bootstrap), client_settings("--client-config", given)
     reach(servers, settings)
     try:
         return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})
     except KafkaException as error:
-        raise Complaint(f"--client-config: {error.args[0].str()}") from None
+        raise CommandError(f"--client-config: {error.args[0].str()}") from None
 
 
 def _patience(bootstrap: str | None, what: str) -> AbstractContextManager[None]:
-    return waiting(f"{what} at {bootstrap_from(bootstrap)}", ASK_S)
+    return waiting(f"{what} at {bootstrap_from(bootstrap)}", TIMEOUT_S)
 
 
 def _ask(ask: Callable[[], Any]) -> Any:
@@ -181,24 +177,24 @@ def _ask(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except KafkaException as error:
-        raise Complaint(error.args[0].str()) from None
+        raise CommandError(error.args[0].str()) from None
     except TimeoutError:
-        raise Complaint(f"no answer within {ASK_S:g} s") from None
+        raise CommandError(f"no answer within {TIMEOUT_S:g} s") from None
 
 
 def _offset(topic: str, found: Any) -> int:
-    offset: int = _ask(partial(found.result, ASK_S + 1)).offset
+    offset: int = _ask(partial(found.result, TIMEOUT_S + 1)).offset
     if offset < 0:  # librdkafka's value for a missing answer
-        raise Complaint(f"topic {topic!r}: no answer within {ASK_S:g} s about its offsets")
+        raise CommandError(f"topic {topic!r}: no answer within {TIMEOUT_S:g} s about its offsets")
     return offset
 
 
-def _complaint(error: Exception, name: str) -> Complaint:
-    return Complaint(f"topic {name!r}: {error.args[0].str()}")
+def _complaint(error: Exception, name: str) -> CommandError:
+    return CommandError(f"topic {name!r}: {error.args[0].str()}")
 
 
-def _late(name: str) -> Complaint:
-    return Complaint(f"topic {name!r}: no answer within {ASK_S:g} s; the brokers may have done it nevertheless")
+def _late(name: str) -> CommandError:
+    return CommandError(f"topic {name!r}: no answer within {TIMEOUT_S:g} s; the brokers may have done it nevertheless")
 
 
 def _replicas(topic: Any) -> int:

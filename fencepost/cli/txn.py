@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from fencepost.cli.complaints import Complaint, complaining
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import TIMEOUT_S, Bootstrap
 from fencepost.cli.tables import show
 from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
-from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
+from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, ask_within, moment, settings_from
 
 txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
@@ -32,10 +33,10 @@ def list_ids(
     bootstrap: Bootstrap = None,
     json: Json = False,
     config: Config = None,
-    timeout: Timeout = ASK_S,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """List the transactional ids that coordinators know."""
-    with complaining("txn list"):
+    with reporting_errors("txn list"):
         from fencepost.cli.txn_asking import list_transactions
 
         asked = partial(
@@ -63,15 +64,15 @@ def describe(
     bootstrap: Bootstrap = None,
     json: Json = False,
     config: Config = None,
-    timeout: Timeout = ASK_S,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Show what the coordinator of an id knows about it. Exit code 1 if no coordinator knows the id."""
-    with complaining("txn describe"):
+    with reporting_errors("txn describe"):
         from fencepost.cli.txn_asking import describe_transaction
 
         described = ask_within(lambda client: describe_transaction(client, transactional_id), settings_from(bootstrap, config), timeout)
         if described is None:
-            raise Complaint(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
+            raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
         said, coordinator = described
         begun_ms = said.transaction_start_time_ms
         row = {

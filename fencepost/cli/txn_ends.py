@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings, complaining
-from fencepost.cli.shown import say, say_json
-from fencepost.cli.txn_options import ASK_S, CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, Bootstrap, Config, Json, Timeout
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.output import say, say_json
+from fencepost.cli.txn_options import CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, Config, Json, Timeout
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -28,21 +29,21 @@ NOBODY: Final = "localhost:9092"
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prepare() returned: its text, @FILE, or - for standard input.")]
 
 
-def commit(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
+def commit(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
     """Commit a prepared transaction. Exit code 1: it was aborted. 3: the outcome is unknown."""
-    with complaining("txn commit"):
+    with reporting_errors("txn commit"):
         _end("commit", token, lambda resumed: resumed.commit(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
-def abort(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
+def abort(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
     """Abort a prepared transaction. Exit code 1: it was committed. 3: the outcome is unknown."""
-    with complaining("txn abort"):
+    with reporting_errors("txn abort"):
         _end("abort", token, lambda resumed: resumed.abort(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
-def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = ASK_S) -> None:
+def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
     """Show the outcome of a prepared transaction, and the evidence. It changes nothing. Exit code 3: the outcome is unknown."""
-    with complaining("txn status"):
+    with reporting_errors("txn status"):
         _end("status", token, lambda resumed: resumed.status(timeout), bootstrap, config, timeout=timeout, json=json)
 
 
@@ -58,11 +59,11 @@ def read_token_argument(given: str) -> PreparedTransaction:
         else:
             text = given
     except OSError as error:
-        raise Complaint(f"{given}: {error.strerror or error}") from None
+        raise CommandError(f"{given}: {error.strerror or error}") from None
     try:
         return read_token(text.strip())
     except BadToken as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def _end(
@@ -76,7 +77,7 @@ def _end(
     json: bool,
 ) -> None:
     """Make the call and print its result."""
-    from fencepost.cli.reaching import REACH_MS
+    from fencepost.cli.reachability import REACH_MS
     from fencepost.producer.errors import FencepostError
     from fencepost.txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted
     from fencepost.txn.recovery.outcome import Outcome
@@ -86,7 +87,7 @@ def _end(
     shared = {"client_id": CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}
     try:
         servers: str | None = bootstrap_from(bootstrap)
-    except Complaint:
+    except CommandError:
         if token.coordinator is None and token.wrote:
             raise
         servers = None if token.wrote else NOBODY
@@ -103,7 +104,7 @@ def _end(
         _tell({"transactional_id": token.transactional_id, "outcome": Outcome.UNKNOWN.name, "why": str(error)}, json=json)
         raise typer.Exit(NOBODY_KNOWS) from None
     except FencepostError as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
     told: dict[str, Any] = {
         "transactional_id": token.transactional_id,
         "outcome": said.outcome.name,

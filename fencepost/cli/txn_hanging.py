@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from fencepost.cli.complaints import USAGE, Complaint, complaining
-from fencepost.cli.shown import say, warn
+from fencepost.cli.error_lines import USAGE, CommandError, reporting_errors
+from fencepost.cli.options import TIMEOUT_S, Bootstrap
+from fencepost.cli.output import say, warn
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import ASK_S, OTHER_WAY, Bootstrap, Config, Json, Timeout, ask_within, moment, settings_from
+from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, ask_within, moment, settings_from
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
@@ -43,11 +44,11 @@ def find_hanging(
     timeout: Timeout = LONG_S,
 ) -> None:
     """List open transactions that no coordinator will end. Exit code 1 if there are any."""
-    with complaining("txn find-hanging"):
+    with reporting_errors("txn find-hanging"):
         from fencepost.cli.txn_asking import open_transactions, owners
 
         if partition is not None and topic is None:
-            raise Complaint("--partition needs --topic")
+            raise CommandError("--partition needs --topic")
 
         async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], dict[str, str]]:
             found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=broker_id)
@@ -96,17 +97,17 @@ def abort_hanging(
     ] = False,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    timeout: Timeout = ASK_S,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Write an abort marker into one partition, without the coordinator (needs ALTER on the cluster). Exit code 2: not written."""
-    with complaining("txn abort-hanging"):
+    with reporting_errors("txn abort-hanging"):
         from msgspec.structs import replace
 
         from fencepost.cli.txn_asking import write_marker
 
         by_identity = (producer_id, producer_epoch, coordinator_epoch)
         if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
-            raise Complaint("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
+            raise CommandError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
 
         async def end(client: ClusterClient) -> OpenTransaction:
             hanging = await _chosen(client, topic, partition, start_offset=start_offset, producer_id=producer_id)
@@ -126,11 +127,11 @@ def commit_hanging(
     start_offset: Annotated[int, typer.Option(min=0, help="The transaction's first offset, as find-hanging shows it.")],
     bootstrap: Bootstrap = None,
     config: Config = None,
-    timeout: Timeout = ASK_S,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Write the missing commit marker into one partition (needs ALTER on the cluster). The coordinator must confirm that the transaction
     was committed in the other partitions. Exit code 2: not written."""
-    with complaining("txn commit-hanging"):
+    with reporting_errors("txn commit-hanging"):
         from fencepost.cli.txn_asking import write_marker
         from fencepost.txn.recovery.outcome import Outcome
 
@@ -138,7 +139,7 @@ def commit_hanging(
             hanging = await _chosen(client, topic, partition, start_offset=start_offset)
             owner = await _owner(client, hanging)
             if owner is None or owner.outcome is not Outcome.COMMITTED:
-                raise Complaint(f"no coordinator confirms that the transaction at {topic}-{partition}:{start_offset} was committed")
+                raise CommandError(f"no coordinator confirms that the transaction at {topic}-{partition}:{start_offset} was committed")
             await write_marker(client, hanging, commit=True)
             return hanging
 
@@ -153,12 +154,12 @@ async def _chosen(
 
     found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=None)
     if topic in left_out:
-        raise Complaint(left_out[topic])
+        raise CommandError(left_out[topic])
     for each in found:
         if start_offset in (None, each.start_offset) and producer_id in (None, each.producer_id):
             return each
     which = f"begins at {start_offset}" if producer_id is None else f"of {producer_id}"
-    raise Complaint(f"no transaction {which} is open in {topic}-{partition}")
+    raise CommandError(f"no transaction {which} is open in {topic}-{partition}")
 
 
 async def _owner(client: ClusterClient, hanging: OpenTransaction) -> Owner | None:
@@ -174,12 +175,12 @@ async def _refuse_what_is_committed(client: ClusterClient, hanging: OpenTransact
     owner = await _owner(client, hanging)
     place = f"{hanging.topic}-{hanging.partition}:{hanging.start_offset}"
     if owner is not None and owner.has_it:
-        raise Complaint(
+        raise CommandError(
             f"the transaction at {place} does not hang: the coordinator of transactional id {owner.transactional_id!r} "
             "will end it. An abort marker could contradict that; --force writes it nevertheless"
         )
     if owner is not None and owner.outcome is Outcome.COMMITTED:
-        raise Complaint(
+        raise CommandError(
             f"the coordinator of transactional id {owner.transactional_id!r} committed the transaction at {place}, and an abort marker "
             "would hide its records from readers; `fencepost txn commit-hanging` writes the missing marker, --force aborts"
         )

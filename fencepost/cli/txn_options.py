@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from fencepost.cli.complaints import Complaint, bootstrap_from, client_settings
+from fencepost.cli.error_lines import CommandError
+from fencepost.cli.options import bootstrap_from, client_settings
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from fencepost.txn.protocol.cluster_client import ClusterClient
 
 CLIENT_ID: Final = "fencepost-txn"
-ASK_S: Final = 15.0
 OTHER_WAY: Final = 1
 NOBODY_KNOWS: Final = 3
 
-Bootstrap = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="A broker; default: FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS.")
-]
 Config = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on each line.")]
 Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for an answer.")]
@@ -31,7 +28,7 @@ T = TypeVar("T")
 
 
 def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
-    from fencepost.cli.reaching import settings_for
+    from fencepost.cli.reachability import settings_for
 
     return settings_for(bootstrap_from(bootstrap), {"client_id": CLIENT_ID, **client_settings("--config", config)})
 
@@ -51,9 +48,9 @@ def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings,
         with waiting(f"an answer from the brokers at {','.join(settings.bootstrap_servers)}", timeout_s):
             return asyncio.run(run())
     except Unanswered as error:
-        raise Complaint(f"no answer within {timeout_s:g} s: {error}") from None
+        raise CommandError(f"no answer within {timeout_s:g} s: {error}") from None
     except FencepostError as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def moment(ms: int) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from fencepost.cli.complaints import running_command
-from fencepost.cli.shown import warn
+from fencepost.cli.error_lines import running_command
+from fencepost.cli.output import warn
 
 SAY_AFTER_S: Final = 5.0
 

@@ -27,9 +27,10 @@ from fencepost.producer.accumulator.batch import UNTOLD
 from fencepost.producer.core.cluster.view import Leadership
 from fencepost.producer.core.error_table import ErrorAction, Landed, Row
 from fencepost.producer.core.idempotence.in_flight_batch import NO_IDENTITY, NO_SEQUENCE, InFlightBatch, State
-from fencepost.producer.core.idempotence.sequence import EPOCH_MAX, distance
+from fencepost.producer.core.idempotence.sequence import distance
 from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 from fencepost.producer.wire.records.batch_header import BatchHeader
 
 RETRIED: Final = (ErrorAction.RETRY, ErrorAction.REFRESH, ErrorAction.HEAL)
@@ -399,7 +400,7 @@ class InFlightWindow:
                 in_flight.state = State.FAILED
         self._hole = self.introduced = False
         pid, epoch = self.identity
-        if epoch >= EPOCH_MAX:
+        if epoch >= PRODUCER_EPOCH_MAX:
             self.spent_pid = pid
             self.identity = None
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 SEQUENCE_RING: Final = 1 << 31
-EPOCH_MAX: Final = 32767
 
 
 def advance(sequence: int, count: int) -> int:

@@ -5,15 +5,22 @@ In version 0, which only brokers up to Kafka 3.9 take, the answer is a list of o
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, i64, ignorable, since, until
 
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
 
 class ListOffsetsPartition(WireStruct):
-    """Which offset is asked for: a timestamp, or -1 latest, -2 earliest, -3 of the largest timestamp, -4 earliest local, -5 last tiered."""
+    """Which offset the request is about: a timestamp, or one of the special ones above."""
 
     partition_index: i32 = 0
     current_leader_epoch: Annotated[i32, since(4), ignorable] = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.batch_header import (
+    PRODUCER_EPOCH_MAX,
     BatchHeader,
     UnsupportedMagic,
     check_crc,
@@ -22,6 +23,7 @@ from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 __all__ = [
     "BATCH_OVERHEAD",
     "LOG_OVERHEAD",
+    "PRODUCER_EPOCH_MAX",
     "BatchBuilder",
     "BatchHeader",
     "Codec",

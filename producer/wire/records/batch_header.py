@@ -19,9 +19,9 @@ from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 MAGIC: Final = 2
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = -1
+PRODUCER_EPOCH_MAX: Final = 32767
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.fetch_sessions import EPOCH_MAX, Asked, SessionCache
+from fencepost.broker_stub.cluster.fetch_sessions import SESSION_EPOCH_MAX, Asked, SessionCache
 
 
 def asked(partition: int = 0, offset: int = 0) -> Asked:
@@ -42,7 +42,7 @@ def test_session_epochs_wrap_and_sessions_are_bounded() -> None:
     cache = SessionCache(limit=1)
     session = cache.create(uses_ids=True)
     assert session is not None
-    session.epoch = EPOCH_MAX
+    session.epoch = SESSION_EPOCH_MAX
     session.advance()
     assert session.epoch == 1
     assert cache.create(uses_ids=True) is None

@@ -5,10 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.log import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    MAX_TIMESTAMP,
     AbortedTxn,
     AppendRefused,
     LogConfig,
@@ -22,6 +18,7 @@ from fencepost.broker_stub.log import (
 from fencepost.broker_stub.log.producer_append_info import CompletedTxn
 from fencepost.broker_stub.log.txn_index import Transactions
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import Codec, encode_batch, iter_batches
 from fencepost.producer.wire.records.batch_header import pack_batch
 from tests.broker_stub.log.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from fencepost.cli import asking
-from fencepost.cli.complaints import Complaint
+from fencepost.cli import control_client
+from fencepost.cli.error_lines import CommandError
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -72,8 +72,8 @@ def control(say: Callable[[socket.socket], None]) -> Iterator[str]:
 )
 def test_a_control_that_is_none(say: Callable[[socket.socket], None], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with a complaint that says what was found there, however slowly that comes."""
-    monkeypatch.setattr(asking, "ASK_S", 1.0)
+    monkeypatch.setattr(control_client, "TIMEOUT_S", 1.0)
     begun = time.monotonic()
-    with control(say) as url, pytest.raises(Complaint, match=words):
-        asking.ask(asking.control_from(url), "GET", "/faults", dict)
+    with control(say) as url, pytest.raises(CommandError, match=words):
+        control_client.ask(control_client.control_from(url), "GET", "/faults", dict)
     assert time.monotonic() - begun < 15.0

@@ -20,7 +20,7 @@ import fencepost.cli
 from fencepost import Producer
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli.app import app
-from fencepost.cli.shown import json_line, printable
+from fencepost.cli.output import json_line, printable
 from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.cli.hostile_names import HARMLESS, HOSTILE, hostile_relay
 from tests.fencepost.cli.shell import run
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 
 WAIT_S = 30.0
 SOURCES = Path(fencepost.cli.__file__).parent
-TALKERS = {"shown.py", "console.py", "parquet_reading.py"}
+TALKERS = {"output.py", "console.py", "parquet_reading.py"}
 """Who may write: the one place, the same for rich, and a process whose output a command reads."""
 
 Ran = tuple[tuple[object, ...], str]
@@ -58,7 +58,7 @@ def test_nobody_else_writes() -> None:
             assert name not in ("Console", "echo", "secho"), where
             assert name != "print" or isinstance(called, ast.Attribute), where
             if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr") and isinstance(node.value, ast.Name):
-                assert node.value.id != "sys" or source.name == "complaints.py", where
+                assert node.value.id != "sys" or source.name == "error_lines.py", where
 
 
 class HostileControl(BaseHTTPRequestHandler):
@@ -211,8 +211,8 @@ def test_colours_are_ours_alone(stub: BrokerStub) -> None:
 
 def test_a_traceback_is_printable_too(tmp_path: Path) -> None:
     """An unexpected error is shown with the text of others escaped."""
-    from fencepost.cli import shown
+    from fencepost.cli.output import crash_text
 
-    lines = shown.crash_text(ValueError, ValueError(HOSTILE), None)
+    lines = crash_text(ValueError, ValueError(HOSTILE), None)
     assert "\\x1b[31m" in lines
     assert not [each for each in lines if not (each.isprintable() or each == "\n")]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
@@ -70,9 +70,9 @@ def test_a_csv_header_of_many_columns_is_read_once() -> None:
     """100,000 columns take no longer than reading them, and one that is there twice among them is found."""
     names = [b"c%d" % number for number in range(100_000)]
     assert len(header_of(b",".join(names) + b"\n")) == 100_000
-    with pytest.raises(Complaint, match="the first line names the column 'c7' twice"):
+    with pytest.raises(CommandError, match="the first line names the column 'c7' twice"):
         header_of(b",".join([*names, b"c7"]) + b"\n")
-    with pytest.raises(Complaint, match=r"has no such column, but c0, c1, .* and 99,980 others$"):
+    with pytest.raises(CommandError, match=r"has no such column, but c0, c1, .* and 99,980 others$"):
         header_of(b",".join(names) + b"\n", Fields(key="nowhere"))
 
 
@@ -87,7 +87,7 @@ def test_a_csv_header_of_many_columns_is_read_once() -> None:
 )
 def test_a_csv_header_that_cannot_be_read(first: bytes, words: str) -> None:
     """One line that says where and why; nothing was sent."""
-    with pytest.raises(Complaint, match=re.escape(words)):
+    with pytest.raises(CommandError, match=re.escape(words)):
         header_of(first)
 
 
@@ -136,7 +136,7 @@ def test_random_damage_is_told_and_nothing_else(kind: str) -> None:
                 assert len(chunk.rows) == len(chunk.numbers) == len(chunk.raws)
                 places += sorted([*chunk.numbers, *(number for number, _, _ in chunk.bad)])
                 assert chunk.next > max(places, default=0)
-        except (Complaint, InputBroken):
+        except (CommandError, InputBroken):
             pass
         assert places == sorted(set(places)), seed
 

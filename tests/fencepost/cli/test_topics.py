@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli import topics
 from fencepost.cli.app import app
-from fencepost.cli.shown import as_json, shown
+from fencepost.cli.output import as_json, shown
 from fencepost.producer import Producer
 from fencepost.producer.wire import Api
 from tests.conformance.fixtures import kafka
@@ -46,7 +46,7 @@ def objects(text: str) -> list[dict[str, object]]:
 
 def test_offsets_that_nobody_tells_are_none(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no answer about a topic's offsets comes, `describe` says that, and shows no number for one."""
-    monkeypatch.setattr(topics, "ASK_S", 1.0)
+    monkeypatch.setattr(topics, "TIMEOUT_S", 1.0)
     stub.create_topic("t")
     stub.faults.on(Api.LIST_OFFSETS).forever().hold()
     ran = CliRunner().invoke(app, ["topics", "describe", "t", "--bootstrap", stub.bootstrap])

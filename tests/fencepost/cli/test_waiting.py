@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.cli import asking, consume, examining, reaching, topics, waiting
+from fencepost.cli import consume, control_client, examining, reachability, topics, waiting
 from fencepost.cli.app import app
 from fencepost.producer.wire import Api
 from tests.fencepost.cli.shell import DEADLINE_S, running
@@ -79,9 +79,14 @@ def silent() -> Iterator[str]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message that comes after seconds comes at once, and all waits are shorter."""
     monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.3)
-    monkeypatch.setattr(reaching, "REACH_MS", 1_500)
-    for module in (asking, consume, examining, topics):
-        monkeypatch.setattr(module, "ASK_S", 1.5)
+    monkeypatch.setattr(reachability, "REACH_MS", 1_500)
+    for module, name in (
+        (control_client, "TIMEOUT_S"),
+        (consume, "METADATA_TIMEOUT_S"),
+        (examining, "REQUEST_TIMEOUT_S"),
+        (topics, "TIMEOUT_S"),
+    ):
+        monkeypatch.setattr(module, name, 1.5)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from fencepost.producer.core.idempotence.sequence import EPOCH_MAX, SEQUENCE_RING, advance, distance
-from fencepost.producer.wire.records import decrement_sequence, increment_sequence
+from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
+from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX, decrement_sequence, increment_sequence
 
 LAST = SEQUENCE_RING - 1
 
@@ -45,4 +45,4 @@ def test_distance_undoes_advance() -> None:
 
 def test_the_last_epoch_is_a_short() -> None:
     """Epochs are signed 16 bits on the wire: after 32767 there is none."""
-    assert EPOCH_MAX == 2**15 - 1
+    assert PRODUCER_EPOCH_MAX == 2**15 - 1

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.waiting import waiting
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.names import DOTTED
@@ -23,15 +23,15 @@ SHARED: Final = ("security.", "ssl.", "sasl.")
 
 
 def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Settings:
-    """The producer's settings for connections. Raises a Complaint if they contradict each other."""
+    """The producer's settings for connections. Raises a CommandError if they contradict each other."""
     try:
         return read_settings({"bootstrap_servers": bootstrap, "socket_connection_setup_timeout_ms": REACH_MS, **more, **given})
     except ConfigError as error:
-        raise Complaint(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def reach(bootstrap: str, given: Mapping[str, str]) -> None:
-    """Return when one address answers as a broker. Otherwise a Complaint gives the reason for each. `given`: librdkafka's settings."""
+    """Return when one address answers as a broker. Otherwise a CommandError gives the reason for each. `given`: librdkafka's settings."""
     shared = {name: value for name, value in given.items() if name.startswith(SHARED)}
     # Settings that only librdkafka knows are left to it. The addresses are checked without them.
     foreign = shared.keys() - DOTTED.keys()
@@ -39,7 +39,7 @@ def reach(bootstrap: str, given: Mapping[str, str]) -> None:
     if not foreign:
         reasons = asyncio.run(_try_each(settings))
         if reasons:
-            raise Complaint("; ".join(reasons))
+            raise CommandError("; ".join(reasons))
 
 
 async def _try_each(settings: Settings) -> list[str]:

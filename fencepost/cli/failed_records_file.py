@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
+from fencepost.cli.output import json_line
 from fencepost.cli.sending import Failure
-from fencepost.cli.shown import json_line
 
 
-class Kept:
+class FailedRecords:
     """The files of --failed-to. The first failed record creates them."""
 
     def __init__(self, path: Path | None) -> None:
@@ -24,7 +24,7 @@ class Kept:
         self._stack = ExitStack()
         self._told: Any = None
         if path is not None and not path.parent.is_dir():
-            raise Complaint(f"--failed-to {path}: there is no directory {path.parent}")
+            raise CommandError(f"--failed-to {path}: there is no directory {path.parent}")
 
     def lines(self, header: bytes | None = None) -> Late | None:
         return self.make(lambda path: LineSink(path, header))
@@ -33,7 +33,7 @@ class Kept:
         path = self._path
         return Late(lambda: self._stack.enter_context(_closing(make(path)))) if path is not None else None
 
-    def tell(self, failure: Failure) -> None:
+    def note(self, failure: Failure) -> None:
         """Write one JSON object for a failed record, in the order of the other file."""
         if self.reasons is None:
             return

@@ -1,6 +1,6 @@
 """Requests to the control of a running `fencepost broker` or `fencepost proxy`, within a deadline.
 
-If the control refuses a request, `ask` raises a Complaint with the control's text.
+If the control refuses a request, `ask` raises a CommandError with the control's text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from fencepost.broker_stub.network.addresses import TOKEN_VARIABLE
-from fencepost.cli.complaints import Complaint
+from fencepost.cli.error_lines import CommandError
+from fencepost.cli.options import TIMEOUT_S
 from fencepost.cli.waiting import waiting
 from fencepost.producer.wire.errors import NO_JSON
 
-ASK_S: Final = 15.0
 VARIABLE: Final = "FENCEPOST_CONTROL"
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 HOW: Final = "`fencepost broker --control PORT` and `fencepost proxy ... --control PORT` print its URL"
@@ -37,7 +37,7 @@ def control_from(option: str | None) -> Place:
     """The given URL, or the environment's; http:// may be left out. The token is in the URL or in the environment."""
     given = option or os.environ.get(VARIABLE)
     if not given:
-        raise Complaint(f"no control is named: give --control URL, or set {VARIABLE}; {HOW}")
+        raise CommandError(f"no control is named: give --control URL, or set {VARIABLE}; {HOW}")
     url = given if "://" in given else f"http://{given}"
     try:
         split = urlsplit(url)
@@ -46,10 +46,10 @@ def control_from(option: str | None) -> Place:
         usable = None
     before, at, address = url.rpartition("@")
     if not usable:
-        raise Complaint(f"--control {given.rpartition('@')[2]!r} is not http://HOST:PORT; {HOW}")
+        raise CommandError(f"--control {given.rpartition('@')[2]!r} is not http://HOST:PORT; {HOW}")
     token = unquote(before.rpartition(":")[2]) if at else os.environ.get(TOKEN_VARIABLE, "")
     if not (token.isascii() and token.isprintable()):
-        raise Complaint(f"the token for the control at {address} is not valid: only letters, digits and -._~ are possible")
+        raise CommandError(f"the token for the control at {address} is not valid: only letters, digits and -._~ are possible")
     return Place((f"http://{address}" if at else url).rstrip("/"), token)
 
 
@@ -57,20 +57,20 @@ def ask(control: Place, method: str, path: str, shape: object, body: object = No
     """The answer to one request. It has at least the keys of `shape` (a TypedDict)."""
     status, said = _said(control, method, path, None if body is None else msgspec.json.encode(body))
     if not 200 <= status < 300:  # a redirection, too: following it would send the token to another server
-        raise Complaint(_refusal(control, said, status))
+        raise CommandError(_refusal(control, said, status))
     try:
         told = msgspec.json.decode(said)
         msgspec.convert(told, shape)
     except NO_JSON:
-        raise Complaint(f"--control {control.url}: the server there is not a fencepost control; {HOW}") from None
+        raise CommandError(f"--control {control.url}: the server there is not a fencepost control; {HOW}") from None
     return told
 
 
 def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-    """Status and body, complete within ASK_S. It ignores the environment's HTTP proxies: the control is on this machine or near it."""
+    """Status and body, complete within TIMEOUT_S. It ignores the environment's HTTP proxies: the control is on this machine or near it."""
     split = urlsplit(control.url)
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {control.token}"} if control.token else {})
-    connection = HTTPConnection(split.hostname or "", split.port, timeout=ASK_S)
+    connection = HTTPConnection(split.hostname or "", split.port, timeout=TIMEOUT_S)
     late = threading.Event()
 
     def give_up(link: socket.socket) -> None:
@@ -79,10 +79,10 @@ def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[i
             link.shutdown(socket.SHUT_RDWR)
 
     try:
-        with waiting(f"an answer from the control {control.url}", ASK_S):
+        with waiting(f"an answer from the control {control.url}", TIMEOUT_S):
             connection.connect()
             # The socket's timeout starts again with each byte.
-            limit = threading.Timer(ASK_S, give_up, (connection.sock,))
+            limit = threading.Timer(TIMEOUT_S, give_up, (connection.sock,))
             limit.daemon = True
             limit.start()
             try:
@@ -95,8 +95,8 @@ def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[i
                 raise TimeoutError
             return answer.status, said
     except (OSError, HTTPException) as error:
-        reason = f"it did not answer within {ASK_S:g} s" if late.is_set() else str(error) or type(error).__name__
-        raise Complaint(f"--control {control.url}: {reason}; {HOW}") from None
+        reason = f"it did not answer within {TIMEOUT_S:g} s" if late.is_set() else str(error) or type(error).__name__
+        raise CommandError(f"--control {control.url}: {reason}; {HOW}") from None
     finally:
         connection.close()
 
