@@ -1,6 +1,7 @@
 """Reads a log's bytes from the start, batch by batch, up to the first invalid batch.
 
 The caller decides what to do with the rest. With `check_crcs` off it still checks that the batches fit together.
+The stub keeps its logs in memory, so nothing in it recovers one yet.
 """
 
 from __future__ import annotations

@@ -63,35 +63,6 @@ WRITES: Final = frozenset(
 )
 """Requests with an effect on the broker."""
 
-QUESTIONS: Final = frozenset(
-    {
-        Api.FETCH,
-        Api.LIST_OFFSETS,
-        Api.METADATA,
-        Api.OFFSET_FETCH,
-        Api.FIND_COORDINATOR,
-        Api.DESCRIBE_GROUPS,
-        Api.LIST_GROUPS,
-        Api.API_VERSIONS,
-        Api.OFFSET_FOR_LEADER_EPOCH,
-        Api.DESCRIBE_ACLS,
-        Api.DESCRIBE_CONFIGS,
-        Api.DESCRIBE_LOG_DIRS,
-        Api.LIST_PARTITION_REASSIGNMENTS,
-        Api.DESCRIBE_CLIENT_QUOTAS,
-        Api.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        Api.DESCRIBE_CLUSTER,
-        Api.DESCRIBE_PRODUCERS,
-        Api.DESCRIBE_QUORUM,
-        Api.DESCRIBE_TRANSACTIONS,
-        Api.LIST_TRANSACTIONS,
-        Api.CONSUMER_GROUP_DESCRIBE,
-        Api.LIST_CONFIG_RESOURCES,
-        Api.DESCRIBE_TOPIC_PARTITIONS,
-    }
-)
-"""Requests that may be forwarded, and their responses changed."""
-
 _NAMES = {Api.DELETE_TOPICS: ("topic_names", "name"), Api.DELETE_GROUPS: ("groups_names", "group_id")}
 """Where a request has only names, and the field of a response's entry for them."""
 

@@ -87,10 +87,10 @@ class Shared:
     Uncompiled, `lock` and `region` are one RLock, which is taken without a call at which Ctrl-C could strike. `held` is always the Region.
     """
 
-    def __init__(self, *, patience_s: float, wake: Callable[[], object] | None = None) -> None:
+    def __init__(self, *, patience_s: float) -> None:
         self.planning = threading.Lock()
         self.renew_lock()
-        self.wake: Callable[[], object] = wake or no_sender
+        self.wake: Callable[[], object] = no_sender
         self.patience_s = patience_s
         self.sender_ident = 0
         self.urgent: list[Batch] = []

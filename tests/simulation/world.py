@@ -170,7 +170,8 @@ class World:
         self._timer = float("inf")
         self.settings = Settings(bootstrap_servers=("sim:1",), **settings)
         self.wakes = 0
-        self.shared = Shared(wake=self._wake, patience_s=1.0)
+        self.shared = Shared(patience_s=1.0)
+        self.shared.wake = self._wake
         self.accumulator = Accumulator(
             batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
         )

@@ -24,7 +24,6 @@ from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 
 METADATA_VERSION_MIN, METADATA_VERSION_MAX = 4, 13  # before 4 every request for a topic may create it
-NAMELESS_TOPIC_ID_VERSION = 10
 
 
 class Wanted(Struct, frozen=True):

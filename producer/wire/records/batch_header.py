@@ -27,7 +27,6 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Layout(">qiibIhiqqqhii")
 _CHECKED: Final = Layout(">hiqqqhii")
@@ -105,11 +104,6 @@ class BatchHeader(Struct, frozen=True, gc=False):
     def timestamp_type(self) -> int:
         """0 CreateTime, 1 LogAppendTime."""
         return 1 if self.attributes & LOG_APPEND_TIME else 0
-
-    @property
-    def delete_horizon(self) -> int | None:
-        """When compaction may drop the batch's tombstones; it then stands in the place of the base timestamp."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def increment_sequence(sequence: int, by: int) -> int:

@@ -39,16 +39,12 @@ def encode_marker(
     producer_epoch: int,
     coordinator_epoch: int,
     timestamp: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
 ) -> bytes:
     """The batch that commits or aborts a transaction on one partition. It takes one offset and no sequence."""
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind.name} ends no transaction")
     return encode_batch(
         [(timestamp, _KEY.pack(0, kind), _VALUE.pack(0, coordinator_epoch))],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         transactional=True,

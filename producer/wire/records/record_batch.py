@@ -15,7 +15,6 @@ from msgspec import Struct
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
 from fencepost.producer.wire.records.batch_header import (
     CONTROL,
-    LOG_APPEND_TIME,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     Readable,
@@ -55,11 +54,8 @@ def encode_batch(
     level: int | None = None,
     transactional: bool = False,
     control: bool = False,
-    timestamp_type: int = 0,
-    max_timestamp: int | None = None,
-    last_offset_delta: int | None = None,
 ) -> bytes:
-    """One batch. What is not said follows from the records; the last two are for batches that a broker changed (append time, compaction).
+    """One batch. The rest of the header follows from the records.
 
     Refuses offsets that do not rise or lie outside the batch, and timestamps below -1.
     """
@@ -86,17 +82,13 @@ def encode_batch(
         highest = max(highest, timestamp)
         last_delta = delta
         count += 1
-    if last_offset_delta is None:
-        last_offset_delta = max(last_delta, 0)
-    elif last_offset_delta < last_delta:
-        raise ValueError(f"last offset delta {last_offset_delta} before the last record's, {last_delta}")
-    attributes = codec | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0) | (LOG_APPEND_TIME if timestamp_type else 0)
+    attributes = codec | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
     return pack_batch(
         compress(codec, writer.getvalue(), level=level) if count else b"",
         attributes=attributes,
-        last_offset_delta=last_offset_delta,
+        last_offset_delta=max(last_delta, 0),
         base_timestamp=first_timestamp,
-        max_timestamp=highest if max_timestamp is None else max_timestamp,
+        max_timestamp=highest,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,

@@ -89,8 +89,6 @@ i8: TypeAlias = Annotated[int, Scalar("b", 1)]
 i16: TypeAlias = Annotated[int, Scalar("h", 2)]
 i32: TypeAlias = Annotated[int, Scalar("i", 4)]
 i64: TypeAlias = Annotated[int, Scalar("q", 8)]
-u16: TypeAlias = Annotated[int, Scalar("H", 2)]
-u32: TypeAlias = Annotated[int, Scalar("I", 4)]
 f64: TypeAlias = Annotated[float, Scalar("d", 8)]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

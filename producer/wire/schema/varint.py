@@ -73,15 +73,6 @@ def write_signed(writer: BytesWriter, n: i64) -> None:
     write_unsigned(writer, zigzag(n))
 
 
-def encode_unsigned(n: int) -> bytes:
-    """The unsigned form of `n`, which must be from 0 to 2^64-1."""
-    if not 0 <= n < 1 << 64:
-        raise ValueError(f"{n} does not fit an unsigned varint")
-    writer = BytesWriter()
-    write_unsigned(writer, n if n < 1 << 63 else n - (1 << 64))
-    return writer.getvalue()
-
-
 def encode_signed(n: int) -> bytes:
     """The zigzag form of `n`, which must be from -2^63 to 2^63-1."""
     if not -(1 << 63) <= n < 1 << 63:
@@ -106,12 +97,6 @@ def _read_groups(data: bytes, start: i64, groups_max: i64) -> tuple[i64, i64]:
             return value, end
         shift += 7
     raise VarintError(f"integer at byte {start} does not end within {max(last - start, 0)} bytes")
-
-
-def read_unsigned(data: bytes, start: i64) -> tuple[i64, i64]:
-    """The unsigned 32-bit value at `start`, and where the next byte is."""
-    value, end = _read_groups(data, start, 5)
-    return value & 0xFFFFFFFF, end
 
 
 def read_signed(data: bytes, start: i64) -> tuple[i64, i64]:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.broker_stub.faults.subjects import ASKED, partitions_of
-from fencepost.broker_stub.proxy.writes import QUESTIONS, WRITES, is_write, refusal, together, without
+from fencepost.broker_stub.proxy.writes import WRITES, is_write, refusal, together, without
 from fencepost.producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from tests.broker_stub.filled_requests import APIS, newest, request_of
@@ -18,6 +18,34 @@ CODE = ErrorCode.POLICY_VIOLATION
 REGISTERED_WRITES = [api for api in APIS if api in WRITES]
 ABOUT_TOPICS = [api for api in REGISTERED_WRITES if api in ASKED]
 NAME = "by id"
+QUESTIONS = frozenset(
+    {
+        Api.FETCH,
+        Api.LIST_OFFSETS,
+        Api.METADATA,
+        Api.OFFSET_FETCH,
+        Api.FIND_COORDINATOR,
+        Api.DESCRIBE_GROUPS,
+        Api.LIST_GROUPS,
+        Api.API_VERSIONS,
+        Api.OFFSET_FOR_LEADER_EPOCH,
+        Api.DESCRIBE_ACLS,
+        Api.DESCRIBE_CONFIGS,
+        Api.DESCRIBE_LOG_DIRS,
+        Api.LIST_PARTITION_REASSIGNMENTS,
+        Api.DESCRIBE_CLIENT_QUOTAS,
+        Api.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        Api.DESCRIBE_CLUSTER,
+        Api.DESCRIBE_PRODUCERS,
+        Api.DESCRIBE_QUORUM,
+        Api.DESCRIBE_TRANSACTIONS,
+        Api.LIST_TRANSACTIONS,
+        Api.CONSUMER_GROUP_DESCRIBE,
+        Api.LIST_CONFIG_RESOURCES,
+        Api.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+"""Requests that may be forwarded, and their responses changed."""
 LATEST = {Api.ADD_PARTITIONS_TO_TXN: 3}
 """The newest version in which clients name topics, where that is not the newest there is."""
 

@@ -30,7 +30,8 @@ class Bench:
     def __init__(self, *, batch_size: int = 1000, buffer_memory: int = 100_000, partitions: int = 2) -> None:
         self.now = 0.0
         self.wakes = 0
-        self.shared = Shared(wake=self._wake, patience_s=1.0)
+        self.shared = Shared(patience_s=1.0)
+        self.shared.wake = self._wake
         self.made = Accumulator(batch_size=batch_size, buffer_memory=buffer_memory, clock=lambda: self.now, shared=self.shared)
         self.topic = TopicQueues("t", draw=lambda: 0, round_robin=False)
         self.topic.grow(partitions)

@@ -15,7 +15,9 @@ from tests.producer.stub_helpers import probe, quick, until
 
 
 def batch_of(count: int, *, patience_s: float = 1.0) -> tuple[Batch, list[RecordFuture]]:
-    batch = Batch("t", 3, 0.0, Shared(wake=lambda: None, patience_s=patience_s))
+    shared = Shared(patience_s=patience_s)
+    shared.wake = lambda: None
+    batch = Batch("t", 3, 0.0, shared)
     return batch, [batch.append(1_000 + i, None, b"v", None, None) for i in range(count)]
 
 

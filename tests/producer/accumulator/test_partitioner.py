@@ -137,7 +137,8 @@ def test_what_has_its_place_does_not_move_the_others_on(partition: int, key: byt
     topic = TopicQueues("t", draw=lambda: next(draws), round_robin=False)
     topic.grow(3)
     topic.partitions, topic.available = 3, [0, 1, 2]
-    shared = Shared(wake=lambda: None, patience_s=1.0)
+    shared = Shared(patience_s=1.0)
+    shared.wake = lambda: None
     accumulator = Accumulator(batch_size=0, buffer_memory=1 << 20, clock=lambda: 0.0, shared=shared)
     assert accumulator.append(topic, -1, 0, None, b"x", None, None)
     stuck = topic.sticky.current

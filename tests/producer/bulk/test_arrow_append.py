@@ -37,7 +37,8 @@ class Place:
 
     def __init__(self, *, partitions: int = 1, batch_size: int = 1 << 20, buffer_memory: int = 1 << 30) -> None:
         self.wakes = 0
-        self.shared = Shared(wake=self._wake, patience_s=1.0)
+        self.shared = Shared(patience_s=1.0)
+        self.shared.wake = self._wake
         self.made = Accumulator(batch_size=batch_size, buffer_memory=buffer_memory, clock=lambda: 0.0, shared=self.shared)
         self.topic = TopicQueues("t", draw=lambda: 7, round_robin=False)
         self.topic.grow(partitions)

@@ -137,7 +137,8 @@ class CoreHarness:
         self.metadata_code = 0
         self.cluster_id = "harness"
         self.auto = {Api.METADATA, Api.INIT_PRODUCER_ID}
-        self.shared = Shared(wake=lambda: None, patience_s=1.0)
+        self.shared = Shared(patience_s=1.0)
+        self.shared.wake = lambda: None
         self.accumulator = Accumulator(
             batch_size=self.settings.batch_size, buffer_memory=self.settings.buffer_memory, clock=lambda: self.now, shared=self.shared
         )

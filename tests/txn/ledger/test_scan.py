@@ -24,6 +24,7 @@ from fencepost.txn.ledger.entry import VALUE_BYTES_MAX
 from fencepost.txn.ledger.errors import LedgerDamaged
 from fencepost.txn.ledger.reading import Mark, Memory
 from fencepost.txn.ledger.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
+from tests.producer.wire.records.changed_batches import placed
 
 KEYS = (b"a", b"b", b"c")
 
@@ -43,9 +44,8 @@ histories = st.lists(writes | ends, max_size=40)
 
 def bytes_of(offset: int, entry: Entry, *, tombstone: bool = False) -> bytes:
     if entry.end is not None:
-        return encode_marker(
-            entry.end, producer_id=entry.producer_id, producer_epoch=1, coordinator_epoch=0, timestamp=offset, base_offset=offset
-        )
+        marker = encode_marker(entry.end, producer_id=entry.producer_id, producer_epoch=1, coordinator_epoch=0, timestamp=offset)
+        return placed(marker, offset)
     record = Record(offset, offset, entry.key, None if tombstone else b"%d" % offset)
     return encode_batch(
         [record],

@@ -14,6 +14,7 @@ from fencepost.producer.wire.records.record_batch import Record, encode_batch, r
 from fencepost.producer.wire.records.record_columns import RecordColumns
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 from fencepost.txn.reading.rows import SCHEMA, SCHEMA_WITH_HEADERS, RowBuilder
+from tests.producer.wire.records.changed_batches import appended_at, compacted
 
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)
@@ -55,7 +56,8 @@ def test_columns_hold_what_the_records_hold(batches: list[Any], headers: bool, c
     expected: list[dict[str, Any]] = []
     base = BASE
     for entries, codec, appended in batches:
-        batch = encode_batch(entries, base_offset=base, codec=codec, timestamp_type=int(appended), max_timestamp=5 if appended else None)
+        batch = encode_batch(entries, base_offset=base, codec=codec)
+        batch = appended_at(batch, 5) if appended else batch
         builder.add(read_header(batch), memoryview(batch), first, until)
         expected += [row(each, int(appended), headers=headers) for each in read_records(batch) if first <= each.offset < until]
         base += max(1, len(entries))
@@ -66,7 +68,7 @@ def test_columns_hold_what_the_records_hold(batches: list[Any], headers: bool, c
 
 def test_gaps_that_compaction_left_stay_gaps() -> None:
     """Offsets are the records' own, not counted."""
-    batch = encode_batch([Record(BASE + at, 1, b"k%d" % at, b"") for at in (2, 3, 9)], base_offset=BASE, last_offset_delta=20)
+    batch = compacted(encode_batch([Record(BASE + at, 1, b"k%d" % at, b"") for at in (2, 3, 9)], base_offset=BASE), last_offset_delta=20)
     builder = RowBuilder("flights", 7, include_headers=False)
     builder.add(read_header(batch), memoryview(batch), BASE, BASE + 100)
     assert [each["offset"] - BASE for each in rows_of(builder)] == [2, 3, 9]

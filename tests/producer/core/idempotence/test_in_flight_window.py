@@ -15,7 +15,8 @@ from fencepost.producer.wire.records import read_header
 from fencepost.producer.wire.records.compression import Codec
 
 PID = 4000
-SHARED = Shared(wake=lambda: None, patience_s=1.0)
+SHARED = Shared(patience_s=1.0)
+SHARED.wake = lambda: None
 
 
 def in_flight(count: int = 1, *, deadline_ms: float = 1e9) -> InFlightBatch:

@@ -24,6 +24,7 @@ from fencepost.producer.wire.records import (
     read_records,
 )
 from fencepost.producer.wire.records.batch_header import compute_crc
+from tests.producer.wire.records.changed_batches import compacted
 
 ENTRIES: list[Any] = [
     (1_700_000_000_000, b"key", b"value" * 4, [("trace", b"0123456789"), ("nothing", None)]),
@@ -38,7 +39,7 @@ SEEDS = {
         if codec is not Codec.NONE
     },
     "marker": encode_marker(ControlType.ABORT, producer_id=9, producer_epoch=1, coordinator_epoch=3, timestamp=7),
-    "empty": encode_batch([], last_offset_delta=3),
+    "empty": compacted(encode_batch([]), last_offset_delta=3),
 }
 UNCHECKED = {*range(8), *range(12, 16)}
 """Base offset and leader epoch, which a broker changes without touching the checksum."""

@@ -13,6 +13,7 @@ from kafka.record.memory_records import MemoryRecords
 from fencepost.producer.wire.records import Codec, ControlType, encode_batch, encode_marker, iter_batches, read_header, read_records
 from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
 from tests.producer.wire.records.built import built
+from tests.producer.wire.records.changed_batches import placed
 
 BLOBS = st.none() | st.binary(max_size=150)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), BLOBS), max_size=3)
@@ -97,8 +98,8 @@ def test_a_stranger_walks_a_log() -> None:
         encode_batch(
             [(1, b"a", b"1"), (2, b"b", None)], base_offset=10, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
         )
-        + encode_marker(ControlType.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=3, timestamp=9, base_offset=12)
-        + encode_marker(ControlType.COMMIT, producer_id=6, producer_epoch=4, coordinator_epoch=3, timestamp=9, base_offset=13)
+        + placed(encode_marker(ControlType.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=3, timestamp=9), 12)
+        + placed(encode_marker(ControlType.COMMIT, producer_id=6, producer_epoch=4, coordinator_epoch=3, timestamp=9), 13)
         + encode_batch([(3, None, b"x" * 300)], base_offset=14, codec=Codec.LZ4)
     )
     records = MemoryRecords(log)

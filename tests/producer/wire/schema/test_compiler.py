@@ -13,7 +13,7 @@ import pytest
 from fencepost.producer.wire import Malformed, Message, ProduceRequest, UnsupportedFieldValue, decode, encode
 from fencepost.producer.wire.schema.compiler import decoder_of, encoder_of
 from fencepost.producer.wire.schema.declarations import describe
-from fencepost.producer.wire.schema.fields import NEVER, Records, WireStruct, f64, i8, i16, i32, nullable, since, tag, u16, u32
+from fencepost.producer.wire.schema.fields import NEVER, Records, Scalar, WireStruct, f64, i8, i16, i32, nullable, since, tag
 
 
 class Cursor(WireStruct):
@@ -32,8 +32,8 @@ class Everything(Message):
     is_request = True
 
     small: i8 = 0
-    word: u16 = 0
-    long: u32 = 0
+    word: Annotated[int, Scalar("H", 2)] = 0
+    long: Annotated[int, Scalar("I", 4)] = 0
     ratio: f64 = 0.0
     blob: bytes = b""
     blob_or_null: bytes | None = None
