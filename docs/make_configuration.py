@@ -18,7 +18,7 @@ from fencepost.producer.config.limits import AT_LEAST, AT_MOST
 from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import plain
-from fencepost.producer.wire.records.compression import LEVELS, Codec
+from fencepost.producer.wire.codecs.codec import LEVELS, Codec
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
 

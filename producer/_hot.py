@@ -38,7 +38,7 @@ HOT: Final = (
     "fencepost.producer.core.produce_responses",
     "fencepost.producer.core.produce_requests",
     "fencepost.producer.core.metrics",
-    "fencepost.producer.core.cluster.broker_connections",
+    "fencepost.producer.core.cluster.cluster_connection_states",
     "fencepost.producer.core.cluster.metadata_updater",
     "fencepost.producer.core.cluster.rebootstrap",
     "fencepost.producer.core.idempotence.producer_id_manager",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from fencepost.broker_stub.cluster.fetch_sessions import SessionCache
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.quotas.throttling import Throttling
+    from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
 
 
 class Connection(Protocol):
@@ -45,7 +45,7 @@ class Broker:
         self.generation = 0
         self.sessions = SessionCache()
         self.links: set[Connection] = set()
-        self.throttling: Throttling | None = None  # None while there is no quota
+        self.quota_manager: ClientQuotaManager | None = None  # None while there is no quota
 
     def stop(self) -> None:
         """Cuts every connection and abandons waiting requests."""
@@ -54,7 +54,7 @@ class Broker:
         for link in tuple(self.links):
             link.cut()
         self.sessions.clear()
-        self.throttling = None
+        self.quota_manager = None
 
     def start(self) -> None:
         self.alive = True

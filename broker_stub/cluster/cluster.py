@@ -26,7 +26,7 @@ from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.quotas.throttling import Throttling
+    from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
     from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.authorizer import Authorizer
 
@@ -134,19 +134,19 @@ class Cluster(Context):
 
     # Brokers
 
-    def throttling_of(self, broker: Broker) -> Throttling:
+    def throttling_of(self, broker: Broker) -> ClientQuotaManager:
         """The use of the broker by clients, created with the first quota."""
-        if broker.throttling is None:
-            from fencepost.broker_stub.quotas.throttling import Throttling
+        if broker.quota_manager is None:
+            from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
 
-            broker.throttling = Throttling(
+            broker.quota_manager = ClientQuotaManager(
                 self.quotas,
                 now_ms=self.now_ms,
                 end_session=broker.sessions.remove,
                 windows=int(self.config["quota.window.num"]),
                 window_ms=int(self.config["quota.window.size.seconds"]) * 1000,
             )
-        return broker.throttling
+        return broker.quota_manager
 
     def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
         """Cuts the broker's connections and moves its leaderships. Clean or not, it leaves the same snapshot, as Kafka does. But after a

@@ -1,6 +1,6 @@
-"""The types of configs, as Kafka's ConfigType names them, and the configs that brokers describe and the stub does not implement.
+"""The types of topic configs, as Kafka's ConfigType names them, and the form in which Kafka writes their values.
 
-It has no values that are in force.
+It holds no values: `topic_configs` has the defaults.
 """
 
 from __future__ import annotations
@@ -43,31 +43,6 @@ _TOPIC_TYPES = {
     Type.LIST: ("cleanup.policy", "follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
 }
 _TYPE_OF = {name: kind for kind, names in _TOPIC_TYPES.items() for name in names}
-
-# Broker configs without a default, and the coarser configs that count instead.
-COARSER = {
-    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(2**63 - 1), Type.LONG),),
-    "log.retention.ms": (("log.retention.minutes", None, Type.INT), ("log.retention.hours", "168", Type.INT)),
-    "log.roll.jitter.ms": (("log.roll.jitter.hours", "0", Type.INT),),
-    "log.roll.ms": (("log.roll.hours", "168", Type.INT),),
-}
-
-# Configs that a client may describe and that have no effect in the stub.
-OTHERS = {
-    "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
-    "fetch.max.bytes": ("57671680", Type.INT),
-    "log.retention.check.interval.ms": ("300000", Type.LONG),
-    "offsets.topic.compression.codec": ("0", Type.INT),
-    "offsets.topic.segment.bytes": ("104857600", Type.INT),
-    "queued.max.requests": ("500", Type.INT),
-    "replica.fetch.max.bytes": ("1048576", Type.INT),
-    "request.timeout.ms": ("30000", Type.INT),
-    "security.inter.broker.protocol": ("PLAINTEXT", Type.STRING),
-    "socket.receive.buffer.bytes": ("102400", Type.INT),
-    "socket.request.max.bytes": ("104857600", Type.INT),
-    "socket.send.buffer.bytes": ("102400", Type.INT),
-    "transaction.state.log.segment.bytes": ("104857600", Type.INT),
-}
 
 
 def type_of(topic_config: str) -> Type:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
-from fencepost.broker_stub.configs.types import COARSER, OTHERS
 
 
 class Obeyed(NamedTuple):
@@ -36,7 +36,7 @@ Use = Obeyed | Described | Refused
 
 _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
-_CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_limits.py"
+_CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_quotas.py"
 _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
 _EXPIRY: Final = "tests/broker_stub/groups/test_offset_expiration.py"
 _PRODUCERS: Final = "tests/broker_stub/log/test_producer_append_info.py"

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.control.failure_report import errors_in, topics_in
 from fencepost.broker_stub.control.http import Refused, Request
-from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Fault, Faults
 from fencepost.broker_stub.faults.specs import add_fault, told
 from fencepost.broker_stub.journal.exchange import Exchange

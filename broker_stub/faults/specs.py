@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import FILTERS, Fault, Faults, Kind, Point, Rule, Schedule
-from fencepost.broker_stub.faults.subjects import ASKED, names_partitions
+from fencepost.broker_stub.faults.topics_and_partitions import ASKED, names_partitions
 from fencepost.producer.wire import REQUESTS, Api, ErrorCode, WireStruct, api_name, error_name
 from fencepost.producer.wire.schema.declarations import Array, Nested, Text, describe
 

@@ -42,7 +42,7 @@ class ClassicGroups:
         self.groups = {group.id: group for group in store.load(around.now_ms())}
         for group in self.groups.values():
             for member in group.members.values():
-                self._rebalances.expect(group, member)
+                self._rebalances.restart_session(group, member)
 
     # Requests
 
@@ -87,7 +87,7 @@ class ClassicGroups:
             return code
         if request.generation_id != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        self._rebalances.expect(group, group.members[request.member_id])
+        self._rebalances.restart_session(group, group.members[request.member_id])
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
     def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
@@ -139,7 +139,7 @@ class ClassicGroups:
         """Counts the member's request as a heartbeat, while the group is stable or prepares a rebalance."""
         member = group.members.get(member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-            self._rebalances.expect(group, member)
+            self._rebalances.restart_session(group, member)
 
     def unload(self) -> None:
         """Unloads the groups, because this broker does not coordinate them any more. Waiting members must find the next coordinator."""
@@ -194,7 +194,7 @@ class ClassicGroups:
             group.newcomers = True
         group.add(member)
         # The member does not know its id and cannot send heartbeats, so without this timer a lost member would never be noticed.
-        self._rebalances.expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.restart_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalances.rebalance_or_complete(group, f"member {member_id} is new")
 
     def _update(self, member: Member, request: JoinGroupRequest, answer: JoinAnswer) -> None:
@@ -214,7 +214,7 @@ class ClassicGroups:
         member.assignment = old.assignment
         member.joining.append(answer)
         group.replace(request.group_instance_id, member)
-        self._rebalances.expect(group, member, old.session_timeout_ms)
+        self._rebalances.restart_session(group, member, old.session_timeout_ms)
         why = f"static member {request.group_instance_id} is back"
         if group.state is State.STABLE and group.choose_protocol() == group.protocol:
             leads = group.leader == new_id
@@ -259,7 +259,7 @@ class ClassicGroups:
             each.assignment = assigned.get(each.id, b"") if not code else b""
             if each.syncing:
                 self._rebalances.answer_sync(each, synced(group, each) if not code else SyncGroupResponse(error_code=code))
-                self._rebalances.expect(group, each)
+                self._rebalances.restart_session(group, each)
         if code:
             self._rebalances.rebalance_or_complete(group, f"its assignment was not written: {ErrorCode(code).name}")
         else:

@@ -63,7 +63,7 @@ class Rebalances:
                 member.assignment = b""
                 if member.syncing:
                     self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-                    self.expect(group, member)
+                    self.restart_session(group, member)
         group.unsynced.clear()
         if group.state is State.EMPTY:
             delay_ms = self._around.initial_delay_ms
@@ -105,7 +105,7 @@ class Rebalances:
             return
         for member in group.members.values():
             self.answer_join(member, joined(group, member.id, with_members=True))
-            self.expect(group, member)
+            self.restart_session(group, member)
             member.is_new = False
             group.unsynced.add(member.id)
         self.run_in(group.rebalance_timeout_ms, partial(self._sync_over, group, group.generation))
@@ -126,12 +126,14 @@ class Rebalances:
         self.answer_join(member, no_join(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.id)
 
-    def expect(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    def restart_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
         """Restarts the timer of the member's session."""
         cancel(member.session)
-        member.session = self.run_in(member.session_timeout_ms if timeout_ms is None else timeout_ms, partial(self._missed, group, member))
+        member.session = self.run_in(
+            member.session_timeout_ms if timeout_ms is None else timeout_ms, partial(self._session_expired, group, member)
+        )
 
-    def _missed(self, group: Group, member: Member) -> None:
+    def _session_expired(self, group: Group, member: Member) -> None:
         if group.members.get(member.id) is member and not member.is_excused:
             self.remove(group, member)
             self.rebalance_if_running(group, f"no heartbeat of member {member.id}")

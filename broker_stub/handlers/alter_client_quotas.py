@@ -15,7 +15,7 @@ from fencepost.broker_stub.requests.permissions import words_for
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages import altered_quotas
+from fencepost.producer.wire.messages import alter_quotas_response
 from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData
 
 
@@ -63,5 +63,5 @@ def _shown(entity: Entity) -> str:
     return f"ClientQuotaEntity(entries={{{inside}}})"
 
 
-def _answer(entity: list[EntityData], code: int, message: str | None) -> altered_quotas.EntryData:
-    return altered_quotas.EntryData(error_code=code, error_message=message, entity=entity)
+def _answer(entity: list[EntityData], code: int, message: str | None) -> alter_quotas_response.EntryData:
+    return alter_quotas_response.EntryData(error_code=code, error_message=message, entity=entity)

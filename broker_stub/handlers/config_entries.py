@@ -10,8 +10,9 @@ from enum import IntEnum
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
 from fencepost.broker_stub.configs.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, INTERNAL_CONFIGS, TOPIC_CONFIGS
-from fencepost.broker_stub.configs.types import COARSER, OTHERS, Type, in_kafkas_form, type_of
+from fencepost.broker_stub.configs.types import Type, in_kafkas_form, type_of
 from fencepost.broker_stub.network.addresses import spelled
 from fencepost.producer.wire.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 

@@ -24,7 +24,7 @@ from fencepost.broker_stub.cluster.leadership import current_leader, endpoints
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.topics import INTERNAL, Topic
 from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transactional, request_error
-from fencepost.broker_stub.handlers.transactional_produce import Vouched, vouch
+from fencepost.broker_stub.handlers.transactional_produce import Verification, verify_transaction
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.requests.call import Call, Instead, Result
@@ -61,36 +61,36 @@ def produce(call: Call, request: ProduceRequest) -> Result:
         responses = _all(request, partial(_failed, code=error.code, message=error.message))
     else:
         if not transactional:
-            return _write(call, request, Vouched())
+            return _write(call, request, Verification())
         if _may_write_as(call, request.transactional_id):
-            return _write_vouched(call, request)
+            return _write_verified(call, request)
         responses = _all(request, partial(_failed, code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     return _finish(call, request, responses, [])
 
 
-def _write_vouched(call: Call, request: ProduceRequest) -> Result:
+def _write_verified(call: Call, request: ProduceRequest) -> Result:
     """Writes once the coordinator has answered."""
     written: list[Result] = []
     waits = False
 
-    def go_on(vouched: Vouched) -> None:
-        result = _write(call, request, vouched)
+    def go_on(verification: Verification) -> None:
+        result = _write(call, request, verification)
         if not waits:
             written.append(result)
         elif result is not Instead.LATER:
             call.answer(result)
 
-    vouch(call, request, partial(_topic_of, call), go_on)
+    verify_transaction(call, request, partial(_topic_of, call), go_on)
     waits = True
     return written[0] if written else Instead.LATER
 
 
-def _write(call: Call, request: ProduceRequest, vouched: Vouched) -> Result:
+def _write(call: Call, request: ProduceRequest, verification: Verification) -> Result:
     pending: list[Pending] = []
-    if vouched.of_all is not None:
-        refusal = vouched.of_all
+    if verification.of_all is not None:
+        refusal = verification.of_all
         return _finish(call, request, _all(request, partial(_failed, code=refusal.code, message=refusal.message)), [])
-    responses = [_topic(call, request.acks, topic, pending, vouched) for topic in _merged(request.topic_data)]
+    responses = [_topic(call, request.acks, topic, pending, verification) for topic in _merged(request.topic_data)]
     return _finish(call, request, responses, pending)
 
 
@@ -135,7 +135,7 @@ def _topic_of(call: Call, asked: TopicProduceData) -> Topic | None:
     return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
 
 
-def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending], vouched: Vouched) -> TopicProduceResponse:
+def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending], verification: Verification) -> TopicProduceResponse:
     by_id = call.version >= BY_ID_SINCE
     topic = _topic_of(call, asked)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else call.topic_refusal(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -143,14 +143,14 @@ def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending
         name=asked.name,
         topic_id=asked.topic_id,
         partition_responses=[
-            _serve(call, acks, topic, data, pending, vouched) if topic is not None else _failed(data.index, unknown)
+            _serve(call, acks, topic, data, pending, verification) if topic is not None else _failed(data.index, unknown)
             for data in asked.partition_data
         ],
     )
 
 
 def _serve(
-    call: Call, acks: int, topic: Topic, data: PartitionProduceData, pending: list[Pending], vouched: Vouched
+    call: Call, acks: int, topic: Topic, data: PartitionProduceData, pending: list[Pending], verification: Verification
 ) -> PartitionProduceResponse:
     partition = topic.partition(data.index)
     code = call.error_for(topic.name, data.index)
@@ -166,13 +166,13 @@ def _serve(
     if partition.leader != call.broker.node_id:
         leader = current_leader(partition) if call.version >= LEADER_SINCE else None
         return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)
-    refusal = vouched.refusals.get((topic.name, data.index))
+    refusal = verification.refusals.get((topic.name, data.index))
     if refusal is not None:
         call.cluster.counters.refused += 1
         return _failed(data.index, refusal.code, message=refusal.message)
     if acks == ALL_ACKS and len(partition.isr) < partition.min_isr:
         return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=partition.log.log_start_offset)
-    return _append(call, partition, data, pending, vouched.guards.get((topic.name, data.index)))
+    return _append(call, partition, data, pending, verification.guards.get((topic.name, data.index)))
 
 
 def _append(

@@ -16,11 +16,11 @@ TOO_LATE = "SaslAuthenticate request received after successful authentication"
 
 @handles(SaslAuthenticateRequest, range(3))
 def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Instead:
-    gate = call.client.gate
+    sasl_state = call.client.sasl_state
     if call.error:
-        if gate is not None:
-            gate.fail()
+        if sasl_state is not None:
+            sasl_state.fail()
         return SaslAuthenticateResponse(error_code=call.error)
-    if gate is None:
+    if sasl_state is None:
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TOO_LATE)
-    return gate.authenticate(request.auth_bytes, call.cluster.now_ms()) or Instead.CUT
+    return sasl_state.authenticate(request.auth_bytes, call.cluster.now_ms()) or Instead.CUT

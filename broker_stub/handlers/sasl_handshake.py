@@ -15,11 +15,11 @@ from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest, SaslHand
 
 @handles(SaslHandshakeRequest, range(2))
 def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse | Instead:
-    gate = call.client.gate
+    sasl_state = call.client.sasl_state
     if call.error:
-        if gate is not None:
-            gate.fail()
+        if sasl_state is not None:
+            sasl_state.fail()
         return SaslHandshakeResponse(error_code=call.error)
-    if gate is None:
+    if sasl_state is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    return gate.shake_hands(request.mechanism, call.version, call.cluster.now_ms()) or Instead.CUT
+    return sasl_state.shake_hands(request.mechanism, call.version, call.cluster.now_ms()) or Instead.CUT

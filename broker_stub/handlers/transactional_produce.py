@@ -31,7 +31,7 @@ _RETRIABLE = (
 )
 
 
-class Vouched:
+class Verification:
     """The result for each partition: why nothing is written there, or the guard of its batch."""
 
     __slots__ = ("guards", "of_all", "refusals")
@@ -42,14 +42,14 @@ class Vouched:
         self.guards: dict[tuple[str, int], int] = {}
 
 
-def vouch(
-    call: Call, request: ProduceRequest, topic_of: Callable[[TopicProduceData], Topic | None], then: Callable[[Vouched], None]
+def verify_transaction(
+    call: Call, request: ProduceRequest, topic_of: Callable[[TopicProduceData], Topic | None], then: Callable[[Verification], None]
 ) -> None:
     """`then` gets the coordinator's result, at once if that is there at once."""
     from fencepost.broker_stub.transactions.verification import Mode, Question
 
     mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
-    vouched = Vouched()
+    verification = Verification()
     said: dict[tuple[str, int], BatchHeader | None] = {}  # of a partition that is named twice the last batch counts
     for asked in request.topic_data:
         topic = topic_of(asked)
@@ -59,7 +59,7 @@ def vouch(
     headers = {place: header for place, header in said.items() if header is not None}
     identities = {Identity(header.producer_id, header.producer_epoch) for header in headers.values()}
     if len(identities) > 1:
-        then(Vouched(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)))
+        then(Verification(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)))
         return
     for (name, index), header in headers.items():
         partition = call.cluster.find(name, index)
@@ -68,20 +68,22 @@ def vouch(
         try:
             guard = partition.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=mode.adds)
         except AppendRefused as refused:
-            vouched.refusals[name, index] = Refusal(refused.code)
+            verification.refusals[name, index] = Refusal(refused.code)
         else:
             if guard is not None:
-                vouched.guards[name, index] = guard
-    if not vouched.guards:
-        then(vouched)
+                verification.guards[name, index] = guard
+    if not verification.guards:
+        then(verification)
         return
 
     def answered(codes: dict[tuple[str, int], int]) -> None:
-        vouched.refusals |= {each: _refusal(code, adds=mode.adds) for each, code in codes.items() if code}
-        then(vouched)
+        verification.refusals |= {each: _refusal(code, adds=mode.adds) for each, code in codes.items() if code}
+        then(verification)
 
     (identity,) = identities
-    question = Question(transactional_id=request.transactional_id or "", identity=identity, partitions=frozenset(vouched.guards), mode=mode)
+    question = Question(
+        transactional_id=request.transactional_id or "", identity=identity, partitions=frozenset(verification.guards), mode=mode
+    )
     call.verification.ask(call.broker.node_id, question, answered)
 
 

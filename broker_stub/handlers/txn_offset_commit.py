@@ -93,9 +93,9 @@ class _Commit:
             partitions=frozenset(((shard.partition.topic, shard.partition.index),)),
             mode=mode,
         )
-        call.verification.ask(call.broker.node_id, question, partial(self._vouched, shard, guard))
+        call.verification.ask(call.broker.node_id, question, partial(self._verified, shard, guard))
 
-    def _vouched(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
+    def _verified(self, shard: Shard, guard: int, codes: dict[tuple[str, int], int]) -> None:
         found, gone = find_shard(self._call, self._request.group_id)
         if found is not shard:
             self._fail(gone or ErrorCode.NOT_COORDINATOR)  # the group has moved since

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.producer.wire.records.compression import DECOMPRESSED_BYTES_MAX, LEVELS, Codec
+from fencepost.producer.wire.codecs.codec import DECOMPRESSED_BYTES_MAX, LEVELS, Codec
 
 _INT64_MAX: Final = 2**63 - 1
 

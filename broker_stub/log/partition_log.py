@@ -38,7 +38,7 @@ from fencepost.broker_stub.log.results import (
 )
 from fencepost.broker_stub.log.storage import Storage
 from fencepost.broker_stub.log.validation import Terms, validate
-from fencepost.broker_stub.log.verification import Verifications
+from fencepost.broker_stub.log.verification_state import Verifications
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import (

@@ -178,7 +178,7 @@ def _is_stale_and_transactional(entry: ProducerEntry, batch: Candidate) -> bool:
     return batch.transactional and _is_stale(entry, batch)  # an open transaction has the entry's epoch
 
 
-def _is_not_vouched_for(entry: ProducerEntry, batch: Candidate) -> bool:
+def _is_not_verified(entry: ProducerEntry, batch: Candidate) -> bool:
     in_its_transaction = entry.txn_first_offset is not None and entry.epoch == batch.epoch
     return batch.transactional and not in_its_transaction and batch.verified is not None and not batch.verified.holds
 
@@ -216,7 +216,7 @@ def _is_plain_inside_a_transaction(entry: ProducerEntry, batch: Candidate) -> bo
 # First match wins. Coordinators and replicas write no sequences to check: without a match their batch passes (D12).
 _DATA_ROWS: Final = (
     _Row("D2", _LEADER, _is_stale_and_transactional, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
-    _Row("D3", _LEADER, _is_not_vouched_for, ErrorCode.INVALID_TXN_STATE, "the transaction coordinator has not verified its transaction"),
+    _Row("D3", _LEADER, _is_not_verified, ErrorCode.INVALID_TXN_STATE, "the transaction coordinator has not verified its transaction"),
     _Row("D4", _LEADER, _is_stale, ErrorCode.INVALID_PRODUCER_EPOCH, _STALE),
     _Row(
         "D5",

@@ -20,7 +20,7 @@ from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.network.limits import JOINED_BYTES_MAX, QUEUED_BYTES_MAX, QUEUED_FRAMES_MAX
 from fencepost.broker_stub.proxy.journal import note_answer, note_request
-from fencepost.broker_stub.proxy.request import Names, Slot
+from fencepost.broker_stub.proxy.request import Names, ProxiedRequest
 from fencepost.broker_stub.proxy.writes import is_write, refusal, together, without
 from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge, Malformed, Message, encode_request
 
@@ -77,8 +77,9 @@ class ProxyConnection:
         self._answers = FrameSplitter(limit=ANSWER_BYTES_MAX)
         self._frames: deque[bytes] = deque()
         self._queued_bytes = 0
-        self._slots: deque[Slot] = deque()  # responses that the client still expects, in order
-        self._asked: deque[tuple[Slot, Exchange | None, bool]] = deque()  # what the broker will answer, and whether the client gets it
+        self._unanswered_requests: deque[ProxiedRequest] = deque()  # responses that the client still expects, in order
+        # The requests that the broker will answer, and whether the client gets the response.
+        self._asked: deque[tuple[ProxiedRequest, Exchange | None, bool]] = deque()
         self._blocks = 1  # the number of reasons to forward nothing now; the first is that the broker is not connected
         self._held = 0  # requests that a fault holds before they are forwarded; they outlive the client
         self._pumping = False
@@ -105,7 +106,7 @@ class ProxyConnection:
         """Held requests still reach the broker, like packets that were late. Nothing else does."""
         self._client = None
         self._frames.clear()
-        self._slots.clear()
+        self._unanswered_requests.clear()
         self._silent = True
         if self._held == 0:
             self._hang_up()
@@ -155,7 +156,7 @@ class ProxyConnection:
                 transport.abort()
         self._client = self._broker = None
         self._frames.clear()
-        self._slots.clear()
+        self._unanswered_requests.clear()
         self.hub.forget(self)
 
     # -- requests ----------------------------------------------------------------------------------------------------------
@@ -186,22 +187,22 @@ class ProxyConnection:
     def _begin(self, frame: bytes) -> None:
         self.hub.counters.requests += 1
         try:
-            slot = Slot(self.hub, self.node, frame)
+            proxied = ProxiedRequest(self.hub, self.node, frame)
         except Malformed:
             self._send(frame)  # no valid request: the broker handles it
             return
-        if slot.expects_answer and not self._silent:
-            self._slots.append(slot)
-        actions = self.hub.faults.match(slot, Point.BEFORE)
+        if proxied.expects_answer and not self._silent:
+            self._unanswered_requests.append(proxied)
+        actions = self.hub.faults.match(proxied, Point.BEFORE)
         if actions:
             self._blocks += 1
             self._held += 1
-            execute(_Faulted(self, slot), iter(actions), Point.BEFORE, partial(self._released, slot))
+            execute(_Faulted(self, proxied), iter(actions), Point.BEFORE, partial(self._released, proxied))
         else:
-            self._forward(slot)
+            self._forward(proxied)
 
-    def _released(self, slot: Slot) -> None:
-        self._forward(slot)
+    def _released(self, proxied: ProxiedRequest) -> None:
+        self._forward(proxied)
         self._let_go()
         self._unblock()
 
@@ -214,59 +215,59 @@ class ProxyConnection:
             else:
                 self._hang_up()
 
-    def _forward(self, slot: Slot) -> None:
+    def _forward(self, proxied: ProxiedRequest) -> None:
         """Sends the request to the broker, or the part of it that a fault left."""
-        frame = self._refuse(slot) if slot.errors else slot.frame
+        frame = self._refuse(proxied) if proxied.errors else proxied.frame
         if frame is None:
             return
-        self._ask(slot, frame, wanted=True)
-        if slot.twice:
-            self._ask(slot, frame, wanted=False)
-        if not slot.expects_answer:
+        self._ask(proxied, frame, wanted=True)
+        if proxied.twice:
+            self._ask(proxied, frame, wanted=False)
+        if not proxied.expects_answer:
             # The broker never says when it has processed the request, so AFTER_APPEND comes when it was forwarded.
-            self._pass(slot, Point.AFTER_APPEND, partial(self._unanswered, slot))
+            self._pass(proxied, Point.AFTER_APPEND, partial(self._unanswered, proxied))
 
-    def _ask(self, slot: Slot, frame: bytes, *, wanted: bool) -> None:
+    def _ask(self, proxied: ProxiedRequest, frame: bytes, *, wanted: bool) -> None:
         hub = self.hub
         kept = self._may_send()
-        exchange = note_request(hub.journal, slot, frame, connection_id=self.id, at_ms=hub.clock.now_ms()) if kept else None
+        exchange = note_request(hub.journal, proxied, frame, connection_id=self.id, at_ms=hub.clock.now_ms()) if kept else None
         self._send(frame)
         if wanted:
-            slot.exchange = exchange
-        if slot.expects_answer:
-            self._asked.append((slot, exchange, wanted))
+            proxied.exchange = exchange
+        if proxied.expects_answer:
+            self._asked.append((proxied, exchange, wanted))
 
-    def _refuse(self, slot: Slot) -> bytes | None:
+    def _refuse(self, proxied: ProxiedRequest) -> bytes | None:
         """The frame to forward when faults inject errors at BEFORE. None: the response needs no broker."""
-        request = slot.request()
+        request = proxied.request()
         if request is None:
             _log.warning(
                 "a fault rule has an error for a request that the proxy cannot read (api %d v%d): it cuts the connection instead",
-                slot.api,
-                slot.version,
+                proxied.api,
+                proxied.version,
             )
-            self._end_here(slot)
+            self._end_here(proxied)
             return None
         if not is_write(request):
-            return slot.frame  # without effect: the broker gets it, and the proxy changes its response
+            return proxied.frame  # without effect: the broker gets it, and the proxy changes its response
         left: Message | None = request
-        for action in slot.errors:
+        for action in proxied.errors:
             refused = refusal(request, action.code, action.covers, self.hub.name_of)
-            slot.refused = refused if slot.refused is None else together(slot.refused, refused)
+            proxied.refused = refused if proxied.refused is None else together(proxied.refused, refused)
             left = None if left is None else without(left, action.covers, self.hub.name_of)
-        slot.errors = []
+        proxied.errors = []
         if left is not None:
-            parts = encode_request(left, slot.version, correlation_id=slot.correlation_id, client_id=slot.client_id)
+            parts = encode_request(left, proxied.version, correlation_id=proxied.correlation_id, client_id=proxied.client_id)
             return b"".join(parts)[_SIZE.size :]
-        if slot in self._slots:
-            self._after_append(slot)
+        if proxied in self._unanswered_requests:
+            self._after_append(proxied)
         elif not self._silent:
-            self._end_here(slot)  # acks=0: an error closes the connection
+            self._end_here(proxied)  # acks=0: an error closes the connection
         return None
 
-    def _unanswered(self, slot: Slot) -> None:
-        if slot.errors or slot.refused is not None:
-            self._end_here(slot)
+    def _unanswered(self, proxied: ProxiedRequest) -> None:
+        if proxied.errors or proxied.refused is not None:
+            self._end_here(proxied)
 
     # -- answers -----------------------------------------------------------------------------------------------------------
 
@@ -277,26 +278,26 @@ class ProxyConnection:
             _log.warning("node %d sent a response (%s) that is not the next one: the proxy cuts the connection", self.node, correlation_id)
             self.cut()
             return
-        slot, exchange, wanted = self._asked.popleft()
+        proxied, exchange, wanted = self._asked.popleft()
         if exchange is not None:
             note_answer(self.hub.journal, exchange, frame)
         if wanted:
-            slot.answer = frame
-            self.hub.sessions.note(slot, frame)
-            if slot in self._slots:
-                self._after_append(slot)
+            proxied.answer = frame
+            self.hub.sessions.note(proxied, frame)
+            if proxied in self._unanswered_requests:
+                self._after_append(proxied)
         if self._client is None and not self._asked and self._held == 0:
             self._hang_up()
 
-    def _after_append(self, slot: Slot) -> None:
-        self._pass(slot, Point.AFTER_APPEND, partial(self._pass, slot, Point.REPLY, partial(self._fill, slot)))
+    def _after_append(self, proxied: ProxiedRequest) -> None:
+        self._pass(proxied, Point.AFTER_APPEND, partial(self._pass, proxied, Point.REPLY, partial(self._fill, proxied)))
 
-    def _fill(self, slot: Slot, *, halfway: bool = False) -> None:
+    def _fill(self, proxied: ProxiedRequest, *, halfway: bool = False) -> None:
         """Prepares the response, which leaves after those before it."""
-        if slot not in self._slots:
+        if proxied not in self._unanswered_requests:
             return
         try:
-            parts = slot.answer_parts()
+            parts = proxied.answer_parts()
         except (OSError, ValueError) as error:
             _log.warning("node %d sent an address that the proxy cannot listen for: %s; it cuts the connection", self.node, error)
             self.cut()
@@ -304,34 +305,34 @@ class ProxyConnection:
         if halfway:
             whole = b"".join(parts)
             parts = [whole[: len(whole) // 2]]
-            slot.cut = True
-        slot.parts = parts
-        if slot.throttle_ms:
+            proxied.cut = True
+        proxied.parts = parts
+        if proxied.throttle_ms:
             self._blocks += 1
-            self.hub.loop.call_later(slot.throttle_ms / 1000, self._unblock)
+            self.hub.loop.call_later(proxied.throttle_ms / 1000, self._unblock)
         self._flush()
 
     def _flush(self) -> None:
-        while self._slots and self._slots[0].parts is not None and self._client is not None:
-            slot = self._slots.popleft()
-            if slot.exchange is not None and not slot.cut:
-                slot.exchange.heard = Heard.CHANGED if slot.changed else Heard.ALL
-            _write(self._client, slot.parts or [])
-            if slot.cut:
+        while self._unanswered_requests and self._unanswered_requests[0].parts is not None and self._client is not None:
+            proxied = self._unanswered_requests.popleft()
+            if proxied.exchange is not None and not proxied.cut:
+                proxied.exchange.heard = Heard.CHANGED if proxied.changed else Heard.ALL
+            _write(self._client, proxied.parts or [])
+            if proxied.cut:
                 self._client.close()
                 self._hang_up()
 
     # -- faults ------------------------------------------------------------------------------------------------------------
 
-    def _pass(self, slot: Slot, point: Point, go_on: Callable[[], None]) -> None:
-        actions = self.hub.faults.match(slot, point)
+    def _pass(self, proxied: ProxiedRequest, point: Point, go_on: Callable[[], None]) -> None:
+        actions = self.hub.faults.match(proxied, point)
         if not actions:
             go_on()
         elif point is Point.AFTER_APPEND:
             self._blocks += 1
-            execute(_Faulted(self, slot), iter(actions), point, partial(self._unblocked, go_on))
+            execute(_Faulted(self, proxied), iter(actions), point, partial(self._unblocked, go_on))
         else:
-            execute(_Faulted(self, slot), iter(actions), point, go_on)
+            execute(_Faulted(self, proxied), iter(actions), point, go_on)
 
     def _unblocked(self, go_on: Callable[[], None]) -> None:
         go_on()
@@ -341,30 +342,30 @@ class ProxyConnection:
         self._blocks -= 1
         self._pump()
 
-    def _break_off(self, kind: Kind, slot: Slot, point: Point) -> None:
+    def _break_off(self, kind: Kind, proxied: ProxiedRequest, point: Point) -> None:
         """Ends the exchange. After a DROP the requests behind it continue, without responses."""
         if point is Point.BEFORE:
             self._let_go()
         if kind is Kind.DISCONNECT and point is Point.REPLY:
-            self._fill(slot, halfway=True)
+            self._fill(proxied, halfway=True)
         elif kind is Kind.DISCONNECT:
-            self._end_here(slot)
+            self._end_here(proxied)
         else:
-            self._fall_silent(slot)
+            self._fall_silent(proxied)
             if point is not Point.REPLY:
                 self._unblock()
 
-    def _fall_silent(self, slot: Slot) -> None:
+    def _fall_silent(self, proxied: ProxiedRequest) -> None:
         """Drops the response to this request and to all later ones. Earlier ones still leave."""
         self._silent = True
-        while slot in self._slots:
-            self._slots.pop()
+        while proxied in self._unanswered_requests:
+            self._unanswered_requests.pop()
 
-    def _end_here(self, slot: Slot) -> None:
+    def _end_here(self, proxied: ProxiedRequest) -> None:
         """Ends the connection after the responses before this one."""
-        if slot not in self._slots:
-            self._slots.append(slot)
-        slot.parts, slot.cut = [], True
+        if proxied not in self._unanswered_requests:
+            self._unanswered_requests.append(proxied)
+        proxied.parts, proxied.cut = [], True
         self._flush()
 
     # -- bytes -------------------------------------------------------------------------------------------------------------
@@ -388,11 +389,11 @@ class ProxyConnection:
 class _Faulted:
     """One request of a connection, as faults act on it."""
 
-    __slots__ = ("_connection", "_slot")
+    __slots__ = ("_connection", "_proxied")
 
-    def __init__(self, connection: ProxyConnection, slot: Slot) -> None:
+    def __init__(self, connection: ProxyConnection, proxied: ProxiedRequest) -> None:
         self._connection = connection
-        self._slot = slot
+        self._proxied = proxied
 
     @property
     def over(self) -> bool:
@@ -400,16 +401,16 @@ class _Faulted:
         return False
 
     def inject(self, action: Action) -> None:
-        self._slot.errors.append(action)
+        self._proxied.errors.append(action)
 
     def throttle(self, ms: int) -> None:
-        self._slot.throttle_ms = ms
+        self._proxied.throttle_ms = ms
 
     def repeat(self, point: Point) -> None:
         if point is Point.BEFORE:
-            self._slot.twice = True
+            self._proxied.twice = True
         else:
-            self._connection._ask(self._slot, self._slot.frame, wanted=False)
+            self._connection._ask(self._proxied, self._proxied.frame, wanted=False)
 
     def continue_after(self, ms: int, go_on: Callable[[], None]) -> None:
         self._connection.hub.loop.call_later(ms / 1000, go_on)
@@ -418,9 +419,9 @@ class _Faulted:
         self._connection.hub.post(go_on)
 
     def break_off(self, kind: Kind, point: Point) -> bool:
-        goes_on = kind is Kind.DROP and not self._slot.expects_answer and point is not Point.BEFORE
+        goes_on = kind is Kind.DROP and not self._proxied.expects_answer and point is not Point.BEFORE
         if not goes_on:
-            self._connection._break_off(kind, self._slot, point)
+            self._connection._break_off(kind, self._proxied, point)
         return not goes_on
 
 

@@ -11,8 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.broker_stub.faults.rules import TopicPartition
-from fencepost.broker_stub.faults.subjects import NameOf
-from fencepost.broker_stub.proxy.request import Slot
+from fencepost.broker_stub.faults.topics_and_partitions import NameOf
+from fencepost.broker_stub.proxy.request import ProxiedRequest
 from fencepost.producer.wire import Api, Message
 from fencepost.producer.wire.messages.fetch import FetchRequest
 
@@ -42,22 +42,22 @@ class FetchSessions:
         named = [(topic or name_of(topic_id), partition) for topic, topic_id, partition in known]
         return [(topic, partition) for topic, partition in named if topic is not None]
 
-    def note(self, slot: Slot, answer: bytes) -> None:
+    def note(self, proxied: ProxiedRequest, answer: bytes) -> None:
         """Learns a session's partitions from a Fetch that a broker has answered."""
-        if slot.api != Api.FETCH or slot.version < SESSIONS_SINCE:
+        if proxied.api != Api.FETCH or proxied.version < SESSIONS_SINCE:
             return
-        flexible = slot.version >= FLEXIBLE_SINCE
+        flexible = proxied.version >= FLEXIBLE_SINCE
         if len(answer) < _CORRELATION + flexible + _ANSWER.size or (flexible and answer[_CORRELATION]):
             return
         _, error, session_id = _ANSWER.unpack_from(answer, _CORRELATION + flexible)
-        at = slot.start + _BEFORE_ID + (_REPLICA if slot.version < WITHOUT_REPLICA_SINCE else 0)
-        asked_id = _ID.unpack_from(slot.frame, at)[0] if len(slot.frame) >= at + _ID.size else NO_SESSION
+        at = proxied.start + _BEFORE_ID + (_REPLICA if proxied.version < WITHOUT_REPLICA_SINCE else 0)
+        asked_id = _ID.unpack_from(proxied.frame, at)[0] if len(proxied.frame) >= at + _ID.size else NO_SESSION
         if error or (session_id == asked_id == NO_SESSION):
             return
-        known = self._told.pop((slot.node, asked_id), {})
-        request = slot.request() if session_id != NO_SESSION else None
+        known = self._told.pop((proxied.node, asked_id), {})
+        request = proxied.request() if session_id != NO_SESSION else None
         if isinstance(request, FetchRequest):
-            self._told[slot.node, session_id] = _told(request, known)
+            self._told[proxied.node, session_id] = _told(request, known)
             if len(self._told) > SESSIONS_MAX:
                 del self._told[next(iter(self._told))]
 

@@ -12,7 +12,7 @@ from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.proxy.messages import read_answer, read_request
-from fencepost.broker_stub.proxy.request import Slot
+from fencepost.broker_stub.proxy.request import ProxiedRequest
 from fencepost.producer.wire import Api, ErrorCode, Malformed, decode_request_header
 
 _ERROR_AT = slice(4, 6)  # the error code of an answer to ApiVersions, after the correlation id
@@ -20,24 +20,24 @@ _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _log = logging.getLogger(__name__)
 
 
-def note_request(journal: Journal, slot: Slot, frame: bytes, *, connection_id: int, at_ms: int) -> Exchange | None:
+def note_request(journal: Journal, proxied: ProxiedRequest, frame: bytes, *, connection_id: int, at_ms: int) -> Exchange | None:
     """Adds an exchange for the frame that is about to leave for the broker, which may be a part of the client's request."""
     if not journal.enabled:
         return None
     try:
-        start = slot.start if frame is slot.frame else decode_request_header(frame)[1]
-        request = read_request(frame, slot.api, slot.version, start=start)
+        start = proxied.start if frame is proxied.frame else decode_request_header(frame)[1]
+        request = read_request(frame, proxied.api, proxied.version, start=start)
     except Malformed:
         return None
     if request is None:
         return None
     exchange = Exchange(
-        node=slot.node,
+        node=proxied.node,
         connection_id=connection_id,
-        api=slot.api,
-        version=slot.version,
-        correlation_id=slot.correlation_id,
-        client_id=slot.client_id,
+        api=proxied.api,
+        version=proxied.version,
+        correlation_id=proxied.correlation_id,
+        client_id=proxied.client_id,
         request=lightened(request),
         at_ms=at_ms,
         heard=Heard.NOTHING,

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Action, Everything, TopicPartition
-from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of, with_error
+from fencepost.broker_stub.faults.topics_and_partitions import asks_for_all, names_partitions, partitions_of, with_error
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.proxy.messages import must_read, names_in, read_answer, read_request, readdressed
 from fencepost.broker_stub.proxy.writes import together
@@ -46,8 +46,8 @@ class Names(Protocol):
         ...
 
 
-class Slot:
-    """One request and the place of its response; the subject of fault rules."""
+class ProxiedRequest:
+    """One request, and its response once that is ready. Fault rules match it."""
 
     __slots__ = (
         "answer",

@@ -1,6 +1,6 @@
 """Quotas of users, of client ids, and of a user with a client id, and which of them applies to a client (KIP-13, KIP-546).
 
-This file keeps and finds quotas. `throttling` counts for each broker what a client has used.
+This file keeps and finds quotas. `client_quota_manager` counts for each broker what a client has used.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import msgspec
 
 from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
-from fencepost.broker_stub.faults.subjects import with_error
+from fencepost.broker_stub.faults.topics_and_partitions import with_error
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client

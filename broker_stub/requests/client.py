@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.security.sasl import Gate
+    from fencepost.broker_stub.security.sasl import SaslState
 
 
 class Client(NamedTuple):
-    """`principal`: as ACLs name it. `gate`: the SASL state, None on a listener without SASL."""
+    """`principal`: as ACLs name it. `sasl_state`: the SASL state, None on a listener without SASL."""
 
     principal: str = ANONYMOUS
     host: str = LOCALHOST
-    gate: Gate | None = None
+    sasl_state: SaslState | None = None
 
 
 LOCAL_CLIENT: Final = Client()

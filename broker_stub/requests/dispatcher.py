@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
-from fencepost.broker_stub.faults.subjects import asks_for_all, names_partitions, partitions_of
+from fencepost.broker_stub.faults.topics_and_partitions import asks_for_all, names_partitions, partitions_of
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.requests.call import Call, Reply
@@ -73,7 +73,7 @@ class Dispatcher:
             partitions=self._naming(broker, request, header.api_version),
         )
         self.cluster.counters.requests += 1
-        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or client.gate is None or client.gate.proven):
+        if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or client.sasl_state is None or client.sasl_state.proven):
             self.journal.add(exchange)
         route = route_to(header.api_key)
         assert route is not None, f"{request!r:.100} is not served"

@@ -1,6 +1,6 @@
 """The part of `BrokerStub` about permissions and quotas.
 
-It changes what the cluster keeps; the authorizer and `throttling` apply it.
+It changes what the cluster keeps; the authorizer and `client_quota_manager` apply it.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Admission(Enum):
     ILLEGAL = "answer ILLEGAL_SASL_STATE, then close"
 
 
-class Gate:
+class SaslState:
     """The SASL state of one connection. `bare`: the client's tokens are frames of their own (SaslHandshake version 0)."""
 
     def __init__(self, sasl: Sasl, *, nonce: Callable[[], str]) -> None:

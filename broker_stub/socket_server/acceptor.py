@@ -14,7 +14,7 @@ from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
 from fencepost.broker_stub.socket_server.client_connection import ClientConnection, Wire
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.security.sasl import Gate, Sasl
+    from fencepost.broker_stub.security.sasl import Sasl, SaslState
 
 
 class Acceptor:
@@ -33,15 +33,17 @@ class Acceptor:
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
-        link = ClientConnection(self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, gate=self._gate())
+        link = ClientConnection(
+            self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, sasl_state=self._sasl_state()
+        )
         broker.links.add(link)
         self.cluster.counters.connections += 1
         return link
 
-    def _gate(self) -> Gate | None:
+    def _sasl_state(self) -> SaslState | None:
         """The SASL state of a new connection. None on listeners without SASL."""
         if self.sasl is None:
             return None
-        from fencepost.broker_stub.security.sasl import Gate
+        from fencepost.broker_stub.security.sasl import SaslState
 
-        return Gate(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")
+        return SaslState(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")

@@ -38,7 +38,7 @@ from fencepost.producer.wire import (
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
-    from fencepost.broker_stub.security.sasl import Gate
+    from fencepost.broker_stub.security.sasl import SaslState
 
 UNPROVEN_BYTES_MAX = 512 * 1024  # sasl.server.max.receive.size: the largest frame of an unauthenticated client
 WAITING_ANSWERS_MAX = 64  # responses that a fault holds
@@ -62,7 +62,7 @@ class Wire(Protocol):
         ...
 
 
-class _Slot:
+class _PendingResponse:
     """The place of one response in their order."""
 
     __slots__ = ("correlation_id", "cut", "filled", "parts", "version")
@@ -76,7 +76,7 @@ class _Slot:
 
 
 class ClientConnection:
-    """One connection to one broker. `gate`: its SASL state, None on a listener without SASL."""
+    """One connection to one broker. `sasl_state`: its SASL state, None on a listener without SASL."""
 
     def __init__(
         self,
@@ -87,19 +87,19 @@ class ClientConnection:
         *,
         principal: str = ANONYMOUS,
         host: str = LOCALHOST,
-        gate: Gate | None = None,
+        sasl_state: SaslState | None = None,
     ) -> None:
         self.id = link_id
         self.broker = broker
         self._dispatcher = dispatcher
         self._cluster = dispatcher.cluster
-        self.gate = gate
+        self.sasl_state = sasl_state
         self.host = host
         self._principal = principal
         self._wire = wire
         self._frames: deque[bytes] = deque()
         self._queued_bytes = 0
-        self._slots: deque[_Slot] = deque()
+        self._pending: deque[_PendingResponse] = deque()
         self._call: Call | None = None
         self._pumping = False
         self._paused = False
@@ -115,17 +115,17 @@ class ClientConnection:
     @property
     def busy(self) -> bool:
         """Whether a request waits for its response."""
-        return bool(self._slots or self._frames) or self._call is not None
+        return bool(self._pending or self._frames) or self._call is not None
 
     @property
     def principal(self) -> str:
         """The current principal."""
-        return self._principal if self.gate is None else self.gate.principal
+        return self._principal if self.sasl_state is None else self.sasl_state.principal
 
     @property
     def proven(self) -> bool:
         """Whether it is authenticated, or need not be."""
-        return self.gate is None or self.gate.proven
+        return self.sasl_state is None or self.sasl_state.proven
 
     def receive(self, frame: bytes) -> None:
         """One complete frame, without its length prefix."""
@@ -149,7 +149,7 @@ class ClientConnection:
         """The connection is down. The current request continues; requests that have not begun are dropped."""
         self._open = False
         self._frames.clear()
-        self._slots.clear()
+        self._pending.clear()
         self.broker.links.discard(self)
         call, self._call = self._call, None
         if call is not None:
@@ -181,15 +181,15 @@ class ClientConnection:
 
     def _may_begin(self) -> bool:
         """Whether no request is being processed, and not too many responses wait."""
-        return self._call is None and not self._choked and len(self._slots) < WAITING_ANSWERS_MAX
+        return self._call is None and not self._choked and len(self._pending) < WAITING_ANSWERS_MAX
 
     def _begin(self, frame: bytes) -> None:
-        if self.gate is not None and self.gate.bare:
-            self._take_token(self.gate, frame)
+        if self.sasl_state is not None and self.sasl_state.bare:
+            self._take_token(self.sasl_state, frame)
             return
         try:
             header, start = decode_request_header(frame)
-            if self.gate is not None and not self._admitted(self.gate, header, len(frame)):
+            if self.sasl_state is not None and not self._admitted(self.sasl_state, header, len(frame)):
                 return
             route = route_to(header.api_key)
             known = route is not None and self._cluster.release.takes(header.api_key, route.versions, header.api_version)
@@ -203,29 +203,29 @@ class ClientConnection:
         except Malformed as error:
             self._refuse(str(error))
             return
-        slot = _Slot(header.api_version if known else 0, header.correlation_id)
+        pending = _PendingResponse(header.api_version if known else 0, header.correlation_id)
         if not self._silent:
-            self._slots.append(slot)
+            self._pending.append(pending)
         self._call = self._dispatcher.call(
             self.broker,
             self.id,
             header,
             request=request,
-            reply=partial(self._fill, slot),
+            reply=partial(self._fill, pending),
             processed=self._processed,
-            client=Client(self.principal, self.host, self.gate),
+            client=Client(self.principal, self.host, self.sasl_state),
             size_bytes=len(frame),
         )
         self._call.start()
 
-    def _admitted(self, gate: Gate, header: RequestHeader, size: int) -> bool:
+    def _admitted(self, sasl_state: SaslState, header: RequestHeader, size: int) -> bool:
         """Whether SASL allows the request. If not, the connection ends, with an error where Kafka sends one."""
         from fencepost.broker_stub.security.sasl import Admission
 
-        if not gate.proven and size > UNPROVEN_BYTES_MAX:  # sent before the new authentication began
+        if not sasl_state.proven and size > UNPROVEN_BYTES_MAX:  # sent before the new authentication began
             admission = Admission.CLOSE
         else:
-            admission = gate.admit(header.api_key, self._cluster.now_ms())
+            admission = sasl_state.admit(header.api_key, self._cluster.now_ms())
         if admission is Admission.SERVE:
             return True
         response = RESPONSES.get(header.api_key) if admission is Admission.ILLEGAL else None
@@ -235,9 +235,9 @@ class ClientConnection:
         self._refuse(f"{api_name(header.api_key)} from a client that is not authenticated")
         return False
 
-    def _take_token(self, gate: Gate, frame: bytes) -> None:
+    def _take_token(self, sasl_state: SaslState, frame: bytes) -> None:
         """Answers a bare SASL token, after SaslHandshake version 0."""
-        answer = gate.take_bare(frame, self._cluster.now_ms())
+        answer = sasl_state.take_bare(frame, self._cluster.now_ms())
         if answer is None:
             self._refuse("the client was not authenticated")
         else:
@@ -257,28 +257,28 @@ class ClientConnection:
         self._call = None
         self._pump()
 
-    def _fill(self, slot: _Slot, reply: Reply) -> None:
+    def _fill(self, pending: _PendingResponse, reply: Reply) -> None:
         if reply.throttle_ms:
             self._mute(reply.throttle_ms)
-        if slot not in self._slots:
+        if pending not in self._pending:
             if reply.exchange is not None:
                 reply.exchange.response = None
             return  # the connection is down or silent
         if reply.fate is Fate.SILENCE:
             self._silent = True
-            while self._slots.pop() is not slot:
+            while self._pending.pop() is not pending:
                 pass  # later answers must not overtake the one that never comes
             return
         if reply.fate is Fate.CUT:
             self._finish(flush=True)
             return
-        if self.gate is not None:
+        if self.sasl_state is not None:
             if reply.response is not None and reply.response.api == Api.API_VERSIONS and not getattr(reply.response, "error_code", 0):
-                self.gate.told_versions()
-            slot.cut = self.gate.failed
+                self.sasl_state.told_versions()
+            pending.cut = self.sasl_state.failed
         if reply.response is not None:
             try:
-                slot.parts = encode_response(reply.response, slot.version, correlation_id=slot.correlation_id)
+                pending.parts = encode_response(reply.response, pending.version, correlation_id=pending.correlation_id)
             except Exception:  # noqa: BLE001 - the response may come during another client's request: see `_failed`
                 self._failed()
                 return
@@ -286,18 +286,18 @@ class ClientConnection:
             if journal.enabled and reply.exchange is not None:
                 journal.weigh(reply.exchange)
         if reply.fate is Fate.CUT_HALFWAY:
-            whole = b"".join(slot.parts)
-            slot.parts = [whole[: len(whole) // 2]]
-            slot.cut = True
-        slot.filled = True
+            whole = b"".join(pending.parts)
+            pending.parts = [whole[: len(whole) // 2]]
+            pending.cut = True
+        pending.filled = True
         self._flush()
 
     def _flush(self) -> None:
-        while self._slots and self._slots[0].filled:
-            slot = self._slots.popleft()
-            if slot.parts:
-                self._wire.write(slot.parts)
-            if slot.cut:
+        while self._pending and self._pending[0].filled:
+            pending = self._pending.popleft()
+            if pending.parts:
+                self._wire.write(pending.parts)
+            if pending.cut:
                 self._finish(flush=True)
         self._pump()
 

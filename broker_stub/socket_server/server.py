@@ -20,7 +20,7 @@ from fencepost.broker_stub.network.limits import ACCEPT_BACKLOG, CLOSE_TURNS_MAX
 from fencepost.broker_stub.network.listeners import bound, deaf, naming
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.connection import Connection
-from fencepost.broker_stub.socket_server.connection_limits import Connections
+from fencepost.broker_stub.socket_server.connection_quotas import ConnectionQuotas
 
 ACCEPT_AGAIN_S = 1.0  # after the system has refused a socket
 COMPLAIN_AGAIN_S = 1.0
@@ -39,7 +39,7 @@ class Server:
         self._clock = clock
         self._sockets: dict[int, socket.socket] = {}
         self._connections: set[Connection] = set()
-        self._limits = {node_id: Connections(cluster.config) for node_id in cluster.brokers}
+        self._limits = {node_id: ConnectionQuotas(cluster.config) for node_id in cluster.brokers}
         self._looks: dict[int, Timer] = {}  # the next check for idle connections, by node
         self._waiting: set[int] = set()  # nodes that accept no connections for now
         self._silent_until = 0.0

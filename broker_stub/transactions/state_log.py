@@ -118,7 +118,7 @@ class TxnShard:
         for name in [name for name, known in self.ids.items() if is_expired(known, now_ms, after_ms=after_ms)]:
             known = self.ids[name]
             known.pending = State.DEAD
-            self._append(name, None, known.txn.timeout_ms, partial(self._buried, self._epoch, name, known))
+            self._append(name, None, known.txn.timeout_ms, partial(self._tombstone_written, self._epoch, name, known))
 
     def _append(self, name: str, txn: Txn | None, timeout_ms: int, then: Then) -> None:
         value = txn_value(txn, flexible=self._flexible) if txn is not None else None
@@ -153,7 +153,7 @@ class TxnShard:
 
         self._append(name, coming, coming.timeout_ms, written)
 
-    def _buried(self, epoch: int, name: str, known: TransactionMetadata, code: int) -> None:
+    def _tombstone_written(self, epoch: int, name: str, known: TransactionMetadata, code: int) -> None:
         if not self._leads_in(epoch):
             return
         known.give_up()

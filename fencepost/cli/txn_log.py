@@ -12,11 +12,11 @@ from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.transactions.records import read_txn, txn_key
 from fencepost.broker_stub.transactions.states import Txn
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.errors import Malformed
 from fencepost.producer.wire.records import read_records
 from fencepost.producer.wire.records.batch_header import iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.recovery.raw_log import EARLIEST, fetch, offset_of

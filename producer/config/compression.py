@@ -12,7 +12,7 @@ import msgspec
 
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError
-from fencepost.producer.wire.records.compression import LEVELS, Codec
+from fencepost.producer.wire.codecs.codec import LEVELS, Codec
 
 NAMES: Final[dict[str, str]] = {
     "compression.type": "compression_type",

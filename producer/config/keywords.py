@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from fencepost.producer.config.secret import Secret
 from fencepost.producer.config.settings import MetadataRecovery, Partitioner, SaslMechanism, SecurityProtocol
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 
 
 class ProducerOptions(TypedDict, total=False):

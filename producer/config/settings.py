@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from fencepost.producer.config.secret import Secret
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 
 
 class Partitioner(enum.Enum):

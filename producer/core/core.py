@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import Nodes
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates
 from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import (
@@ -62,7 +62,7 @@ class Core:
     ) -> None:
         self.metrics = Metrics()
         self.view = ClusterView()
-        self.nodes = Nodes(settings, draw, bootstrap)
+        self.nodes = ClusterConnectionStates(settings, draw, bootstrap)
         self.metadata_updater = MetadataUpdater(settings, self.nodes, self.view, draw)
         self.transactions = transactions
         if transactions is not None:
@@ -129,7 +129,7 @@ class Core:
     def _on_appended(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
         return None
 
-    def _on_gate_opened(self, event: SendingAllowed, now_ms: float, commands: list[Command]) -> None:
+    def _on_sending_allowed(self, event: SendingAllowed, now_ms: float, commands: list[Command]) -> None:
         self.produce_requests.ready_partitions.stir()
 
     def _on_called(self, event: Called, now_ms: float, commands: list[Command]) -> None:
@@ -234,7 +234,7 @@ def death_in(commands: list[Command]) -> Die | None:
 # Not singledispatchmethod: it makes a new function for every call.
 _ON: Final[dict[type[Any], Callable[..., None]]] = {
     Appended: Core._on_appended,
-    SendingAllowed: Core._on_gate_opened,
+    SendingAllowed: Core._on_sending_allowed,
     Called: Core._on_called,
     Packed: Core._on_packed,
     Ticked: Core._on_ticked,

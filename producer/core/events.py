@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.errors import DeliveryError, FencepostError, NoUsableBroker
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.records.compression import Codec
 
 
 class Features(Struct, frozen=True):

@@ -11,7 +11,7 @@ from uuid import UUID
 from fencepost.producer.accumulator.accumulator import Accumulator, PartitionQueue
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, LinkState, Node, Request
 from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
 from fencepost.producer.core.cluster.view import NO_TOPIC_ID, ClusterView
 from fencepost.producer.core.events import Command, Die, Send
@@ -56,7 +56,7 @@ class ProduceRequests:
         settings: Settings,
         accumulator: Accumulator,
         *,
-        nodes: Nodes,
+        nodes: ClusterConnectionStates,
         view: ClusterView,
         metadata_updater: MetadataUpdater,
         producer_id_manager: ProducerIdSource,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, Request, backoff_ms
 from fencepost.producer.core.cluster.metadata_updater import MetadataUpdater
 from fencepost.producer.core.cluster.view import NO_TOPIC_ID, ClusterView, Leader
 from fencepost.producer.core.error_table import ErrorAction, judge
@@ -51,7 +51,7 @@ class ProduceResponses:
         settings: Settings,
         ready_partitions: ReadyPartitions,
         *,
-        nodes: Nodes,
+        nodes: ClusterConnectionStates,
         view: ClusterView,
         metadata_updater: MetadataUpdater,
         hooks: TransactionHooks,

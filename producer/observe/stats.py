@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import LinkState
+from fencepost.producer.core.cluster.cluster_connection_states import LinkState
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.metrics import BrokerMetrics, Metrics
 

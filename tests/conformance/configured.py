@@ -39,7 +39,7 @@ BROKERS = {
             "configs.some_broker_configs",
             "transaction_offsets.with_bumps",
             "transaction_offsets.without_bumps",
-            "transactions.records_that_nobody_vouches_for",
+            "transactions.records_that_no_coordinator_verified",
             "transactions.with_bumps",
             "transactions.without_bumps",
         ),

@@ -26,7 +26,7 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as Place
 
 from fencepost.producer import DeliveryError, Persisted, Producer
-from fencepost.producer.wire.records.compression import CorruptBatch
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import PartitionFile

@@ -32,7 +32,7 @@ NOT_AT_0 = frozenset(
         "transactions.names_that_come_twice",
         "transactions.partitions_of_every_version",
         "transactions.recovery_after_a_fence",
-        "transactions.records_that_nobody_vouches_for",
+        "transactions.records_that_no_coordinator_verified",
         "transactions.records_without_a_transaction",
         "transactions.takeovers",
         "transactions.two_producers_in_one_request",

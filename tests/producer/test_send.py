@@ -11,7 +11,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BufferFull, Producer, RecordMetadata, RecordTooLarge, TopicUnavailable
 from fencepost.producer.wire import Api, ProduceRequest
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.producer.stub_helpers import QUICK, arrivals, quick, until, values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.simulation.callers import Callers, SimProducer, small_steps
 from tests.simulation.chaos import Chaos
 from tests.simulation.checks import check

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fencepost.producer.core.cluster.broker_connections import Request
+from fencepost.producer.core.cluster.cluster_connection_states import Request
 from fencepost.producer.wire.codes import Api
 from fencepost.txn.coordinator.init_producer_id import Registration
 from fencepost.txn.coordinator.transaction_contents import TransactionContents

@@ -103,7 +103,7 @@ def _not_asked(self: TransactionVerification, node_id: int, question: Question, 
     then(dict.fromkeys(question.partitions, 0))
 
 
-def _vouched_for(self: TransactionCoordinators, name: str, node_id: int, identity: object, partitions: Sequence[Any]) -> dict[Any, int]:
+def _verify_all(self: TransactionCoordinators, name: str, node_id: int, identity: object, partitions: Sequence[Any]) -> dict[Any, int]:
     return dict.fromkeys(partitions, 0)
 
 
@@ -150,7 +150,7 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
         (producer_append_info, "_MARKER_ROWS", _without(producer_append_info._MARKER_ROWS, "M3")),
     ),
     "records are written without asking the coordinator": ("TV2", (TransactionVerification, "ask", _not_asked)),
-    "the coordinator vouches for everybody": ("TV1", (TransactionCoordinators, "verify", _vouched_for)),
+    "the coordinator verifies every partition without a check": ("TV1", (TransactionCoordinators, "verify", _verify_all)),
     "readers do not stop at open transactions": ("TV1", (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark)),
     "readers hear of no abort": ("TV2", (Transactions, "aborted_between", lambda self, offset, end: [])),
     "readers hear of the aborts that begin where they read": ("TV2", (Transactions, "aborted_between", _from_here_on)),

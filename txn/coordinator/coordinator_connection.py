@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, LinkState, Node, Request, backoff_ms
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command, Send
 from fencepost.producer.foundations.address import Address
@@ -28,7 +28,14 @@ class CoordinatorConnection:
     """See the module. `request`: the one in flight. `not_before_ms`: the earliest time for the next one."""
 
     def __init__(
-        self, key: str, settings: Settings, *, key_type: int = TRANSACTION, nodes: Nodes, view: ClusterView, draw: Callable[[], float]
+        self,
+        key: str,
+        settings: Settings,
+        *,
+        key_type: int = TRANSACTION,
+        nodes: ClusterConnectionStates,
+        view: ClusterView,
+        draw: Callable[[], float],
     ) -> None:
         self.request: Request | None = None
         self.not_before_ms = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from fencepost.producer.core.cluster.broker_connections import Node
+from fencepost.producer.core.cluster.cluster_connection_states import Node
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import InitProducerIdResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from fencepost.producer.core.cluster.broker_connections import Node
+from fencepost.producer.core.cluster.cluster_connection_states import Node
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.protocol.requests import TWO_PHASE_VERSION
 

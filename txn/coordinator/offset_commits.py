@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fencepost.producer.core.cluster.broker_connections import Request
+from fencepost.producer.core.cluster.cluster_connection_states import Request
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
 from fencepost.txn.coordinator.coordinator_connection import CoordinatorConnection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from fencepost.producer.core.cluster.broker_connections import Node, Request
+from fencepost.producer.core.cluster.cluster_connection_states import Node, Request
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import PRODUCE_VERSIONS, Node, Nodes, Request
+from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, ClusterConnectionStates, Node, Request
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again
@@ -123,7 +123,7 @@ class TransactionManager:
             existing_topics=ours.existing_topics,
         )
 
-    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+    def attach(self, settings: Settings, *, nodes: ClusterConnectionStates, view: ClusterView, draw: Callable[[], float]) -> None:
         self._line = CoordinatorConnection(self._id, settings, nodes=nodes, view=view, draw=draw)
         self._contents = TransactionContents(
             self._id, lambda group: CoordinatorConnection(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw)

@@ -17,10 +17,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import PartitionData
 from fencepost.producer.wire.records.batch_header import iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.txn.ledger.scan import Scan
 from fencepost.txn.ledger.topic import leaders_of
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one

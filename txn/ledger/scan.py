@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch, TooMuch
 from fencepost.producer.wire.records.batch_header import BatchHeader, Readable, iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch, TooMuch
 from fencepost.producer.wire.records.control_batch import ControlType, read_marker
 from fencepost.producer.wire.records.record_batch import read_records
 from fencepost.txn.ledger.errors import LedgerDamaged

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import backoff_ms
+from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from fencepost.producer.core.cluster.broker_connections import PRODUCE_VERSIONS, Node
+from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, Node
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import InitProducerIdRequest
 from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

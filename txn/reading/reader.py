@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.records.batch_header import BatchHeader
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.reading.committed import seen_batches

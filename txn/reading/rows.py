@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch, decompress
 from fencepost.producer.wire.records.batch_header import BatchHeader, check_crc
-from fencepost.producer.wire.records.compression import CorruptBatch, decompress
 from fencepost.producer.wire.records.record_columns import RecordColumns
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from fencepost.producer.wire.records.batch_header import iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 from fencepost.txn.reading.errors import OffsetsGone, Unreadable
 from fencepost.txn.reading.limits import EARLIEST, LATEST, Isolation, Limits

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.fetch import PartitionData
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.producer.wire.records.batch_header import BatchHeader, iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.producer.wire.records.control_batch import ControlType, read_marker
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse

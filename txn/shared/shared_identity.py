@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import PRODUCE_VERSIONS, Nodes, Request
+from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, ClusterConnectionStates, Request
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, NoUsableBroker
@@ -168,7 +168,7 @@ class SharedIdentity:
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
-    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+    def attach(self, settings: Settings, *, nodes: ClusterConnectionStates, view: ClusterView, draw: Callable[[], float]) -> None:
         return None
 
     def called(self, call: ParticipantCall, now_ms: float) -> list[Command]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import Node, Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, Node, Request, backoff_ms
 from fencepost.producer.core.cluster.rebootstrap import Rebootstrap
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Announce, Change, Command, Heard, Send
@@ -47,7 +47,7 @@ class MetadataAsked(Request):
 class MetadataUpdater:
     """Keeps the cluster view fresh. `busy`: the topics with batches to send, resolve or publish. `may_create`: of the transaction hooks."""
 
-    def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, nodes: ClusterConnectionStates, view: ClusterView, draw: Callable[[], float]) -> None:
         self.busy: Callable[[], set[str]] = set
         self.may_create: Callable[[str], bool] = bool
         self._settings = settings

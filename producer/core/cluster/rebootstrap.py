@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from fencepost.producer.config.settings import MetadataRecovery, Settings
-from fencepost.producer.core.cluster.broker_connections import Node, Nodes
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, Node
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command
 from fencepost.producer.errors import plain
@@ -31,7 +31,7 @@ class Rebootstrap:
     """See the module. `_since_ms`: when asking for metadata began, if no response came since. `_back`: the brokers are forgotten, and no
     bootstrap address has answered yet."""
 
-    def __init__(self, settings: Settings, nodes: Nodes, view: ClusterView) -> None:
+    def __init__(self, settings: Settings, nodes: ClusterConnectionStates, view: ClusterView) -> None:
         self._nodes = nodes
         self._view = view
         self._wanted = settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP

@@ -12,8 +12,8 @@ from typing import Final
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.core.idempotence.sequence import advance
 from fencepost.producer.errors import DeliveryError, Persisted
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_header
-from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 NO_IDENTITY: Final = (-1, -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import Nodes, Request, backoff_ms
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, Request, backoff_ms
 from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import NEVER, Command, Die, Send
 from fencepost.producer.errors import Fatal
@@ -22,7 +22,7 @@ NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 class ProducerIdManager:
     """Obtains identities with InitProducerId."""
 
-    def __init__(self, settings: Settings, nodes: Nodes, draw: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, nodes: ClusterConnectionStates, draw: Callable[[], float]) -> None:
         self.identity: tuple[int, int] | None = None
         self.trouble = "no broker could be asked for one yet"
         self._settings = settings

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import PRODUCE_VERSIONS, Nodes, Request
+from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, ClusterConnectionStates, Request
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command
 from fencepost.producer.errors import DeliveryError, FencepostError, NoUsableBroker
@@ -107,7 +107,7 @@ class ProducerIdSource(Protocol):
 class Transactions(TransactionHooks, ProducerIdSource, Protocol):
     """Hooks that provide one identity for all partitions, and send requests to a coordinator."""
 
-    def attach(self, settings: Settings, *, nodes: Nodes, view: ClusterView, draw: Callable[[], float]) -> None:
+    def attach(self, settings: Settings, *, nodes: ClusterConnectionStates, view: ClusterView, draw: Callable[[], float]) -> None:
         """The core starts, and passes its own objects."""
 
     def called(self, call: Any, now_ms: float) -> list[Command]:

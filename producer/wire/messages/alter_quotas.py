@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages.altered_quotas import AlterClientQuotasResponse
+from fencepost.producer.wire.messages.alter_quotas_response import AlterClientQuotasResponse
 from fencepost.producer.wire.messages.describe_quotas import EntityData
 from fencepost.producer.wire.schema.fields import WireStruct, f64
 

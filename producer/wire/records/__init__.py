@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.producer.wire.codecs.codec import Codec, CorruptBatch, compress, decompress
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.batch_header import (
     PRODUCER_EPOCH_MAX,
@@ -15,7 +16,6 @@ from fencepost.producer.wire.records.batch_header import (
     with_offset,
     with_timestamps,
 )
-from fencepost.producer.wire.records.compression import Codec, CorruptBatch, compress, decompress
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker, read_marker
 from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD

@@ -14,8 +14,8 @@ from typing import Final
 from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
+from fencepost.producer.wire.codecs.codec import Codec, compress
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
-from fencepost.producer.wire.records.compression import Codec, compress
 from fencepost.producer.wire.records.record_prefix import SMALL_BYTES, write_long_prefix
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 from fencepost.producer.wire.schema.varint import write_signed

@@ -13,7 +13,7 @@ from typing import Final
 from fastcrc.crc32 import iscsi as crc32c
 from msgspec import Struct
 
-from fencepost.producer.wire.records.compression import Codec, CorruptBatch
+from fencepost.producer.wire.codecs.codec import Codec, CorruptBatch
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 
 MAGIC: Final = 2

@@ -9,8 +9,8 @@ from enum import IntEnum
 from struct import Struct as Layout
 from typing import Final
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.records.batch_header import Readable, read_header
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.producer.wire.records.record_batch import encode_batch, read_records
 
 _KEY: Final = Layout(">hh")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from librt.strings import BytesWriter
 from msgspec import Struct
 
+from fencepost.producer.wire.codecs.codec import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
 from fencepost.producer.wire.records.batch_header import (
     CONTROL,
@@ -22,7 +23,6 @@ from fencepost.producer.wire.records.batch_header import (
     pack_batch,
     read_header,
 )
-from fencepost.producer.wire.records.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.record_reader import parse_records
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 

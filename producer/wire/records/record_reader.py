@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from mypy_extensions import i64
 
-from fencepost.producer.wire.records.compression import CorruptBatch
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.schema.varint import VarintError, read_signed, read_signed_long
 
 T = TypeVar("T")

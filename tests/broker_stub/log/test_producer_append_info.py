@@ -36,8 +36,8 @@ AT_TOP = ProducerEntry(epoch=3, batches=(RememberedBatch(TOP, 24, 4, NOW),))
 EPOCH_TOP = ProducerEntry(epoch=32767, coordinator_epoch=6, txn_first_offset=20)
 
 
-def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False, vouched: bool | None = None) -> Candidate:
-    """`vouched`: the transaction coordinator's answer, None without a question to it."""
+def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False, verified: bool | None = None) -> Candidate:
+    """`verified`: the transaction coordinator's answer, None without a question to it."""
     return Candidate(
         producer_id=7,
         epoch=epoch,
@@ -46,7 +46,7 @@ def batch(epoch: int, sequence: int, count: int = 1, *, txn: bool = False, vouch
         offset_delta=count - 1,
         timestamp=NOW + 1,
         transactional=txn,
-        verified=None if vouched is None else Verified(vouched),
+        verified=None if verified is None else Verified(verified),
     )
 
 
@@ -71,14 +71,14 @@ def end(epoch: int, *, coordinator_epoch: int = 6, tv: int = 0, commit: bool = T
         ("D1", IN_TXN, batch(3, 10, 5), CLIENT, None),  # before D11: what is in the log is in the log
         ("D2", KNOWN, batch(2, 0, txn=True), CLIENT, STALE),
         ("D2", KNOWN, batch(2, -1, txn=True), COORDINATOR, STALE),
-        ("D2", IN_TXN, batch(2, 15, txn=True, vouched=False), CLIENT, STALE),
-        ("D3", KNOWN, batch(3, 15, txn=True, vouched=False), CLIENT, BAD_TXN),
-        ("D3", UNSEEN, batch(0, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
-        ("D3", IN_TXN, batch(4, 0, txn=True, vouched=False), CLIENT, BAD_TXN),
-        ("D3", IN_TXN, batch(4, -1, txn=True, vouched=False), COORDINATOR, BAD_TXN),
-        ("D9", IN_TXN, batch(3, 15, txn=True, vouched=False), CLIENT, None),  # within an open transaction no verification is needed
-        ("D9", KNOWN, batch(3, 15, txn=True, vouched=True), CLIENT, None),
-        ("D8", UNSEEN, batch(0, 5, txn=True, vouched=True), CLIENT, None),  # D5 is only for producers whose epochs rise
+        ("D2", IN_TXN, batch(2, 15, txn=True, verified=False), CLIENT, STALE),
+        ("D3", KNOWN, batch(3, 15, txn=True, verified=False), CLIENT, BAD_TXN),
+        ("D3", UNSEEN, batch(0, 0, txn=True, verified=False), CLIENT, BAD_TXN),
+        ("D3", IN_TXN, batch(4, 0, txn=True, verified=False), CLIENT, BAD_TXN),
+        ("D3", IN_TXN, batch(4, -1, txn=True, verified=False), COORDINATOR, BAD_TXN),
+        ("D9", IN_TXN, batch(3, 15, txn=True, verified=False), CLIENT, None),  # within an open transaction no verification is needed
+        ("D9", KNOWN, batch(3, 15, txn=True, verified=True), CLIENT, None),
+        ("D8", UNSEEN, batch(0, 5, txn=True, verified=True), CLIENT, None),  # D5 is only for producers whose epochs rise
         ("D4", KNOWN, batch(2, 15), CLIENT, STALE),
         ("D4", KNOWN, batch(2, -1), COORDINATOR, STALE),
         ("D4", KNOWN, batch(2, 10, 5), CLIENT, STALE),  # no duplicate: another epoch

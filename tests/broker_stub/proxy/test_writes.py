@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fencepost.broker_stub.faults.subjects import ASKED, partitions_of
+from fencepost.broker_stub.faults.topics_and_partitions import ASKED, partitions_of
 from fencepost.broker_stub.proxy.writes import WRITES, is_write, refusal, together, without
 from fencepost.producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest

@@ -230,7 +230,7 @@ class OddWorld:
         before = len(ear.frames)
         link.receive(b"".join(parts)[4:])
         for frame in ear.frames[before:]:
-            if link.gate is None or not link.gate.bare:
+            if link.sasl_state is None or not link.sasl_state.bare:
                 self.odd.hear(decode_response(frame, request.api, version)[1])
         del ear.frames[:]
 

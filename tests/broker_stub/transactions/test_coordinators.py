@@ -430,7 +430,7 @@ def test_offsets_of_a_transaction_outlive_their_coordinator() -> None:
 
 
 def test_offsets_that_wait_while_their_group_moves_are_sent_to_its_coordinator() -> None:
-    """NOT_COORDINATOR, not an error of the transaction, when the group has left the broker by the time the transaction is vouched for."""
+    """NOT_COORDINATOR, not an error of the transaction, when the group has left the broker by the time the transaction is verified for."""
     world = Transactions(brokers=3)
     world.given()
     follower = world.sever_state()

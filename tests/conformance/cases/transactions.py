@@ -192,7 +192,7 @@ def verification(w: World) -> None:
 
 @case("D3", "D5", "D2")
 def records_without_a_transaction(w: World) -> None:
-    """What Produce says to a transactional record that the coordinator does not vouch for, in every version that has transactions."""
+    """What Produce says to a transactional record that the coordinator has not verified, in every version that has transactions."""
     topic = w.topic(partitions=2)
     for version in (3, 7, 8, 9, 10, 11, 12, 13):
         txn = w.begun()
@@ -214,7 +214,7 @@ def records_without_a_transaction(w: World) -> None:
 
 
 @case("D3", "M5")
-def records_that_nobody_vouches_for(w: World) -> None:
+def records_that_no_coordinator_verified(w: World) -> None:
     """Refused unless transaction.partition.verification.enable is off: then they are written, no end of the transaction concerns them, and
     an administrator has to write the marker. Up to version 11, after which the partition is added in any case."""
     for version in (3, 10, 11, 12):

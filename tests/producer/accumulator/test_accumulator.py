@@ -18,7 +18,7 @@ from fencepost.producer.accumulator.record_metadata import Deliveries
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.rows import Row
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.strike import Struck, interrupt, struck
 
 OVERHEAD = 61

@@ -22,8 +22,8 @@ from fencepost.producer.bulk.arrow_plan import commit, make_plan
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
 from fencepost.producer.bulk.rows import Row
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.records.batch_builder import pack_headers
-from fencepost.producer.wire.records.compression import Codec
 from tests.producer.stub_helpers import arrivals, quick
 from tests.producer.test_send_many import logged
 

@@ -13,7 +13,7 @@ from fencepost.producer.config.reader import read_settings
 from fencepost.producer.core.events import TopicWanted
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.wire import Api
-from fencepost.producer.wire.records.compression import LEVELS, Codec
+from fencepost.producer.wire.codecs.codec import LEVELS, Codec
 from tests.producer.config.reading import BARE, refusal
 from tests.producer.core.harness import TOPIC, VERSIONS, CoreHarness
 from tests.producer.stub_helpers import arrivals, quick, values

@@ -13,7 +13,7 @@ from fencepost.producer.config.limits import BATCH_SIZE_MAX
 from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.foundations.address import Address
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.producer.config.reading import BARE, read, refusal
 
 

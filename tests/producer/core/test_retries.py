@@ -201,7 +201,7 @@ def test_a_duplicate_answers_with_the_first_offset() -> None:
 
 def test_backoffs_grow_and_have_jitter() -> None:
     """retry_backoff_ms doubles up to retry_backoff_max_ms, within 20 % either way."""
-    from fencepost.producer.core.cluster.broker_connections import backoff_ms
+    from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
 
     assert [backoff_ms(n, 100, 1000, 0.5) for n in range(6)] == [100, 200, 400, 800, 1000, 1000]
     assert backoff_ms(0, 100, 1000, 0.0) == pytest.approx(80)

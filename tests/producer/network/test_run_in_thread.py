@@ -16,8 +16,8 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, DeliveryFatal, FencepostError, Persisted
 from fencepost.producer.config.compression import aside_bytes
 from fencepost.producer.config.reader import read_settings
-from fencepost.producer.wire.records import compression
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs import codec
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.producer.stub_helpers import QUICK, quick, values
 
 LIMIT_S = 60.0
@@ -50,7 +50,7 @@ class Gate:
 @pytest.fixture
 def packer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     hooks = Gate()
-    monkeypatch.setitem(compression._WRITERS, Codec.GZIP, hooks.compress)
+    monkeypatch.setitem(codec._WRITERS, Codec.GZIP, hooks.compress)
     yield hooks
     hooks.let_go.set()
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fencepost.producer.wire.codecs.codec import Codec, compress
 from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
-from fencepost.producer.wire.records.compression import Codec, compress
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 from fencepost.producer.wire.records.record_batch import Record, encode_batch
 from fencepost.txn.ledger.entry import VALUE_BYTES_MAX

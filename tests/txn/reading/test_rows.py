@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.producer.wire.codecs.codec import Codec, CorruptBatch
 from fencepost.producer.wire.records.batch_header import read_header
-from fencepost.producer.wire.records.compression import Codec, CorruptBatch
 from fencepost.producer.wire.records.record_batch import Record, encode_batch, read_records
 from fencepost.producer.wire.records.record_columns import RecordColumns
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD

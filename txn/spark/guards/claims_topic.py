@@ -15,12 +15,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.errors import NO_JSON
 from fencepost.producer.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from fencepost.producer.wire.records.batch_header import BatchHeader, iter_batches
-from fencepost.producer.wire.records.compression import CorruptBatch
 from fencepost.producer.wire.records.record_batch import encode_batch, read_records
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.create_topic import create_topic

@@ -17,9 +17,9 @@ from msgspec import Struct
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.foundations.printable import said
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.codes import ErrorCode, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
-from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_batch import encode_batch
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
 from fencepost.txn.ledger.own_topics import POLICY

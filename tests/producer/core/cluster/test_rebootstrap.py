@@ -13,7 +13,7 @@ from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.handlers import describe_cluster
 from fencepost.producer import DeliveryUnknown, Persisted, Producer
 from fencepost.producer.config.settings import MetadataRecovery
-from fencepost.producer.core.cluster.broker_connections import LinkState
+from fencepost.producer.core.cluster.cluster_connection_states import LinkState
 from fencepost.producer.core.events import Connected, Replied, TopicWanted
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
 from fencepost.producer.wire.messages.cluster import DescribeClusterResponse

@@ -11,8 +11,8 @@ from fencepost.producer.core.idempotence.in_flight_batch import InFlightBatch, S
 from fencepost.producer.core.idempotence.in_flight_window import InFlightWindow, Known
 from fencepost.producer.errors import Persisted, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.records import read_header
-from fencepost.producer.wire.records.compression import Codec
 
 PID = 4000
 SHARED = Shared(patience_s=1.0)

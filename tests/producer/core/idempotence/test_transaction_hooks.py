@@ -1,4 +1,4 @@
-"""The gate: what the sender asks before a fresh batch leaves, and all that it knows of transactions."""
+"""The hooks of transactions: what the sender asks them before a fresh batch leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.producer.core.harness import PID, CoreHarness
 
 
 class Door(NoTransactionHooks):
-    """A gate that is opened partition by partition, and remembers what went through, and what it was told after each round."""
+    """Hooks that hold back single partitions. They record the batches that left, and what the core reported after each round."""
 
     def __init__(self, transactional_id: str | None = None) -> None:
         self.transactional_id = transactional_id
@@ -32,8 +32,8 @@ class Door(NoTransactionHooks):
         self.quiet.append(quiet)
 
 
-def test_nothing_fresh_leaves_through_a_closed_gate() -> None:
-    """A partition whose gate is closed sends nothing and is stamped with nothing; others go on; opened, it sends what waited, in order."""
+def test_a_fresh_batch_waits_until_its_partition_may_send() -> None:
+    """A partition that may not send stamps and sends no fresh batch, and others go on. Once it may, it sends its batches in order."""
     door = Door()
     harness = CoreHarness(partitions=2, hooks=door).introduce()
     door.closed = {0}
@@ -46,7 +46,7 @@ def test_nothing_fresh_leaves_through_a_closed_gate() -> None:
 
 
 def test_a_retry_asks_nobody() -> None:
-    """The gate is asked once, before the stamp: a batch that is being resent has been through it."""
+    """The core asks the hooks once, before the stamp. It resends a batch without asking again."""
     door = Door()
     harness = CoreHarness(hooks=door).introduce()
     harness.send(b"0")
@@ -129,7 +129,7 @@ def test_an_epoch_never_changes_under_a_batch() -> None:
 
 
 def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
-    """Once the gate says that everything is lost, what is queued or waits for a retry fails at once, and what is in flight when it is
+    """Once the hooks set `doom`, what is queued or waits for a retry fails at once, and what is in flight when it is
     answered; then it is quiet."""
     door = Door("tx")
     harness = CoreHarness(partitions=2, hooks=door).introduce()
@@ -162,7 +162,7 @@ def test_a_doomed_retry_is_not_made() -> None:
 
 
 def test_the_gate_chooses_among_the_versions_of_produce() -> None:
-    """Version 12 is a promise about transactions, so the gate has a say in which is sent."""
+    """Version 12 is a promise about transactions, so the hooks choose the versions that may be sent."""
     door = Door("tx")
     door.produce_versions = range(3, 12)
     harness = CoreHarness(hooks=door).introduce()

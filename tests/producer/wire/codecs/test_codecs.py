@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.producer.wire.codecs.codec import LEVELS, Codec, CorruptBatch, Levels, compress, decompress
 from fencepost.producer.wire.records import check_crc, read_header, read_records
-from fencepost.producer.wire.records.compression import LEVELS, Codec, CorruptBatch, Levels, compress, decompress
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 PAYLOAD = bytes.fromhex("60000000046b6b50") + b"v" * 40 + bytes.fromhex("0048000a02013c") + b"w" * 30 + b"\0"

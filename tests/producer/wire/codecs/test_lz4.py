@@ -9,7 +9,7 @@ import lz4.block
 import lz4.frame
 import pytest
 
-from fencepost.producer.wire.records.compression import Codec, CorruptBatch, compress, decompress
+from fencepost.producer.wire.codecs.codec import Codec, CorruptBatch, compress, decompress
 
 PAYLOAD = bytes.fromhex("60000000046b6b50") + b"v" * 40 + bytes.fromhex("0048000a02013c") + b"w" * 30 + b"\0"
 LZ4_VECTOR = bytes.fromhex("04224d18604082 1f000000 9f60000000046b6b50760100148f0048000a02013c7701000650777777770000000000")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.batch_header import pack_batch
-from fencepost.producer.wire.records.compression import Codec
 
 
 def built(builder: BatchBuilder, codec: Codec = Codec.NONE, *, pid: int = -1, epoch: int = -1, sequence: int = -1) -> bytes:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.records import check_crc, read_header, read_records
 from fencepost.producer.wire.records.batch_builder import BatchBuilder, pack_headers
 from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
-from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_prefix import SMALL_BYTES
 from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from fencepost.producer.wire.schema.varint import signed_size

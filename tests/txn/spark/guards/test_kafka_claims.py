@@ -9,8 +9,8 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from fencepost.producer.wire.records.compression import Codec
 from fencepost.producer.wire.records.record_batch import encode_batch
 from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.recovery.resume import ask_now

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fencepost.producer.wire.records.compression import Codec
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.txn.spark.rows.columns import NO_TIME
 from fencepost.txn.spark.rows.routing import Routes, with_routes
 from fencepost.txn.spark.rows.row_placement import PLACED, Placer

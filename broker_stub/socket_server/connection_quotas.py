@@ -35,7 +35,7 @@ class Seen(Protocol):
         ...
 
 
-class Connections:
+class ConnectionQuotas:
     """The connections of one broker. Call `close` once for each `open`."""
 
     def __init__(self, config: BrokerConfig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.faults.owners import groups_of, transactional_ids_of
+from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.producer import wire
 from fencepost.producer.wire import REQUESTS, Api, Message
 from fencepost.producer.wire.messages import group_admin, group_offsets

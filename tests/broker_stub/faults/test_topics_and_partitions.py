@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.broker_stub.faults.subjects import with_error
+from fencepost.broker_stub.faults.topics_and_partitions import with_error
 from fencepost.producer import wire
 
 

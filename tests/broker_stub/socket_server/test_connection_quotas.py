@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig, InvalidConfig
-from fencepost.broker_stub.socket_server.connection_limits import Connections
+from fencepost.broker_stub.socket_server.connection_quotas import ConnectionQuotas
 from fencepost.broker_stub.socket_server.server import COMPLAIN_AGAIN_S
 from fencepost.producer import Producer
 from fencepost.producer.wire import Api
@@ -50,7 +50,7 @@ class Fake:
 def test_who_is_idle() -> None:
     """A connection without any traffic for the time is closed, unless it waits for a response. The next check is when the next one may be
     idle, or a hundredth of the time later."""
-    connections = Connections(BrokerConfig({"connections.max.idle.ms": "1000"}))
+    connections = ConnectionQuotas(BrokerConfig({"connections.max.idle.ms": "1000"}))
     assert connections.look(5_000) is None
     quiet, young, waiting = Fake(4_000), Fake(4_500), Fake(0, busy=True)
     for each in (quiet, young, waiting):
@@ -62,12 +62,12 @@ def test_who_is_idle() -> None:
     assert connections.look(5_499) == 5_510
     young.seen_ms = 5_505
     assert connections.look(5_510) == 6_505
-    assert Connections(BrokerConfig({"connections.max.idle.ms": "-1"})).look(1 << 60) is None
+    assert ConnectionQuotas(BrokerConfig({"connections.max.idle.ms": "-1"})).look(1 << 60) is None
 
 
 def test_how_many_there_may_be() -> None:
     """The limits count all connections, and those from one address. A closed connection does not count."""
-    connections = Connections(BrokerConfig({"max.connections": "3", "max.connections.per.ip": "2"}))
+    connections = ConnectionQuotas(BrokerConfig({"max.connections": "3", "max.connections.per.ip": "2"}))
     first, second, third, other = (Fake(0) for _ in range(4))
     assert [connections.opened(each, "a") for each in (first, second, third)] == [True, True, False]
     connections.closed(third)

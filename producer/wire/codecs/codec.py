@@ -1,6 +1,6 @@
 """Compresses and opens the records of a batch with each of Kafka's codecs, framed as Kafka's Java clients frame them.
 
-`producer.wire.codecs` defines the framing of each codec, and what it refuses as damaged. Every call releases the GIL while it works.
+The modules beside it define the framing of each codec, and what it refuses as damaged. Every call releases the GIL while it works.
 Decompression has a limit, and never allocates more than that; Kafka has no such limit. It refuses levels that a codec does not have.
 """
 

@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     throttle_ms: int
 
 
-class Throttling:
+class ClientQuotaManager:
     """The use of one broker by all clients. `end_session` ends a fetch session by its id."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.core.cluster.broker_connections import LinkState, Node, Nodes, Request
+from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, LinkState, Node, Request
 from fencepost.producer.core.events import Connect, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, NoUsableBroker
 from fencepost.producer.foundations.address import Address
@@ -15,18 +15,18 @@ from tests.producer.core.harness import VERSIONS, CoreHarness
 A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
 
 
-def nodes(*bootstrap: Address, draw: float = 0.5, **settings: float) -> Nodes:
+def nodes(*bootstrap: Address, draw: float = 0.5, **settings: float) -> ClusterConnectionStates:
     made = Settings(bootstrap_servers=("x:1",), **{"reconnect_backoff_ms": 50.0, "reconnect_backoff_max_ms": 1_000.0, **settings})  # type: ignore[arg-type]
-    return Nodes(made, lambda: draw, list(bootstrap) or [A])
+    return ClusterConnectionStates(made, lambda: draw, list(bootstrap) or [A])
 
 
-def node(of: Nodes, node_id: int) -> Node:
+def node(of: ClusterConnectionStates, node_id: int) -> Node:
     found = of.get(node_id)
     assert found is not None
     return found
 
 
-def connect(of: Nodes, one: Node, now: float) -> None:
+def connect(of: ClusterConnectionStates, one: Node, now: float) -> None:
     """Open a connection to the broker."""
     of.connect(one, now)
     of.connected(one, VERSIONS, now)

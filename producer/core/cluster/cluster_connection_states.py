@@ -15,8 +15,8 @@ from fencepost.producer.config.settings import MetadataRecovery, Settings
 from fencepost.producer.core.events import NEVER, NO_FEATURES, Command, Connect, Die, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.codes import Api
-from fencepost.producer.wire.records.compression import Codec
 
 PRODUCE_VERSIONS: Final = range(3, 14)
 """The versions that the producer sends. Versions 0 to 2 belong to record formats without producer ids (KIP-98)."""
@@ -105,7 +105,7 @@ class Node(Struct):
         return self.state is LinkState.UP and self.muted_until_ms <= now_ms
 
 
-class Nodes:
+class ClusterConnectionStates:
     """All nodes, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `rebootstrap` allows it.
     `features`: the newest features that a broker sent."""
 
