@@ -104,7 +104,7 @@ class Fenced(Fatal):
 
 
 class NoUsableBroker(FencepostError):
-    """No broker can be used, and another attempt with the same settings fails, too. The message says for each broker what is wrong and
+    """No broker can be used, and retrying with the same settings cannot help. The message says for each broker what is wrong and
     which setting to check. The record was not accepted. The producer stays usable and tries again at the next call."""
 
 

@@ -2,7 +2,8 @@
 (Kafka's AddPartitionsToTxnManager).
 
 One request is open at a time for a transactional id and a leader. A newer request of the same producer replaces it; one of an older epoch
-fails. A producer of transaction version 2 waits a little while its last transaction ends. The caller translates codes for its client.
+fails. While the last transaction of a producer of transaction version 2 is still being completed, the leader asks again, for at most
+`add.partitions.to.txn.retry.backoff.max.ms`. The caller translates codes for its client.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ CLIENT_VERSION_THAT_ADDS = 2
 
 
 class Mode(Enum):
-    """Which codes the client understands, by the version of its request."""
+    """What the leader asks, and which code the client gets if the transaction does not have the partition (Kafka's
+    TransactionSupportedOperation). It depends on the version of the client's request."""
 
-    ANY_ERROR_IS_A_STATE = "verify, and answer INVALID_TXN_STATE"
-    ABORTABLE = "verify, and answer TRANSACTION_ABORTABLE"
-    ADD = "add"
+    DEFAULT_ERROR = "verify, and answer INVALID_TXN_STATE"
+    GENERIC_ERROR_SUPPORTED = "verify, and answer TRANSACTION_ABORTABLE"
+    ADD_PARTITION = "add"
 
     @classmethod
     def of(cls, version: int, *, abortable_since: int, adds_since: int) -> Mode:
-        """The level of a request of this version."""
+        """The mode for a request of this version."""
         if version >= adds_since:
-            return cls.ADD
-        return cls.ABORTABLE if version >= abortable_since else cls.ANY_ERROR_IS_A_STATE
+            return cls.ADD_PARTITION
+        return cls.GENERIC_ERROR_SUPPORTED if version >= abortable_since else cls.DEFAULT_ERROR
 
     @property
     def adds(self) -> bool:
         """Whether the client has transaction version 2: a write adds its partition, and each transaction has its own epoch."""
-        return self is Mode.ADD
+        return self is Mode.ADD_PARTITION
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -137,6 +139,6 @@ class _Open:
 def _told(code: int, mode: Mode) -> int:
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code == ErrorCode.TRANSACTION_ABORTABLE and mode is Mode.ANY_ERROR_IS_A_STATE:
+    if code == ErrorCode.TRANSACTION_ABORTABLE and mode is Mode.DEFAULT_ERROR:
         return ErrorCode.INVALID_TXN_STATE
     return code

@@ -88,8 +88,8 @@ class Connected(Struct, frozen=True):
 
 
 class LinkLost(Struct, frozen=True):
-    """A connection was lost, or could not be made; its requests get no response. `refused`: why another attempt with the same settings
-    fails, too. It does not end the producer: it is about one broker, and a password may be corrected at the broker."""
+    """A connection was lost, or could not be made; its requests get no response. `refused`: why retrying with the same settings cannot
+    help. It does not end the producer: it concerns one broker, and a password may be corrected at the broker."""
 
     node: int
     reason: str

@@ -1,6 +1,6 @@
-"""Why a connection failed, if another attempt with the same settings fails, too.
+"""The failure of a connection that retrying with the same settings cannot cure.
 
-Every other failure of a connection is another kind of OSError, and may pass.
+Any other failure is another kind of OSError, and the next attempt may succeed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ class ConnectError(OSError):
         super().__init__(printable(reason))
         self.kind = kind
 
-    def verdict(self) -> NoUsableBroker:
-        """The same for the core."""
+    def for_core(self) -> NoUsableBroker:
+        """The error as the core keeps it for callers."""
         return self.kind(str(self))

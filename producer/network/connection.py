@@ -74,8 +74,8 @@ class Connection(asyncio.BufferedProtocol):
     """See the module.
 
     `on_reply(token, message)`, `on_written(token)` (the socket has a request that gets no response) and `on_lost(reason)` are called on
-    the loop's thread, `on_lost` exactly once. `refused` then says why another connection fails, too; None if it may succeed. `tls`: the
-    TLS session. `on_unserved` is called when the peer closes the connection and has answered no request of `send`.
+    the loop's thread, `on_lost` exactly once. `refused` then says why retrying cannot help; None if it may help. `tls`: the TLS session.
+    `on_unserved` is called when the peer closes the connection and has answered no request of `send`.
     """
 
     def __init__(

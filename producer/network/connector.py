@@ -1,7 +1,7 @@
 """Makes connections: it tries a host's addresses in turn, then does TLS, ApiVersions, authentication, and a check of the cluster id.
 
-Each address has `socket_connection_setup_timeout_ms` for all of that. If another attempt fails, too, a ConnectError says which setting
-does not fit the peer. If the peer closes without a reply, a second connection finds out what the peer speaks.
+Each address has `socket_connection_setup_timeout_ms` for all of that. A ConnectError means that retrying cannot help. It says
+which setting does not fit the peer. If the peer closes without a reply, a second connection finds out what the peer speaks.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Connector:
         """A connection to the first of the host's addresses that answers, and the versions that the broker offers. `cluster`: the id of the
         cluster that the broker must belong to.
 
-        Raises OSError with the failure of each address, a ConnectError if another attempt fails, too. The text does not name host and
-        port; the caller does.
+        Raises OSError with the failure of each address: a ConnectError if retrying cannot help. The caller adds host and port to the
+        text.
         """
         failures: list[str] = []
         kind: type[NoUsableBroker] | None = None

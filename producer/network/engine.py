@@ -253,7 +253,7 @@ class Engine:
             where = Address(command.host, command.port)
             log.log(self._connector.level(error), "broker %d at %s cannot be reached: %s", node, where, error)
             self._dials.pop(node, None)
-            self.handle(LinkLost(node, str(error) or repr(error), error.verdict() if isinstance(error, ConnectError) else None))
+            self.handle(LinkLost(node, str(error) or repr(error), error.for_core() if isinstance(error, ConnectError) else None))
             return
         self._dials.pop(node, None)
         self._links[node] = link
@@ -280,7 +280,7 @@ class Engine:
         if self._links.get(node) is link:
             del self._links[node]
             log.info("broker %d: %s", node, reason)
-            self.handle(LinkLost(node, reason, link.refused.verdict() if link.refused is not None else None))
+            self.handle(LinkLost(node, reason, link.refused.for_core() if link.refused is not None else None))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

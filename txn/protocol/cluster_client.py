@@ -198,7 +198,7 @@ class ClusterClient:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000.0):
                 return await link.ask(message, version)
         except ConnectError as refusal:
-            raise refusal.verdict() from None
+            raise refusal.for_core() from None
         except TimeoutError:
             reason = f"{address} did not answer {message.api.name} in time"
         except OSError as error:

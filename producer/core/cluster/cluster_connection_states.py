@@ -55,7 +55,7 @@ R = TypeVar("R", bound=Request)
 
 class Node(Struct):
     """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since the last success; `losses`: in all.
-    `barren`: the newest attempt to connect failed. `refused`: why the next attempt fails, too. `leaving`: to be forgotten as soon as its
+    `barren`: the newest attempt to connect failed. `refused`: why retrying cannot help. `leaving`: the core forgets the node as soon as its
     connection is closed."""
 
     node_id: int

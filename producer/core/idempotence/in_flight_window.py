@@ -80,8 +80,8 @@ class InFlightWindow:
         """Whether a fresh batch may enter: the window is clean, below its limit, and has an identity to stamp.
 
         Until a partition has acknowledged a first batch of the producer id, the limit is one. A broker that does not know the id accepts
-        any first sequence. So it could append a second batch after it refused the first, and then refuse the first forever. The limit is
-        also one after a bump, because the broker may have forgotten the id.
+        any first sequence. So it could append a second batch after it refused the first, and then refuse the first forever. The window
+        waits for a first acknowledgement again in the cases that docs/journey.md lists ("One batch at a time").
         """
         limit = self._limit if self.introduced or not self._idempotent else 1
         return self._has_identity() and not (self.recovering or self.healing or self._over) and len(self.in_flight_batches) < limit

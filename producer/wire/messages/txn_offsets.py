@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: the offsets of a group that count if the transaction does."""
+"""TxnOffsetCommit: the offsets of a group that a transaction commits."""
 
 from __future__ import annotations
 

@@ -115,6 +115,6 @@ def test_every_error_is_printable() -> None:
     """Every error shows printable text. Its arguments stay as they are, so that pickling does not change them."""
     assert str(FencepostError(FORGED)).isprintable()
     assert FencepostError(FORGED).args == (FORGED,)
-    assert str(ConnectError(FORGED).verdict()).count("\\") == str(ConnectError(FORGED)).count("\\") == 9
+    assert str(ConnectError(FORGED).for_core()).count("\\") == str(ConnectError(FORGED)).count("\\") == 9
     assert str(Address(FORGED, 1)).isprintable()
     assert (said(None), said("x" * 3, 2), said("\n", 2)) == ("", "xx...", r"\n")
