@@ -26,6 +26,14 @@ from fencepost.txn.spark.sink.write_execution import WriteExecution
 
 WIDTH: Final = 13
 AS_THEY_ARE: Final = "as many as Spark makes of the DataFrame"
+WITH_EACH_BATCH: Final = "settled with each batch"
+COLLECTED: Final = "the driver collects the rows without a shuffle"
+STAY: Final = "rows are not shuffled"
+MOVED: Final = {
+    True: "one shuffle brings the rows of each partition into one task",
+    False: "one shuffle spreads the rows over all partitions, so that more tasks write",
+}
+"""What a shuffle is for, by whether a column says where a row belongs."""
 STAGING: Final = {
     "auto": "after a transaction that took too long, rows are prepared before anything of them is written",
     "always": "rows are prepared before anything of them is written",
@@ -43,8 +51,7 @@ def explain(execution: WriteExecution, df: DataFrame, topic: str | None = None) 
     lines = {
         "columns": _columns(df, columns),
         "topics": _named(counts) if counts else "those of the column topic, looked for in each batch, which reads it once more",
-        "routing": _routing(columns),
-        **_tasks(execution, df, columns, counts),
+        **_execution(execution, df, columns, counts),
         "staging": f"{settings.stage}: {STAGING[settings.stage]}",
         "transaction": f"id {settings.transactional_id_prefix + settings.sink_id!r}, open for at most {timeout_ms} ms",
         "bad rows": "fail the batch" if settings.dead_letters is None else f"go to topic {settings.dead_letters!r} in the same transaction",
@@ -71,27 +78,34 @@ def _named(counts: dict[str, int | None]) -> str:
     )
 
 
-def _routing(columns: SinkColumns) -> str:
-    if not columns.placed:
-        return "none: rows have neither key nor partition and are not shuffled"
+def _routing(columns: SinkColumns, shuffle: str) -> str:
     by = " and ".join(each for each in (PARTITION, KEY) if each in columns.names)
-    return (
-        f"by {by}{' (murmur2)' if KEY in columns.names else ''}: rows stay where they are under guard turns;"
-        " else one shuffle brings those of each partition into one task"
-    )
+    return f"by {by}{' (murmur2)' if KEY in columns.names else ''}: {shuffle}" if by else f"no column key or partition: {shuffle}"
 
 
-def _tasks(execution: WriteExecution, df: DataFrame, columns: SinkColumns, counts: dict[str, int | None]) -> dict[str, str]:
+def _execution(execution: WriteExecution, df: DataFrame, columns: SinkColumns, counts: dict[str, int | None]) -> dict[str, str]:
     known = {topic: count for topic, count in counts.items() if count is not None}
     if not known:
-        return {"tasks": "settled with each batch", "guard": f"{execution.settings.guard}: settled with each batch"}
+        return {
+            "routing": _routing(columns, f"a shuffle is {WITH_EACH_BATCH}"),
+            "tasks": WITH_EACH_BATCH,
+            "guard": f"{execution.settings.guard}: {WITH_EACH_BATCH}",
+        }
     routes = Routes.of(known)
     try:
         name, why = execution.choose_guard(df, BatchMetrics(sink=execution.settings.sink_id, query=None, batch=0))
         guard = f"{name}: {why}"
     except GuardUnavailable as error:
         name, guard = execution.settings.guard, f"unavailable: {error}"
-    return {"tasks": str(execution.tasks_for(df, routes, columns, name) or AS_THEY_ARE), "guard": guard}
+    if name == "driver":
+        shuffle = COLLECTED
+    else:
+        shuffle = MOVED[columns.placed] if execution.moves(df, routes, columns, name) else STAY
+    return {
+        "routing": _routing(columns, shuffle),
+        "tasks": str(execution.tasks_for(df, routes, columns, name) or AS_THEY_ARE),
+        "guard": guard,
+    }
 
 
 def _ledger(settings: Settings, topic: str, sink: str, timeout_s: float) -> str:

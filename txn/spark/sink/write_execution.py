@@ -86,7 +86,7 @@ class WriteExecution:
             columns=columns,
             routes=routes,
             tasks=self.tasks_for(df, routes, columns, guard),
-            moves=self._moves(df, routes, columns, guard),
+            moves=self.moves(df, routes, columns, guard),
             staged=staged,
             kafka=self.kafka,
             keep_bad=self.settings.dead_letters is not None,
@@ -130,17 +130,17 @@ class WriteExecution:
         """The number of Spark tasks that write; None: as many as the DataFrame has."""
         if guard == LeaseGuard.name:
             return self.settings.tasks
-        # Unless tasks write by turns, each needs a partition of its own in each topic whose rows are not moved to tasks.
-        moves = self._moves(df, routes, columns, guard)
+        # Without leases each task needs its own partition in each topic, unless rows are shuffled.
+        moves = self.moves(df, routes, columns, guard)
         most = routes.total if moves else min(routes.counts)
         if self.settings.tasks is not None:
             return min(self.settings.tasks, most)
         slots = slots_that_may_come(df.sparkSession)
         return most if slots is None or not moves else max(1, min(most, slots))
 
-    def _moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
-        """Whether rows are moved to the tasks that have their partitions. They are if they name their partitions. They also are if
-        otherwise fewer tasks could write than can run at once, because each needs a partition of its own."""
+    def moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
+        """Whether tasks get rows by a shuffle. Rows with a key or a partition are shuffled, except under the guard `turns`. Rows without
+        either are shuffled if otherwise fewer tasks could write than can run at once, because each task needs its own partition."""
         if guard == LeaseGuard.name or columns.placed:
             return guard != LeaseGuard.name
         slots = slots_that_may_come(df.sparkSession)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -28,9 +29,7 @@ def test_what_it_says(site: Site) -> None:
     lines = said(text)
     assert lines["columns"] == "key string, value string; ignored: other"
     assert lines["topics"] == "out (3 partitions)"
-    assert lines["routing"] == (
-        "by key (murmur2): rows stay where they are under guard turns; else one shuffle brings those of each partition into one task"
-    )
+    assert lines["routing"] == "by key (murmur2): rows are not shuffled"
     assert lines["tasks"] == "as many as Spark makes of the DataFrame"
     assert lines["guard"] == "turns: executors reach the driver, and rows need not be moved"
     assert lines["staging"].startswith("auto: after a transaction that took too long")
@@ -47,12 +46,36 @@ def test_it_changes_nothing(site: Site) -> None:
     lines = said(writer.explain(site.lines))
     assert lines["topics"] == "absent (not there; the brokers may create it)"
     assert lines["tasks"] == "settled with each batch"
-    assert lines["routing"] == "none: rows have neither key nor partition and are not shuffled"
+    assert lines["routing"] == "no column key or partition: a shuffle is settled with each batch"
     asked = {Api(exchange.api) for exchange in site.stub.journal.requests()}
     assert asked <= ASKED_ONLY
     assert site.committed(TOPIC) == []
     with pytest.raises(BadColumns):
         writer.explain(site.lines.selectExpr("1 as value"))
+
+
+SPREAD = "no column key or partition: one shuffle spreads the rows over all partitions, so that more tasks write"
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots", "keyed", "routing"),
+    [
+        ({"guard": "kafka-claims"}, 2, False, "no column key or partition: rows are not shuffled"),
+        ({"guard": "kafka-claims"}, 16, False, SPREAD),
+        ({"guard": "kafka-claims"}, None, False, SPREAD),
+        ({"guard": "kafka-claims", "tasks": 2}, 16, False, "no column key or partition: rows are not shuffled"),
+        ({"guard": "kafka-claims"}, 2, True, "by key (murmur2): one shuffle brings the rows of each partition into one task"),
+        ({"guard": "turns"}, 16, False, "no column key or partition: rows are not shuffled"),
+        ({"guard": "driver"}, 16, True, "by key (murmur2): the driver collects the rows without a shuffle"),
+    ],
+)
+def test_whether_rows_are_shuffled(
+    site: Site, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], slots: int | None, keyed: bool, routing: str
+) -> None:
+    """`explain` names a shuffle exactly if the write makes one. `slots`: the tasks that can run at once; None under Connect."""
+    monkeypatch.setattr("fencepost.txn.spark.sink.write_execution.slots_that_may_come", lambda session: slots)
+    rows = site.rows("1", key="value") if keyed else site.rows("1")
+    assert said(site.by_hand(**settings).explain(rows))["routing"] == routing
 
 
 def test_a_guard_that_cannot_be_had(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
