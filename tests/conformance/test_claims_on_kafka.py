@@ -31,7 +31,12 @@ def claims(request: pytest.FixtureRequest) -> Iterator[KafkaClaims]:
 
 
 def claims_of(bootstrap: str) -> KafkaClaims:
-    return KafkaClaims(KafkaSettings.of({"bootstrap_servers": bootstrap}), topic=f"claims-{secrets.token_hex(4)}", timeout_s=WAIT_S)
+    return KafkaClaims(
+        KafkaSettings.of({"bootstrap_servers": bootstrap}),
+        topic=f"claims-{secrets.token_hex(4)}",
+        timeout_s=WAIT_S,
+        transaction_timeout_ms=60_000,
+    )
 
 
 def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> None:

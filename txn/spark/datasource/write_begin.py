@@ -80,7 +80,12 @@ def _share(options: SinkOptions, sink_session: SinkSession, identity: BatchIdent
     letters = () if options.settings.dead_letters is None else (options.settings.dead_letters,)
     counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in (*options.topics, *letters)}
     routes = Routes.of({topic: counts[topic] for topic in options.topics}, turn=identity.batch % TURNS)
-    claims = KafkaClaims(options.kafka, topic=options.settings.claims_topic, timeout_s=sink_session.timeout_s)
+    claims = KafkaClaims(
+        options.kafka,
+        topic=options.settings.claims_topic,
+        timeout_s=sink_session.timeout_s,
+        transaction_timeout_ms=sink_session.transaction_timeout_ms,
+    )
     desk = claims.begin(routes.total)
     ledger = sink_session.ledger
     record = (ledger.topic, ledger.partition_of(sink_session.key))

@@ -32,8 +32,10 @@ from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
 log = logging.getLogger("fencepost.spark")
 
 PARTITIONS: Final = 32
-CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": "14400000", "segment.ms": "14400000"}
-"""The retention of a topic that is created here: four hours, as short as hosted clusters allow, and longer than any transaction."""
+RETENTION_MS: Final = 4 * 60 * 60 * 1000
+"""How long a topic that is created here keeps claims: four hours, as short as hosted clusters allow. No transaction may be open for
+longer."""
+CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS), "segment.ms": str(RETENTION_MS)}
 
 INIT_VERSIONS: Final = range(6)
 PRODUCE_VERSIONS: Final = range(3, 13)

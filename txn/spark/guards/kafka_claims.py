@@ -22,7 +22,7 @@ from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unans
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
-from fencepost.txn.spark.guards.claims_topic import ClaimsTopic, Identity, KafkaClaim, Place
+from fencepost.txn.spark.guards.claims_topic import RETENTION_MS, ClaimsTopic, Identity, KafkaClaim, Place
 
 CLAIM_TIMEOUT_S: Final = 20.0
 
@@ -71,9 +71,14 @@ class KafkaDesk(Struct, frozen=True):
 
 class KafkaClaims:
     """The driver's end, for one attempt to write a batch after another. It keeps no connection. `places`: where this attempt's claims
-    begin."""
+    begin. Raises GuardUnavailable if a transaction may be open for longer than the topic keeps claims."""
 
-    def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float) -> None:
+    def __init__(self, kafka: KafkaSettings, *, topic: str, timeout_s: float, transaction_timeout_ms: int) -> None:
+        if transaction_timeout_ms > RETENTION_MS:
+            raise GuardUnavailable(
+                f"transaction_timeout_ms={transaction_timeout_ms}: guard 'kafka-claims' allows at most {RETENTION_MS} ms, because its topic"
+                " keeps claims for so long: set a lower timeout, or another guard"
+            )
         self._kafka = kafka
         self._topic = topic
         self._timeout_s = timeout_s

@@ -84,10 +84,14 @@ def _turns(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Gua
         ) from error
 
 
+def _kafka_claims(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Guard:
+    _, timeout_ms = kafka.resolve_owner(settings.transaction_timeout_ms)
+    claims = KafkaClaims(kafka, topic=settings.claims_topic, timeout_s=settings.timeout_s, transaction_timeout_ms=timeout_ms)
+    return KafkaClaimsGuard(claims)
+
+
 MAKERS: Final[dict[str, Callable[[WriterSettings, KafkaSettings, DataFrame], Guard]]] = {
     "turns": _turns,
-    "kafka-claims": lambda settings, kafka, df: KafkaClaimsGuard(
-        KafkaClaims(kafka, topic=settings.claims_topic, timeout_s=settings.timeout_s)
-    ),
+    "kafka-claims": _kafka_claims,
     "off": lambda settings, kafka, df: NoGuard(),
 }

@@ -16,7 +16,7 @@ from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
-from fencepost.txn.spark.guards.claims_topic import CLAIM_BYTES_MAX
+from fencepost.txn.spark.guards.claims_topic import CLAIM_BYTES_MAX, RETENTION_MS
 from fencepost.txn.spark.guards.guards import agree
 from fencepost.txn.spark.guards.kafka_claims import KafkaClaims
 from fencepost.txn.spark.rows.task_summary import DONE, Summary
@@ -31,11 +31,18 @@ def stub() -> Iterator[BrokerStub]:
         yield stub
 
 
-def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S) -> KafkaClaims:
+def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S, transaction_timeout_ms: int = 60_000) -> KafkaClaims:
     kafka = KafkaSettings.of(
         {"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 5, "request_timeout_ms": 2000, "transaction.timeout.ms": 9000}
     )
-    return KafkaClaims(kafka, topic=TOPIC, timeout_s=timeout_s)
+    return KafkaClaims(kafka, topic=TOPIC, timeout_s=timeout_s, transaction_timeout_ms=transaction_timeout_ms)
+
+
+def test_no_transaction_outlives_its_claims(stub: BrokerStub) -> None:
+    """A transaction timeout above the topic's retention is refused, because the topic could lose claims that the driver has not read."""
+    claims_of(stub, transaction_timeout_ms=RETENTION_MS)
+    with pytest.raises(GuardUnavailable, match=f"transaction_timeout_ms={RETENTION_MS + 1}: .* at most {RETENTION_MS} ms"):
+        claims_of(stub, transaction_timeout_ms=RETENTION_MS + 1)
 
 
 def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:

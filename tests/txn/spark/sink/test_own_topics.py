@@ -99,7 +99,9 @@ def test_claims_in_a_compacted_topic(policy: str) -> None:
     """Claims have no keys, and Kafka takes none without there: refused before anything is written, naming both ways out."""
     with BrokerStub() as stub:
         stub.create_topic("claims", partitions=1, config={"cleanup.policy": policy})
-        claims = KafkaClaims(KafkaSettings.of({"bootstrap_servers": stub.bootstrap}), topic="claims", timeout_s=WAIT_S)
+        claims = KafkaClaims(
+            KafkaSettings.of({"bootstrap_servers": stub.bootstrap}), topic="claims", timeout_s=WAIT_S, transaction_timeout_ms=60_000
+        )
         words = f"'claims' has cleanup.policy={policy}, and compacted topics take no records without a key: set .*delete.* claims_topic="
         with pytest.raises(GuardUnavailable, match=words):
             claims.begin(1)
