@@ -159,7 +159,7 @@ def _named(bad: Summary, options: SinkOptions) -> Summary:
 
 
 def sink_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
-    """The columns for Kafka, as `txn.spark.rows.columns.select` makes them."""
+    """The columns for Kafka, as `select_columns` makes them."""
     named = zip(columns.names, columns.places, strict=True)
     found = [_milliseconds(batch.column(place)) if name == TIMESTAMP else batch.column(place) for name, place in named]
     return pa.RecordBatch.from_arrays(found, names=list(columns.names))

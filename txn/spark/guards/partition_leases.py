@@ -1,9 +1,9 @@
 """The task that may now write to each Kafka partition: one at a time, and the next continues where the previous one stopped.
 
-So rows need not be moved to the task of their partition. A task gets some of the partitions that it asks for, never all while other tasks
-are at work. For rows that may go to any partition of a topic it gets the one that has been free for longest. It asks for more only after it
-has given back what it had, so no two tasks wait for each other. If a task leaves without saying that it is done, the next sequence is not
-known, and no partition is granted any more. It is not thread-safe, and sends no request.
+So rows need not be moved to the task of their partition. A task gets some of the partitions that it asks for: at most its share of all
+partitions, rounded up. For rows that may go to any partition of a topic it gets the one that has been free for longest. It asks for more
+only after it has given back what it had, so no two tasks wait for each other. If a task leaves without saying that it is done, the next
+sequence is not known, and no partition is granted any more. It is not thread-safe, and sends no request.
 """
 
 from __future__ import annotations

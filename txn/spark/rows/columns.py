@@ -68,7 +68,7 @@ class BadColumns(Misuse, ValueError):
 
 class SinkColumns(Struct, frozen=True, kw_only=True):
     """The columns of a DataFrame for Kafka. `topic`: the option's topic for all rows; None if a column names it. `names` are those of the
-    DataFrame that `select` makes. `places` says where each is in the given one."""
+    DataFrame that `select_columns` makes. `places` says where each is in the given one."""
 
     topic: str | None
     names: tuple[str, ...]
@@ -138,14 +138,9 @@ def _check_type(name: str, kind: DataType, allowed: tuple[type[DataType], ...]) 
         raise BadColumns(f"{name} attribute unsupported type {found}. {name} must be a(n) {wanted}")
 
 
-def select(df: DataFrame, topic: str | None = None) -> DataFrame:
-    """The DataFrame with exactly the columns for Kafka, in the order of TYPES, timestamps as milliseconds since 1970 (bigint), without a
-    topic if the option names it. Of several columns of one name the first is used, as in Spark's sink. Raises BadColumns."""
-    return select_columns(df, read_columns(df.schema, topic))
-
-
 def select_columns(df: DataFrame, columns: SinkColumns) -> DataFrame:
-    """The same, for columns that are checked already."""
+    """The DataFrame with exactly the columns for Kafka, in the order of TYPES, timestamps as milliseconds since 1970 (bigint), without a
+    topic if the option names it. Of several columns of one name the first is used, as in Spark's sink."""
     if columns.names == tuple(df.columns) and not CONVERTED & {*columns.names}:
         return df
     if len({name.lower() for name in df.columns}) == len(df.columns):

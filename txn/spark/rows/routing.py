@@ -41,6 +41,8 @@ __all__ = ["KEYLESS", "NO_TOPIC", "PARTITION_OUT_OF_RANGE", "ROUTE", "UNKNOWN_TO
 ROUTE: Final = "__fencepost_route"
 """The column that `routed` adds."""
 
+NAMED: Final = 5
+"""An error names at most so many topics."""
 COUNT_MAX: Final = 2_147_483_647
 INT32: Final = pa.int32()
 
@@ -110,8 +112,9 @@ class Routes(Struct, frozen=True):
         return f"Invalid partition given with record: {partition} is not in the range [0...{count}) of topic {name!r}"
 
 
-def shortened(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def shortened(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def kafka_partitions(keys: Any, count: int) -> Any:
@@ -206,7 +209,7 @@ class BatchRouter:
 
 
 def routed(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
-    """A DataFrame of `columns.select` with the column ROUTE, in which all rows of a partition are in one of `tasks` tasks: that of
+    """A DataFrame of `select_columns` with the column ROUTE, in which all rows of a partition are in one of `tasks` tasks: that of
     `routes.of_task`. Rows with neither key nor partition stay where they are. They move only if a column names the topic and a task would
     have no partition of some topic for them."""
     names = tuple(name for name in (KEY, PARTITION, TOPIC) if name in df.columns)

@@ -21,7 +21,7 @@ from fencepost.txn.spark.rows.task_summary import BAD, Summary
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
 
 PLACED: Final = "__fencepost_partition"
-"""The column that `places` adds."""
+"""The column with each row's partition. `all_in` adds it, too."""
 HEADER_BOUND: Final = 16
 """The largest overhead of a header, besides its name and value."""
 TEXTS: Final = (TOPIC, KEY, VALUE)

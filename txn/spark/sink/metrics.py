@@ -15,8 +15,8 @@ HISTORY: Final = 100
 
 
 class BatchMetrics(Struct, kw_only=True):
-    """`ms`: by phase, added up. `guard`: the guard that was really used. `ledger`: the batch's outcome: open, committed, skipped or
-    aborted. `reruns`: aborted transactions. `retries`: records that were sent again, counted each time. `stage_attempts`: attempts of the
+    """`ms`: by phase, added up. `guard`: the guard that was really used. `ledger`: open, committed, skipped, or aborted, also while a rerun
+    writes. `reruns`: aborted transactions. `retries`: records that were sent again, counted each time. `stage_attempts`: attempts of the
     write stage beyond the first, if Spark tells. `unreachable`: jobs whose executors did not reach the driver, under the guard turns."""
 
     sink: str
@@ -45,10 +45,6 @@ class BatchMetrics(Struct, kw_only=True):
             yield
         finally:
             self.ms[name] = self.ms.get(name, 0.0) + (time.perf_counter() - began) * 1000.0
-
-    def forget_rows(self) -> None:
-        """What was counted did not become visible."""
-        self.rows = self.bytes = self.partitions = self.bad_rows = 0
 
     def as_dict(self) -> dict[str, Any]:
         result: dict[str, Any] = to_builtins(self)

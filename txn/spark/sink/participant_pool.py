@@ -38,15 +38,6 @@ def pooled(key: object, make: Callable[[], Participant]) -> Iterator[Participant
     _keep(key, participant)
 
 
-def close_all() -> None:
-    """Close the kept participants."""
-    with _lock:
-        kept = [*_kept.values()]
-        _kept.clear()
-    for participant in kept:
-        participant.close(CLOSE_S)
-
-
 def _take(key: object) -> Participant | None:
     global _process
     with _lock:

@@ -25,10 +25,11 @@ class Write(Struct, frozen=True):
 
 
 class WritePlan(Struct, frozen=True, kw_only=True):
-    """`frame`: with exactly the sink's columns. `numbered`: whether rows name their partitions. `tasks`: how many Spark tasks write, None
-    for those of the DataFrame. `moves`: whether rows are moved to the tasks that have their partitions. `staged`: whether all rows are
-    prepared and kept before the first write. `keep_bad`: whether bad rows are collected; with more than `bad_row_limit` of them the batch
-    fails. `limits`: those of the topics. `collect_bytes_max`: the limit of collected rows, if the driver writes."""
+    """`frame`: with exactly the sink's columns. `numbered`: whether the DataFrame has a column key or partition. `tasks`: how many Spark
+    tasks write, None for those of the DataFrame. `moves`: whether a shuffle moves rows to the tasks that have their partitions. `staged`:
+    whether all rows are prepared and kept before the first write. `keep_bad`: whether bad rows are collected; with more than
+    `bad_row_limit` of them the batch fails. `limits`: those of the topics. `collect_bytes_max`: the limit of collected rows, if the driver
+    writes."""
 
     frame: DataFrame
     columns: SinkColumns
@@ -49,7 +50,7 @@ class WritePlan(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What one write put into the transaction. `bytes`: those of keys and values."""
+    """What one write put into the transaction. `bytes`: those of keys, values and headers."""
 
     partitions: tuple[LedgerPartition, ...] = ()
     rows: int = 0

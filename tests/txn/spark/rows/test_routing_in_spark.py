@@ -12,8 +12,12 @@ from pyspark.sql import functions as F
 
 from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.txn.spark import route
-from fencepost.txn.spark.rows.columns import BadColumns, select
+from fencepost.txn.spark.rows.columns import BadColumns, read_columns, select_columns
 from fencepost.txn.spark.rows.routing import PARTITION_OUT_OF_RANGE, ROUTE, Routes, routed, scattered
+
+
+def select(df: DataFrame, topic: str | None = None) -> DataFrame:
+    return select_columns(df, read_columns(df.schema, topic))
 
 
 def tasks_of(df: DataFrame) -> list[dict[str, Any]]:
