@@ -68,7 +68,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fencepost.producer.config.keywords import ProducerKeywords
-from fencepost.txn.recovery.prepared_here import OnOpen
+from fencepost.txn.config.on_open import OnOpen
 from fencepost.txn.recovery.token import PreparedTransaction
 
 

@@ -41,7 +41,7 @@ class TransactionalProducer:
 
     One transaction at a time; any number of threads may write to it. A second producer with the same transactional id fences this one.
     `on_open_transaction` and `prepared` say what registering may do to a transaction that is open under the id:
-    `txn.recovery.prepared_here`.
+    `txn.coordinator.registration_guard`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[TransactionalKeywords]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fencepost.producer.config.names import spelled
 from fencepost.producer.errors import ConfigError
-from fencepost.txn.recovery.prepared_here import OnOpen
+from fencepost.txn.config.on_open import OnOpen
 from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token
 
 DEFAULT_TIMEOUT_MS: Final = 60_000

@@ -14,10 +14,10 @@ from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
 from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.registration_guard import Guard, kept
 from fencepost.txn.errors import TransactionOpen
 from fencepost.txn.protocol.error_table import Row, Step, refusal
 from fencepost.txn.protocol.requests import Identity, Question, init_request, init_versions, state_question
-from fencepost.txn.recovery.prepared_here import Guard, kept
 
 FENCES: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 OPENING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)

@@ -25,11 +25,13 @@ from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse,
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitResponse
+from fencepost.txn.config.on_open import OnOpen
 from fencepost.txn.config.settings import TransactionSettings
 from fencepost.txn.coordinator.coordinator_connection import CoordinatorConnection
 from fencepost.txn.coordinator.init_producer_id import Registration
 from fencepost.txn.coordinator.kip_939 import TwoPhase
 from fencepost.txn.coordinator.pending_calls import Call, Waiting
+from fencepost.txn.coordinator.registration_guard import Guard
 from fencepost.txn.coordinator.state_machine import AT_CLOSE, Action, Event, Machine, State
 from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.errors import (
@@ -45,7 +47,7 @@ from fencepost.txn.errors import (
 from fencepost.txn.protocol.error_table import OTHERWISE, Row, Step, judge, refusal
 from fencepost.txn.protocol.requests import END_VERSIONS, GROUP, LEAVES, Question, end_request, state_question
 from fencepost.txn.recovery.prepare import Preparation
-from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.shared_partitions import SharedPartitions
 

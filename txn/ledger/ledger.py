@@ -21,12 +21,12 @@ from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
-from fencepost.txn.ledger.own_topics import check_own_topic
 from fencepost.txn.ledger.reading import scan_partition
 from fencepost.txn.ledger.reset import Tombstones
 from fencepost.txn.ledger.scan import Scan, Stored
 from fencepost.txn.ledger.topic import Leaders, ensure_topic, find_topic
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.protocol.own_topics import check_own_topic
 from fencepost.txn.recovery.resume import ask_now
 
 __all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]

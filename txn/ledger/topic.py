@@ -15,10 +15,10 @@ from fencepost.producer.foundations.printable import printable
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.ledger.create_topic import IN_SYNC_MIN, REPLICAS, create_topic
 from fencepost.txn.ledger.errors import LedgerUnusable
-from fencepost.txn.ledger.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of, policy_of
 from fencepost.txn.protocol.cluster_client import DENIED, ClusterClient, Deadline, Unanswered, refuse, the_one
+from fencepost.txn.protocol.create_topic import IN_SYNC_MIN, REPLICAS, create_topic
+from fencepost.txn.protocol.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of, policy_of
 
 log = logging.getLogger("fencepost.ledger")
 

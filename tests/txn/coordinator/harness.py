@@ -26,11 +26,11 @@ from fencepost.producer.wire.messages.txn_offsets import (
 )
 from fencepost.txn.coordinator.kip_939 import TwoPhase
 from fencepost.txn.coordinator.pending_calls import Call
+from fencepost.txn.coordinator.registration_guard import Guard
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionManager
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import OffsetAndMetadata
-from fencepost.txn.recovery.prepared_here import Guard
 from tests.producer.core.harness import PID, CoreHarness, Flight
 
 CALL_MS = 10_000.0

@@ -11,7 +11,9 @@ from fencepost.producer.core.events import Command, Connected
 from fencepost.producer.core.events import Event as Happened
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from fencepost.txn.config.on_open import OnOpen
 from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.registration_guard import Guard
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.errors import (
     DeliveryAborted,
@@ -22,7 +24,7 @@ from fencepost.txn.errors import (
     TransactionOpen,
     TransactionTimeout,
 )
-from fencepost.txn.recovery.prepared_here import OUTSTANDING, Guard, OnOpen
+from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 from tests.producer.core.harness import PID, TOPIC
 from tests.txn.coordinator.harness import CoordinatorHarness

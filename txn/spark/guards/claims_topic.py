@@ -23,9 +23,9 @@ from fencepost.producer.wire.messages.produce import PartitionProduceData, Produ
 from fencepost.producer.wire.records.batch_header import BatchHeader, iter_batches
 from fencepost.producer.wire.records.record_batch import encode_batch, read_records
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.ledger.create_topic import create_topic
-from fencepost.txn.ledger.own_topics import POLICY, policy_of
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
+from fencepost.txn.protocol.create_topic import create_topic
+from fencepost.txn.protocol.own_topics import POLICY, policy_of
 from fencepost.txn.recovery.raw_log import LATEST, fetch, offset_of
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
 

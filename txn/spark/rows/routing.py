@@ -29,7 +29,7 @@ from fencepost.producer.bulk.arrow_columns import binary_array, offsets_column
 from fencepost.producer.bulk.arrow_partitions import KEYLESS, NO_TOPIC, NULL, PARTITION_OUT_OF_RANGE, UNKNOWN, UNKNOWN_TOPIC, place_rows
 from fencepost.producer.bulk.columns import Column as Bytes
 from fencepost.producer.errors import ConfigError
-from fencepost.txn.ledger.own_topics import check_own_topic
+from fencepost.txn.protocol.own_topics import check_own_topic
 from fencepost.txn.spark.rows.columns import KEY, NULL_TOPIC, PARTITION, TOPIC, BadColumns, read_columns, select_columns
 from fencepost.txn.spark.rows.spark_hash import keys
 

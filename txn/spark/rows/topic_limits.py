@@ -22,9 +22,9 @@ from fencepost.producer.wire.codes import ErrorCode, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.producer.wire.records.record_batch import encode_batch
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
-from fencepost.txn.ledger.own_topics import POLICY
-from fencepost.txn.ledger.own_topics import TOPIC as TOPIC_TYPE
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.protocol.own_topics import POLICY
+from fencepost.txn.protocol.own_topics import TOPIC as TOPIC_TYPE
 from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.errors import Misuse
-from fencepost.txn.ledger.own_topics import POLICY
+from fencepost.txn.protocol.own_topics import POLICY
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.spark.errors import BadRows
 from fencepost.txn.spark.rows.task_summary import Summary

@@ -23,7 +23,7 @@ from fencepost.producer.errors import FencepostError, Misuse
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall
 from fencepost.txn.ledger.batch_decision import Decision
 from fencepost.txn.ledger.entry import LedgerEntry
-from fencepost.txn.ledger.own_topics import check_own_topic
+from fencepost.txn.protocol.own_topics import check_own_topic
 from fencepost.txn.spark.connection.spark_context import context_of, described
 from fencepost.txn.spark.errors import BatchFailed, DriverUnreachable, QueryStopped, SinkTakenOver, TransactionTooLong
 from fencepost.txn.spark.sink.failure_policy import Course, course_of, interrupts, refuse_stopped

@@ -10,7 +10,7 @@ from msgspec import Struct
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.ledger.batch_decision import POLICIES
 from fencepost.txn.ledger.entry import NAME_CHARS_MAX, ledger_key
-from fencepost.txn.ledger.own_topics import check_own_topic
+from fencepost.txn.protocol.own_topics import check_own_topic
 from fencepost.txn.spark.guards.selection import ADVICE, GUARDS
 
 INT32_MAX: Final = 2_147_483_647

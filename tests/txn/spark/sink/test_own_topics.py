@@ -10,7 +10,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.ledger.own_topics import KAFKAS
+from fencepost.txn.protocol.own_topics import KAFKAS
 from fencepost.txn.spark import ExactlyOnceKafkaWriter
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import GuardUnavailable

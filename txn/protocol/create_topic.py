@@ -10,8 +10,8 @@ from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.ledger.own_topics import MIN_IN_SYNC
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
+from fencepost.txn.protocol.own_topics import MIN_IN_SYNC
 
 CREATE_VERSIONS: Final = range(8)
 REPLICAS: Final = 3
