@@ -42,25 +42,25 @@ def claims_of(bootstrap: str) -> KafkaClaims:
 def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> None:
     """The second is told whose it is, the first may ask again, and the driver finds the same; a new attempt to write begins with nothing.
     Tasks that share a partition do not disturb each other."""
-    desk = claims.begin(PARTITIONS + 2)
-    desk.claim(0, 11)
-    desk.claim(PARTITIONS, 12)
+    claim_client = claims.begin(PARTITIONS + 2)
+    claim_client.claim(0, 11)
+    claim_client.claim(PARTITIONS, 12)
     with pytest.raises(AttemptConflict, match="attempt 13 may not write: task 0 belongs to attempt 11"):
-        desk.claim(0, 13)
-    desk.claim(0, 11)
-    desk.claim(1, 13)
+        claim_client.claim(0, 13)
+    claim_client.claim(0, 11)
+    claim_client.claim(1, 13)
     assert claims.registry() == {0: 11, PARTITIONS: 12, 1: 13}
     again = claims.begin(2)
     assert claims.registry() == {}
     again.claim(0, 13)
     with pytest.raises(AttemptConflict, match="belongs to attempt 11"):
-        desk.claim(0, 14)
+        claim_client.claim(0, 14)
     assert claims.registry() == {0: 13}
 
 
 def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
     """Attempts that ask at the same moment are told apart, too: one may write, and it is the one that the driver finds."""
-    desk = claims.begin(1)
+    claim_client = claims.begin(1)
     won: list[int] = []
     lost: list[AttemptConflict] = []
     ready = threading.Barrier(RACERS)
@@ -68,7 +68,7 @@ def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
     def race(attempt: int) -> None:
         ready.wait(WAIT_S)
         try:
-            desk.claim(0, attempt)
+            claim_client.claim(0, attempt)
             won.append(attempt)
         except AttemptConflict as error:
             lost.append(error)

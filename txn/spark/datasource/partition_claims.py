@@ -47,7 +47,7 @@ class Claims:
         place = routes.topics.index(topic)
         first, count = routes.firsts[place], routes.counts[place]
         for step in range(count):
-            (winner,) = self._claim([first + (self.task + routes.turn + step) % count])
+            (winner,) = self._claim([first + (self.task + routes.rotation + step) % count])
             if self._is_ours(winner):
                 return winner.task
             if winner.claimant == self.task:
@@ -61,7 +61,7 @@ class Claims:
     def _claim(self, numbers: list[int]) -> list[KafkaClaim]:
         if not numbers:
             return []
-        registry = self._shared.desk.claim_all([KafkaClaim(number, self._attempt_id, self.task) for number in numbers])
+        registry = self._shared.claim_client.claim_all([KafkaClaim(number, self._attempt_id, self.task) for number in numbers])
         self.own.update(each.task for each in registry if self._is_ours(each))
         return registry
 

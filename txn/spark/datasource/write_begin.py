@@ -19,16 +19,16 @@ from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.datasource.write_options import SinkOptions
 from fencepost.txn.spark.guards.claims_topic import Place
-from fencepost.txn.spark.guards.kafka_claims import KafkaClaims, KafkaDesk
+from fencepost.txn.spark.guards.kafka_claims import ClaimClient, KafkaClaims
 from fencepost.txn.spark.rows.routing import Routes
 from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
-from fencepost.txn.spark.sink.bad_rows import OPTIONS, check_letters
+from fencepost.txn.spark.sink.bad_rows import OPTIONS, check_dead_letter_topic
 from fencepost.txn.spark.sink.batch_job import JobVersion, job_version
 from fencepost.txn.spark.sink.checkpoint import newest_batch
 from fencepost.txn.spark.sink.query_identity import BatchIdentity
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from fencepost.txn.spark.sink.takeover_check import look_first
-from fencepost.txn.spark.sink.write_execution import TURNS
+from fencepost.txn.spark.sink.write_execution import ROTATIONS
 
 
 class SharedTransaction(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class SharedTransaction(Struct, frozen=True, kw_only=True):
     participation: Participation
     routes: Routes
     record: tuple[str, int]
-    desk: KafkaDesk
+    claim_client: ClaimClient
     limits: TopicLimits
     places: Mapping[int, Place]
 
@@ -77,20 +77,20 @@ def begin(options: SinkOptions) -> Begun:
 
 
 def _share(options: SinkOptions, sink_session: SinkSession, identity: BatchIdentity | JobVersion) -> SharedTransaction:
-    letters = () if options.settings.dead_letters is None else (options.settings.dead_letters,)
-    counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in (*options.topics, *letters)}
-    routes = Routes.of({topic: counts[topic] for topic in options.topics}, turn=identity.batch % TURNS)
+    topics = options.topics if options.settings.dead_letters is None else (*options.topics, options.settings.dead_letters)
+    counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in topics}
+    routes = Routes.of({topic: counts[topic] for topic in options.topics}, rotation=identity.batch % ROTATIONS)
     claims = KafkaClaims(
         options.kafka,
         topic=options.settings.claims_topic,
         timeout_s=sink_session.timeout_s,
         transaction_timeout_ms=sink_session.transaction_timeout_ms,
     )
-    desk = claims.begin(routes.total)
+    claim_client = claims.begin(routes.total)
     ledger = sink_session.ledger
     record = (ledger.topic, ledger.partition_of(sink_session.key))
     limits = ask_limits(read_settings(options.kafka.resolve()), [*counts], sink_session.timeout_s)
-    check_letters(options.settings, limits, called=OPTIONS)
+    check_dead_letter_topic(options.settings, limits, called=OPTIONS)
     transaction = sink_session.begin()
     participation = transaction.share(
         [(topic, partition) for topic, count in counts.items() for partition in range(count)], sink_session.timeout_s
@@ -103,5 +103,11 @@ def _share(options: SinkOptions, sink_session: SinkSession, identity: BatchIdent
     # The next write in this process takes the sink over nevertheless.
     OUTSTANDING.discard(token)
     return SharedTransaction(
-        token=token, participation=participation, routes=routes, record=record, desk=desk, limits=limits, places=claims.places
+        token=token,
+        participation=participation,
+        routes=routes,
+        record=record,
+        claim_client=claim_client,
+        limits=limits,
+        places=claims.places,
     )

@@ -20,7 +20,7 @@ from fencepost.txn.spark.datasource.write_task import Told
 from fencepost.txn.spark.errors import AttemptConflict, BatchUnknown
 from fencepost.txn.spark.guards.kafka_claims import winners_of
 from fencepost.txn.spark.rows.task_summary import BAD, Summary
-from fencepost.txn.spark.sink.bad_rows import OPTIONS, bury, check_buried, is_too_much, refuse
+from fencepost.txn.spark.sink.bad_rows import OPTIONS, await_dead_letters, is_too_much, refuse, send_dead_letters
 from fencepost.txn.spark.sink.batch_job import JobVersion
 from fencepost.txn.spark.sink.checkpoint import newest_batch
 from fencepost.txn.spark.sink.sink_session import SinkSession
@@ -91,7 +91,7 @@ def _abort_unheard(options: SinkOptions, checkpoint: str, batch: int | None) -> 
 
 def _agree(shared: SharedTransaction, told: Sequence[Told], timeout_s: float) -> None:
     """Check that each claimed partition belongs to an attempt whose account was delivered. Raises AttemptConflict."""
-    registry = winners_of(shared.desk, shared.places, timeout_s)
+    registry = winners_of(shared.claim_client, shared.places, timeout_s)
     delivered = {number: _attempt(each) for each in told for number in each.claimed}
     for number in sorted(registry.keys() | delivered.keys()):
         if registry.get(number) != delivered.get(number):
@@ -111,14 +111,14 @@ def _record(options: SinkOptions, begun: Begun, shared: SharedTransaction, writt
     if not lasting and not bad:
         return
     topic, partition = shared.record
-    letters = [each for each in shared.participation.sequences if each[0] == options.settings.dead_letters]
+    dead_letter_sequences = [each for each in shared.participation.sequences if each[0] == options.settings.dead_letters]
     participant = make_participant(options.kafka)
     try:
         # The beginning has written one record there.
-        participant.begin(replace(shared.participation, sequences=((topic, partition, 1), *letters)))
+        participant.begin(replace(shared.participation, sequences=((topic, partition, 1), *dead_letter_sequences)))
         if bad and options.settings.dead_letters is not None:
             largest = min(participant.record_limit[0], shared.limits.bytes_max(options.settings.dead_letters))
-            sent = bury(
+            sent = send_dead_letters(
                 bad,
                 options.settings.dead_letters,
                 participant,
@@ -126,7 +126,7 @@ def _record(options: SinkOptions, begun: Begun, shared: SharedTransaction, writt
                 batch=begun.identity.batch,
                 largest=largest,
             )
-            check_buried(sent, options.settings.dead_letters, options.settings.timeout_s)
+            await_dead_letters(sent, options.settings.dead_letters, options.settings.timeout_s)
         if lasting:
             partitions = tuple(map(ledger_partition, written))
             rows = sum(each.records for each in written)

@@ -103,9 +103,9 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptio
             " (spark.sql.streaming.checkpointLocation) is not told to data sources"
         )
     settings = {field: read(name, str(own[name])) for name, (field, read) in OWN.items() if name in own}
-    letters = settings.get("on_bad_row")
-    if letters is not None and letters in (found.topic, *settings.get("topics", ())):
-        raise ConfigError(f"option onBadRow={letters!r}: a topic of its own, none of the sink's")
+    dead_letter_topic = settings.get("on_bad_row")
+    if dead_letter_topic is not None and dead_letter_topic in (found.topic, *settings.get("topics", ())):
+        raise ConfigError(f"option onBadRow={dead_letter_topic!r}: a topic of its own, none of the sink's")
     read_settings = WriterSettings(topic=found.topic, guard="kafka-claims", **settings)
     topics = (found.topic,) if found.topic is not None else read_settings.topics or ()
     return SinkOptions(

@@ -188,7 +188,7 @@ def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:
 def _numbered(rows: pa.RecordBatch, given: pa.RecordBatch, routes: Routes, task: int) -> pa.RecordBatch:
     """The batch with the route of each row: by its key or its partition, and otherwise as `route` has placed it."""
     keys, partitions, topics = (rows.column(name) if name in rows.schema.names else None for name in (KEY, PARTITION, TOPIC))
-    numbers = route_numbers(routes, rows.num_rows, keys, partitions, topics, turn=task)
+    numbers = route_numbers(routes, rows.num_rows, keys, partitions, topics, rotation=task)
     if ROUTE in given.schema.names:
         # `route` was told how many partitions there are. If that was wrong, its number may be another topic's.
         place = pa.array([place for place, count in enumerate(routes.counts) for _ in range(count)], pa.int32())

@@ -51,8 +51,8 @@ Identity = tuple[int, int]
 
 
 class KafkaClaim(Struct, frozen=True):
-    """The value of a record. `task`: the number of what is claimed. `claimant`: the Spark task that claims it, if that is another
-    number."""
+    """The value of a record. `task`: the claimed Spark task, or the route of a claimed partition. `claimant`: the Spark task that claims a
+    route."""
 
     task: int
     attempt_id: int
@@ -132,7 +132,7 @@ class ClaimsTopic:
         offset = await self._again(write)
         found = await self.claims(partition, {identity[0]}, offset, offset + 1)
         if len(found) != 1:
-            raise AttemptConflict(f"no claim stands at offset {offset} of {self._topic}-{partition}, where the broker says that it stands")
+            raise AttemptConflict(f"{self._topic}-{partition}: offset {offset} has no claim, although the broker returned this offset")
         return found[0]
 
     async def claims(self, partition: int, producers: set[int], start: int, end: int) -> list[KafkaClaim]:

@@ -15,20 +15,20 @@ from pyspark import TaskContext
 
 from fencepost.txn.shared.participation import Participation
 from fencepost.txn.spark.errors import AttemptConflict
-from fencepost.txn.spark.guards.kafka_claims import KafkaClaims, KafkaDesk
-from fencepost.txn.spark.guards.partition_lease_server import LeaseServer, Turn, TurnDesk
+from fencepost.txn.spark.guards.kafka_claims import ClaimClient, KafkaClaims
+from fencepost.txn.spark.guards.partition_lease_server import LeaseClient, LeaseServer, TaskLease
 from fencepost.txn.spark.rows.task_summary import Summary
 
 
 class TaskGuard(Protocol):
     """The end in the task; it is pickled."""
 
-    def enter(self, context: TaskContext) -> Turn | None:
+    def enter(self, context: TaskContext) -> TaskLease | None:
         """Raises AttemptConflict if this attempt may not write. The result says when it may; None: at any time."""
 
 
 class Guard(Protocol):
-    """The end in the driver. `shares`: whether any task may write to any partition, by turns, so that rows need not be moved."""
+    """The end in the driver. `shares`: whether tasks may write to one partition, one after another, so that rows need not be moved."""
 
     name: str
     shares: bool
@@ -43,13 +43,13 @@ class Guard(Protocol):
         """The guard ends."""
 
 
-class TakesTurns(Struct, frozen=True):
+class LeaseTaskGuard(Struct, frozen=True):
     """A task asks the driver first, and keeps asking."""
 
-    desk: TurnDesk
+    client: LeaseClient
 
-    def enter(self, context: TaskContext) -> Turn | None:
-        return self.desk.enter(context.partitionId(), context.taskAttemptId())
+    def enter(self, context: TaskContext) -> TaskLease | None:
+        return self.client.enter(context.partitionId(), context.taskAttemptId())
 
 
 class LeaseGuard:
@@ -63,7 +63,7 @@ class LeaseGuard:
         self._server = LeaseServer(bind, host)
 
     def begin(self, tasks: int, participation: Participation) -> TaskGuard:
-        return TakesTurns(self._server.begin(participation))
+        return LeaseTaskGuard(self._server.begin(participation))
 
     def verify(self, done: Sequence[Summary]) -> None:
         agree(self._server.registry(), done)
@@ -75,10 +75,10 @@ class LeaseGuard:
 class Claimed(Struct, frozen=True):
     """A task first asks Kafka, which admits one attempt, whatever number Spark gives it."""
 
-    desk: KafkaDesk
+    client: ClaimClient
 
-    def enter(self, context: TaskContext) -> Turn | None:
-        self.desk.claim(context.partitionId(), context.taskAttemptId())
+    def enter(self, context: TaskContext) -> TaskLease | None:
+        self.client.claim(context.partitionId(), context.taskAttemptId())
         return None
 
 
@@ -104,7 +104,7 @@ class KafkaClaimsGuard:
 class FirstAttempt(Struct, frozen=True):
     """A task that Spark says was started before does not write."""
 
-    def enter(self, context: TaskContext) -> Turn | None:
+    def enter(self, context: TaskContext) -> TaskLease | None:
         if context.attemptNumber() > 0:
             raise AttemptConflict(f"attempt {context.attemptNumber()} of task {context.partitionId()}: the attempt before may have written")
         return None

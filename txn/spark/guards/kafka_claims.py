@@ -29,7 +29,7 @@ CLAIM_TIMEOUT_S: Final = 20.0
 T = TypeVar("T")
 
 
-class KafkaDesk(Struct, frozen=True):
+class ClaimClient(Struct, frozen=True):
     """What a task gets, to claim with. `identities`: new producer ids and epochs; task t has that of t // `partitions`, because there may
     be more tasks than partitions."""
 
@@ -62,11 +62,11 @@ class KafkaDesk(Struct, frozen=True):
 
     def place(self, task: int) -> tuple[Identity, int]:
         """The identity and the partition of a task."""
-        turn, partition = divmod(task, self.partitions)
-        return self.identities[turn], partition
+        identity, partition = divmod(task, self.partitions)
+        return self.identities[identity], partition
 
     def __repr__(self) -> str:
-        return f"KafkaDesk({self.topic}, {self.partitions} partitions, producers {[producer_id for producer_id, _ in self.identities]})"
+        return f"ClaimClient({self.topic}, {self.partitions} partitions, producers {[producer_id for producer_id, _ in self.identities]})"
 
 
 class KafkaClaims:
@@ -82,21 +82,21 @@ class KafkaClaims:
         self._kafka = kafka
         self._topic = topic
         self._timeout_s = timeout_s
-        self._desk: KafkaDesk | None = None
+        self._claim_client: ClaimClient | None = None
         self.places: dict[int, Place] = {}
 
-    def begin(self, tasks: int) -> KafkaDesk:
+    def begin(self, tasks: int) -> ClaimClient:
         """A new attempt to write a batch: nothing is claimed, and claims of earlier attempts do not count. Raises GuardUnavailable."""
 
-        async def ask(topic: ClaimsTopic) -> tuple[KafkaDesk, dict[int, Place]]:
+        async def ask(topic: ClaimsTopic) -> tuple[ClaimClient, dict[int, Place]]:
             partitions = await topic.ensure()
             identities = [await topic.identity() for _ in range(-(-tasks // partitions))]
             used = range(min(tasks, partitions))
             places = await asyncio.gather(*(topic.place(each) for each in used))
-            return KafkaDesk(self._kafka, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
+            return ClaimClient(self._kafka, self._topic, tuple(identities), partitions), dict(zip(used, places, strict=True))
 
         try:
-            self._desk, self.places = _asked(self._kafka, self._topic, self._timeout_s, ask)
+            self._claim_client, self.places = _asked(self._kafka, self._topic, self._timeout_s, ask)
         except Unanswered as error:
             raise AttemptConflict(f"topic {self._topic!r} cannot be reached for claims: {error}") from error
         except NotPermitted as error:
@@ -104,22 +104,22 @@ class KafkaClaims:
                 f"guard 'kafka-claims' needs DESCRIBE, READ and WRITE on topic {self._topic!r}, CREATE where it is not there, and the right"
                 f" to write idempotently: {error}"
             ) from error
-        return self._desk
+        return self._claim_client
 
     def registry(self) -> dict[int, int]:
         """The attempt that has each claimed task, as the log says. Raises AttemptConflict if the log is not clear."""
-        assert self._desk is not None
-        return winners_of(self._desk, self.places, self._timeout_s)
+        assert self._claim_client is not None
+        return winners_of(self._claim_client, self.places, self._timeout_s)
 
 
-def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -> dict[int, int]:
+def winners_of(claim_client: ClaimClient, places: Mapping[int, Place], timeout_s: float) -> dict[int, int]:
     """The attempt that has each claimed task, as the log says from these places on. Raises AttemptConflict if the log is not clear."""
-    producers = {producer_id for producer_id, _ in desk.identities}
+    producers = {producer_id for producer_id, _ in claim_client.identities}
 
     async def of_partition(topic: ClaimsTopic, partition: int, before: Place) -> list[KafkaClaim]:
         now = await topic.place(partition)
         if now.topic_id != before.topic_id or now.end < before.end:
-            raise AttemptConflict(f"topic {desk.topic!r} was created again, or lost records, while tasks were claimed")
+            raise AttemptConflict(f"topic {claim_client.topic!r} was created again, or lost records, while tasks were claimed")
         return await topic.claims(partition, producers, before.end, now.end)
 
     async def ask(topic: ClaimsTopic) -> list[KafkaClaim]:
@@ -127,13 +127,14 @@ def winners_of(desk: KafkaDesk, places: Mapping[int, Place], timeout_s: float) -
         return [each for claims in found for each in claims]
 
     try:
-        claims = _asked(desk.kafka, desk.topic, timeout_s, ask)
+        claims = _asked(claim_client.kafka, claim_client.topic, timeout_s, ask)
     except (Unanswered, NotPermitted) as error:
-        raise AttemptConflict(f"whose the tasks are cannot be read from topic {desk.topic!r}: {error}") from error
+        raise AttemptConflict(f"cannot read from topic {claim_client.topic!r} which attempt owns each task: {error}") from error
     registry: dict[int, int] = {}
     for each in claims:
-        if registry.setdefault(each.task, each.attempt_id) != each.attempt_id:
-            raise AttemptConflict(f"topic {desk.topic!r} has task {each.task} for attempt {registry[each.task]} and for {each.attempt_id}")
+        owner = registry.setdefault(each.task, each.attempt_id)
+        if owner != each.attempt_id:
+            raise AttemptConflict(f"topic {claim_client.topic!r} has task {each.task} for attempt {owner} and for {each.attempt_id}")
     return registry
 
 

@@ -1,8 +1,8 @@
 """A server for lines of JSON over TCP, for tasks' questions to their driver. `talk` decides the answers.
 
 The first line of a connection must contain the secret. Until then the connection costs no thread: one thread holds all of them,
-STRANGERS_MAX at most and each for HELLO_S at most, so scanners cannot keep tasks from being served. After that each connection has a thread
-of its own, which ends when `talk` returns. A connection that sends unreadable lines gets no answer.
+UNAUTHENTICATED_MAX at most and each for HELLO_S at most, so scanners cannot keep tasks from being served. After that each connection has a
+thread of its own, which ends when `talk` returns. A connection that sends unreadable lines gets no answer.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LINE_BYTES: Final = 1 << 20
 CLOSE_S: Final = 20.0
 HELLO_S: Final = 5.0
 HELLO_BYTES: Final = 4096
-STRANGERS_MAX: Final = 128
+UNAUTHENTICATED_MAX: Final = 128
 """With more connections the one that has been silent for longest is closed."""
 RECEIVED_BYTES: Final = 1 << 16
 BACKLOG: Final = 128
-BREATH_S: Final = 0.05
+ACCEPT_RETRY_S: Final = 0.05
 
 Talk = Callable[[Iterator[bytes], Callable[[Any], None]], None]
 """Gets the lines as they come, the first one with the secret, and the function to answer with."""
@@ -43,7 +43,7 @@ class Hello(msgspec.Struct, frozen=True):
     secret: str
 
 
-class Stranger(msgspec.Struct):
+class Unauthenticated(msgspec.Struct):
     """A connection that has not sent the secret yet, and its deadline for that."""
 
     link: socket.socket
@@ -61,15 +61,15 @@ class LineServer:
         self._refusal = _line(refusal)
         self._name = name
         self._silence_s = silence_s
-        self._strangers: dict[socket.socket, Stranger] = {}
-        self._door = socket.create_server((bind, 0), backlog=BACKLOG)
-        self._door.setblocking(False)
-        self._bell, self._rope = socket.socketpair()
+        self._unauthenticated: dict[socket.socket, Unauthenticated] = {}
+        self._listener = socket.create_server((bind, 0), backlog=BACKLOG)
+        self._listener.setblocking(False)
+        self._wake_receiver, self._wake_sender = socket.socketpair()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._door, selectors.EVENT_READ)
-        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ)
         self._over = threading.Event()
-        self.port: Final = int(self._door.getsockname()[1])
+        self.port: Final = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -77,28 +77,28 @@ class LineServer:
         """Accept no more connections. Those that were accepted are served until they end."""
         self._over.set()
         with suppress(OSError):
-            self._rope.send(b"!")
+            self._wake_sender.send(b"!")
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
         try:
             while not self._over.is_set():
-                self._turn()
+                self._poll()
         finally:
-            for link in (*self._strangers, self._door, self._bell, self._rope):
+            for link in (*self._unauthenticated, self._listener, self._wake_receiver, self._wake_sender):
                 link.close()
             self._selector.close()
 
-    def _turn(self) -> None:
-        first = min((each.until for each in self._strangers.values()), default=None)
+    def _poll(self) -> None:
+        first = min((each.until for each in self._unauthenticated.values()), default=None)
         ready = self._selector.select(None if first is None else max(0.0, first - time.monotonic()))
         for key, _ in ready:
             link = key.fileobj
-            if link is self._door:
+            if link is self._listener:
                 self._accept()
-            elif isinstance(link, socket.socket) and link in self._strangers:
+            elif isinstance(link, socket.socket) and link in self._unauthenticated:
                 try:
-                    self._hear(self._strangers[link])
+                    self._read_hello(self._unauthenticated[link])
                 except (*NO_JSON, OSError) as error:
                     log.debug("a connection sent an unreadable line: %s", error)
                     self._drop(link)
@@ -106,50 +106,50 @@ class LineServer:
                     log.exception("%s: a connection is closed", self._name)
                     self._drop(link)
         now = time.monotonic()
-        for stranger in [each for each in self._strangers.values() if each.until <= now]:
-            self._drop(stranger.link)
+        for connection in [each for each in self._unauthenticated.values() if each.until <= now]:
+            self._drop(connection.link)
 
     def _accept(self) -> None:
         try:
-            link, _ = self._door.accept()
+            link, _ = self._listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
             # This process may have too many open files; their number falls again.
             log.warning("%s: a connection could not be accepted: %s", self._name, error)
-            self._over.wait(BREATH_S)
+            self._over.wait(ACCEPT_RETRY_S)
             return
         link.setblocking(False)
-        while len(self._strangers) >= STRANGERS_MAX:
-            self._drop(next(iter(self._strangers)))
-        self._strangers[link] = Stranger(link, time.monotonic() + HELLO_S, bytearray())
+        while len(self._unauthenticated) >= UNAUTHENTICATED_MAX:
+            self._drop(next(iter(self._unauthenticated)))
+        self._unauthenticated[link] = Unauthenticated(link, time.monotonic() + HELLO_S, bytearray())
         self._selector.register(link, selectors.EVENT_READ)
 
-    def _hear(self, stranger: Stranger) -> None:
+    def _read_hello(self, connection: Unauthenticated) -> None:
         """Read what one of them sends."""
         try:
-            more = stranger.link.recv(HELLO_BYTES)
+            more = connection.link.recv(HELLO_BYTES)
         except BlockingIOError:
             return
-        stranger.said += more
-        if b"\n" not in stranger.said:
-            if not more or len(stranger.said) > HELLO_BYTES:
-                self._drop(stranger.link)
+        connection.said += more
+        if b"\n" not in connection.said:
+            if not more or len(connection.said) > HELLO_BYTES:
+                self._drop(connection.link)
             return
-        hello = msgspec.json.decode(stranger.said.split(b"\n", 1)[0], type=Hello)
+        hello = msgspec.json.decode(connection.said.split(b"\n", 1)[0], type=Hello)
         if not hmac.compare_digest(hello.secret.encode(errors="backslashreplace"), self._secret):
-            stranger.link.send(self._refusal)
-            self._drop(stranger.link)
+            connection.link.send(self._refusal)
+            self._drop(connection.link)
             return
-        self._forget(stranger.link)
-        threading.Thread(target=self._serve, args=(stranger.link, stranger.said), name=self._name, daemon=True).start()
+        self._forget(connection.link)
+        threading.Thread(target=self._serve, args=(connection.link, connection.said), name=self._name, daemon=True).start()
 
     def _drop(self, link: socket.socket) -> None:
         self._forget(link)
         link.close()
 
     def _forget(self, link: socket.socket) -> None:
-        if self._strangers.pop(link, None) is not None:
+        if self._unauthenticated.pop(link, None) is not None:
             self._selector.unregister(link)
 
     # -- in the thread of a connection -----------------------------------------------------------------------------------------

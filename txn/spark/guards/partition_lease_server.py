@@ -47,10 +47,10 @@ class Back(msgspec.Struct, frozen=True, tag="back"):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`refused`: why the batch can no longer be written. `lent`: the granted partitions. `holders`: the tasks that have the others."""
+    """`refused`: why the batch can no longer be written. `granted`: the granted partitions. `holders`: the tasks that have the others."""
 
     refused: str = ""
-    lent: Sequences = []
+    granted: Sequences = []
     holders: str = ""
 
 
@@ -67,13 +67,13 @@ class LeaseServer:
             bind, self._talk, secret=self._secret, refusal=Answer("no task of this driver's"), name="fencepost-turns", silence_s=None
         )
 
-    def begin(self, participation: Participation) -> TurnDesk:
+    def begin(self, participation: Participation) -> LeaseClient:
         """A new attempt to write a batch: all of the participation is free, and tasks of earlier attempts are refused."""
         with self._changed:
             self._run += 1
-            self._leases = PartitionLeases(participation, turn=self._run)
+            self._leases = PartitionLeases(participation, rotation=self._run)
             self._changed.notify_all()
-            return TurnDesk(self._host, self._server.port, self._secret, self._run)
+            return LeaseClient(self._host, self._server.port, self._secret, self._run)
 
     def registry(self) -> dict[int, int]:
         """The attempt that has each task. Raises AttemptConflict if a task is not done, or something went wrong."""
@@ -132,7 +132,7 @@ class LeaseServer:
         return leases.trouble if leases is self._leases else "its attempt to write the batch is over"
 
 
-class TurnDesk(msgspec.Struct, frozen=True):
+class LeaseClient(msgspec.Struct, frozen=True):
     """What a task gets, to ask with. Its secret is of use only to tasks."""
 
     host: str
@@ -140,7 +140,7 @@ class TurnDesk(msgspec.Struct, frozen=True):
     secret: str
     run: int
 
-    def enter(self, task: int, attempt_id: int) -> Turn:
+    def enter(self, task: int, attempt_id: int) -> TaskLease:
         """Raises AttemptConflict if another attempt has the task, and DriverUnreachable if the driver does not answer."""
         try:
             link = socket.create_connection((self.host, self.port), CONNECT_S)
@@ -149,19 +149,19 @@ class TurnDesk(msgspec.Struct, frozen=True):
                 f"the driver at {self.host}:{self.port} cannot be reached from this executor ({error}): open that way, or set"
                 " guard='kafka-claims'"
             ) from error
-        turn = Turn(link, attempt_id)
+        lease = TaskLease(link, attempt_id)
         try:
-            turn.ask(Claim(self.secret, self.run, task, attempt_id), TIMEOUT_S)
+            lease.ask(Claim(self.secret, self.run, task, attempt_id), TIMEOUT_S)
         except BaseException:
-            turn.close()
+            lease.close()
             raise
-        return turn
+        return lease
 
     def __repr__(self) -> str:
-        return f"TurnDesk({self.host}:{self.port}, run {self.run})"
+        return f"LeaseClient({self.host}:{self.port}, run {self.run})"
 
 
-class Turn:
+class TaskLease:
     """A task's connection. Each call raises AttemptConflict once the batch can no longer be written."""
 
     def __init__(self, link: socket.socket, attempt_id: int) -> None:
@@ -173,9 +173,9 @@ class Turn:
     def take(self, wanted: Sequence[TP], wait_s: float) -> Sequences:
         """Some of these, with their next sequences; nothing if none became free in that time."""
         answer = self.ask(Want(list(wanted), wait_s), wait_s + TIMEOUT_S)
-        if wait_s and not answer.lent:
+        if wait_s and not answer.granted:
             raise AttemptConflict(f"no Kafka partition became free within {wait_s:g} s (timeout_ms): {answer.holders}")
-        return answer.lent
+        return answer.granted
 
     def give(self, written: Sequence[Written], *, done: bool = False) -> None:
         """The records are acknowledged; `done`: and there are no more."""

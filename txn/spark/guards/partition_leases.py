@@ -25,12 +25,12 @@ Sequences = list[tuple[str, int, int]]
 
 
 class PartitionLeases:
-    """The leases of one attempt to write a batch. `turn`: a number that differs from attempt to attempt, so that rows which may go to any
-    partition do not always begin at the same one. `trouble`: why no partition is granted any more."""
+    """The leases of one attempt to write a batch. `rotation`: a number that differs from attempt to attempt, so that rows which may go to
+    any partition do not always begin at the same one. `trouble`: why no partition is granted any more."""
 
-    def __init__(self, participation: Participation, *, turn: int = 0) -> None:
+    def __init__(self, participation: Participation, *, rotation: int = 0) -> None:
         self.trouble = ""
-        self._free: dict[TP, int] = dict(_rotated(participation, turn))
+        self._free: dict[TP, int] = dict(_rotated(participation, rotation))
         self._held: dict[TP, tuple[int, int]] = {}
         self._registry = AttemptRegistry()
         self._at_work: set[int] = set()
@@ -109,10 +109,10 @@ class PartitionLeases:
         return next((tp for tp in self._free if tp[0] == topic), (topic, ANY))
 
 
-def _rotated(participation: Participation, turn: int) -> Iterator[tuple[TP, int]]:
-    """Each partition with its next sequence, those of a topic from another one on in each turn."""
+def _rotated(participation: Participation, rotation: int) -> Iterator[tuple[TP, int]]:
+    """Each partition with its next sequence, those of each topic beginning at its partition number `rotation`."""
     for _, group in groupby(participation.sequences, key=lambda each: each[0]):
         partitions = [*group]
-        first = turn % len(partitions)
+        first = rotation % len(partitions)
         for topic, partition, sequence in partitions[first:] + partitions[:first]:
             yield (topic, partition), sequence

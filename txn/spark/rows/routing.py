@@ -48,15 +48,15 @@ INT32: Final = pa.int32()
 
 
 class Routes(Struct, frozen=True):
-    """The numbers of partitions: those of the first topic from 0 on, then those of the next. `turn`: where rows without a key begin. It
+    """The numbers of partitions: those of the first topic from 0 on, then those of the next. `rotation`: where rows without a key begin. It
     differs from batch to batch, so that small batches do not all go to the same partition."""
 
     topics: tuple[str, ...]
     counts: tuple[int, ...]
-    turn: int = 0
+    rotation: int = 0
 
     @classmethod
-    def of(cls, counts: Mapping[str, int], *, turn: int = 0) -> Routes:
+    def of(cls, counts: Mapping[str, int], *, rotation: int = 0) -> Routes:
         """From topics and their numbers of partitions."""
         if not counts:
             raise ValueError("there is no topic to route to")
@@ -64,7 +64,7 @@ class Routes(Struct, frozen=True):
             if count < 1:
                 raise ValueError(f"topic {topic!r} has {count} partitions: at least one")
         topics = tuple(sorted(counts))
-        return cls(topics, tuple(counts[topic] for topic in topics), turn)
+        return cls(topics, tuple(counts[topic] for topic in topics), rotation)
 
     @property
     def firsts(self) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ def kafka_partitions(keys: Any, count: int) -> Any:
     return _numbers(place_rows(len(keys), key_column(keys), None, None, *packed, -1))
 
 
-def route_numbers(routes: Routes, rows: int, keys: Any | None, partitions: Any | None, topics: Any | None, *, turn: int = 0) -> Any:
+def route_numbers(routes: Routes, rows: int, keys: Any | None, partitions: Any | None, topics: Any | None, *, rotation: int = 0) -> Any:
     """The route of each row, as an int32 array, from Arrow arrays; None for a column that does not exist. Without `topics` all rows belong
     to the routes' first topic."""
     firsts, counts = (struct.pack(f"<{len(each)}i", *each) for each in (routes.firsts, routes.counts))
@@ -135,7 +135,7 @@ def route_numbers(routes: Routes, rows: int, keys: Any | None, partitions: Any |
             _content(_looked_up(topics, routes.topics)) if topics is not None else None,
             firsts,
             counts,
-            routes.turn + turn,
+            routes.rotation + rotation,
         )
     )
 
@@ -171,10 +171,10 @@ def _numbers(content: bytes) -> Any:
     return pa.Array.from_buffers(INT32, len(content) // 4, [None, pa.py_buffer(content)])
 
 
-def with_routes(batch: pa.RecordBatch, routes: Routes, turn: int = 0) -> pa.RecordBatch:
-    """A batch of rows with the column ROUTE. `turn`: where its rows without a key begin, in addition to the routes' own."""
+def with_routes(batch: pa.RecordBatch, routes: Routes, rotation: int = 0) -> pa.RecordBatch:
+    """A batch of rows with the column ROUTE. `rotation`: where its rows without a key begin, in addition to the routes' own."""
     found = {name: batch.column(name) for name in (KEY, PARTITION, TOPIC) if name in batch.schema.names}
-    numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=turn)
+    numbers = route_numbers(routes, batch.num_rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), rotation=rotation)
     return pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, ROUTE])
 
 
@@ -194,7 +194,7 @@ class Router:
     def __call__(self, *columns: Any) -> Any:
         found = dict(zip(self._names, columns, strict=True))
         rows = len(columns[0])
-        return route_numbers(self._routes, rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), turn=task_number())
+        return route_numbers(self._routes, rows, found.get(KEY), found.get(PARTITION), found.get(TOPIC), rotation=task_number())
 
 
 class BatchRouter:
@@ -227,7 +227,7 @@ def scattered(df: DataFrame, routes: Routes, tasks: int) -> DataFrame:
     one of `tasks` tasks. As many tasks compute the routes as there are now."""
     if TOPIC in df.columns:
         return spread(numbered(df, routes, (TOPIC,)), tasks)
-    number = F.pmod(F.monotonically_increasing_id() + F.lit(routes.turn), F.lit(routes.total)).cast(IntegerType())
+    number = F.pmod(F.monotonically_increasing_id() + F.lit(routes.rotation), F.lit(routes.total)).cast(IntegerType())
     return spread(df.withColumn(ROUTE, number), tasks)
 
 

@@ -55,7 +55,7 @@ class Placer:
         limits: TopicLimits,
         kept_bytes: int,
         bad_row_limit: int,
-        task: int = 0,
+        rotation: int = 0,
     ) -> None:
         self._routes = routes
         self._topic = topic
@@ -66,7 +66,7 @@ class Placer:
         self._limit = bad_row_limit
         self._described = 0
         self._counted = 0
-        self._turn = task
+        self._rotation = rotation
         self.own(own)
 
     def own(self, partitions: list[tuple[str, int]] | None) -> None:
@@ -148,8 +148,8 @@ class Placer:
             found = found.append_column(PLACED, pc.subtract(numbers, pa.scalar(first, pa.int32())) if first else numbers)
         elif self._own is not None:
             own = self._own[topic]
-            found = all_in(found, own[self._turn % len(own)])
-            self._turn += 1
+            found = all_in(found, own[self._rotation % len(own)])
+            self._rotation += 1
         return Portion(topic, found, pc.sum(sizes).as_py() or 0)
 
     def _goes_to(self, batch: pa.RecordBatch, topic: str) -> Any:

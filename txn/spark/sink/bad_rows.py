@@ -58,7 +58,7 @@ def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, call
     )
 
 
-def check_letters(settings: WriterSettings, limits: TopicLimits, *, called: tuple[str, str] = PYTHON) -> None:
+def check_dead_letter_topic(settings: WriterSettings, limits: TopicLimits, *, called: tuple[str, str] = PYTHON) -> None:
     """Raises Misuse if the topic of dead letters, as far as its configs are known, would not keep all of them."""
     topic = settings.dead_letters
     if topic is not None and limits.keyed(topic):
@@ -68,7 +68,7 @@ def check_letters(settings: WriterSettings, limits: TopicLimits, *, called: tupl
         )
 
 
-def check_buried(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> None:
+def await_dead_letters(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> None:
     """Wait for the dead letters. Raises BadRows if the brokers refuse them permanently."""
     for future in sent:
         try:
@@ -82,7 +82,7 @@ def check_buried(sent: Sequence[RecordFuture], topic: str, timeout_s: float) -> 
             ) from failure
 
 
-def bury(
+def send_dead_letters(
     bad: Sequence[Summary], topic: str, transaction: Transaction | Participant, *, sink: str, batch: int, largest: int
 ) -> list[RecordFuture]:
     """Write the bad rows to the topic."""

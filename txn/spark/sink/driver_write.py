@@ -38,7 +38,7 @@ def write_at_driver(
             limits=plan.limits,
             kept_bytes=KEPT_BYTES if plan.keep_bad else 0,
             bad_row_limit=plan.bad_row_limit,
-            task=routes.turn,
+            rotation=routes.rotation,
         )
         bad: list[Summary] = []
         size = 0

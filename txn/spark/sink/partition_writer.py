@@ -1,6 +1,6 @@
-"""How a task passes its rows to its participant: to partitions that are its own for the whole batch, or by turns.
+"""How a task passes its rows to its participant: to partitions that are its own for the whole batch, or leased.
 
-By turns, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free,
+With leases, the task keeps rows by partition until it is granted some of these partitions. Rows without a partition go to one that is free,
 and more of them follow while it is busy, up to ASIDE_BYTES. While rows are in flight, the task reads more. It waits only when it keeps many
 rows. It gives a partition back after its records are acknowledged: with its next rows, or after a while if Spark has none for it yet.
 """
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import TP, Participation, Written
-from fencepost.txn.spark.guards.partition_lease_server import Turn
+from fencepost.txn.spark.guards.partition_lease_server import TaskLease
 from fencepost.txn.spark.guards.partition_leases import ANY
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
 from fencepost.txn.spark.rows.row_placement import PLACED, Portion, all_in
@@ -64,14 +64,14 @@ class Aside(Struct):
     bytes: int
 
 
-class ByTurns:
+class LeasedPartitions:
     """`participation`: of all partitions; its sequences are those of the batch's beginning, and not used. `tasks`: the tasks that write the
     batch."""
 
-    def __init__(self, participant: Participant, participation: Participation, turn: Turn, timeout_s: float, *, tasks: int) -> None:
+    def __init__(self, participant: Participant, participation: Participation, lease: TaskLease, timeout_s: float, *, tasks: int) -> None:
         self._participant = participant
         self._participation = participation
-        self._turn = turn
+        self._lease = lease
         self._tasks = tasks
         self._timeout_s = timeout_s
         self._aside: dict[TP, Aside] = {}
@@ -137,13 +137,13 @@ class ByTurns:
         while self._aside:
             self._take(self._timeout_s)
             self._give()
-        self._turn.give([], done=True)
+        self._lease.give([], done=True)
         return [self._written[tp] for tp in sorted(self._written)]
 
     def _take(self, wait_s: float) -> None:
         """Send the rows of the granted partitions."""
         wanted = sorted(self._aside, key=lambda tp: -self._aside[tp].bytes)
-        granted = self._turn.take(wanted, wait_s)
+        granted = self._lease.take(wanted, wait_s)
         if not granted:
             return
         self._participant.begin(replace(self._participation, sequences=tuple(granted)), participants=self._tasks)
@@ -173,14 +173,14 @@ class ByTurns:
         self._out.clear()
         self._anywhere.clear()
         self._followed_bytes = 0
-        self._turn.give(written)
+        self._lease.give(written)
         for each in written:
             tp = each.topic, each.partition
             self._written[tp] = joined(self._written.get(tp), each)
 
 
 @contextmanager
-def giving_if_idle(delivery: ByTurns) -> Iterator[ByTurns]:
+def giving_if_idle(delivery: LeasedPartitions) -> Iterator[LeasedPartitions]:
     """While the task waits for Spark's rows, other tasks get the partitions that it does not write to."""
     ended = threading.Event()
 

@@ -25,8 +25,7 @@ from fencepost.txn.spark.rows.columns import TOPIC, SinkColumns, read_columns, s
 from fencepost.txn.spark.rows.routing import Routes
 from fencepost.txn.spark.rows.task_summary import Summary
 from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
-from fencepost.txn.spark.sink.active_guard import Guards
-from fencepost.txn.spark.sink.bad_rows import bury, check_buried, check_letters, count_of, is_too_much, refuse
+from fencepost.txn.spark.sink.bad_rows import await_dead_letters, check_dead_letter_topic, count_of, is_too_much, refuse, send_dead_letters
 from fencepost.txn.spark.sink.driver_write import write_at_driver
 from fencepost.txn.spark.sink.metrics import BatchMetrics, MetricsHistory
 from fencepost.txn.spark.sink.no_topic import nowhere
@@ -34,12 +33,13 @@ from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from fencepost.txn.spark.sink.write_job import write_on_executors
 from fencepost.txn.spark.sink.write_plan import Outcome, WritePlan
+from fencepost.txn.spark.sink.writer_guards import WriterGuards
 from fencepost.txn.transaction import Transaction
 
 log = logging.getLogger("fencepost.spark")
 
-TURNS: Final = 1 << 20
-"""Keyless rows begin at another partition in each batch, in a cycle."""
+ROTATIONS: Final = 1 << 20
+"""Rows without a key begin at another partition in each batch. After so many batches the cycle begins again."""
 LIMITS_S: Final = 60.0
 """How long the limits of topics are kept."""
 NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
@@ -53,7 +53,7 @@ class WriteExecution:
         self.kafka = kafka
         self._history = history
         self._limits: tuple[frozenset[str], TopicLimits, float] = NOT_ASKED
-        self._guards = Guards(settings, kafka)
+        self._guards = WriterGuards(settings, kafka)
 
     def execute(
         self,
@@ -75,11 +75,11 @@ class WriteExecution:
                 return Outcome()
             if not topics:
                 return self._accepted(Outcome(bad=nowhere(frame, self.settings)), metrics)
-            letters = () if self.settings.dead_letters is None else (self.settings.dead_letters,)
+            dead_letter_topics = () if self.settings.dead_letters is None else (self.settings.dead_letters,)
             counts = {topic: len(sink_session.producer.partitions_for(topic, sink_session.timeout_s)) for topic in topics}
-            routes = Routes.of(counts, turn=metrics.batch % TURNS)
-            limits = self._limits_of([*routes.topics, *letters])
-            check_letters(self.settings, limits)
+            routes = Routes.of(counts, rotation=metrics.batch % ROTATIONS)
+            limits = self._limits_of([*routes.topics, *dead_letter_topics])
+            check_dead_letter_topic(self.settings, limits)
             guard, reason = self.choose_guard(df, metrics, collects=collects)
         plan = WritePlan(
             frame=frame,
@@ -116,15 +116,15 @@ class WriteExecution:
         return self._accepted(outcome, metrics)
 
     def dispose_of(self, bad: Sequence[Summary], sink_session: SinkSession, transaction: Transaction, metrics: BatchMetrics) -> None:
-        """Write the bad rows to the topic of dead letters."""
+        """Write the bad rows to the topic of dead dead_letter_topics."""
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:
             limits = self._limits_of([topic])
-            check_letters(self.settings, limits)
+            check_dead_letter_topic(self.settings, limits)
             largest = min(sink_session.producer.record_limit[0], limits.bytes_max(topic))
-            sent = bury(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
-            check_buried(sent, topic, sink_session.timeout_s)
+            sent = send_dead_letters(bad, topic, transaction, sink=self.settings.sink_id, batch=metrics.batch, largest=largest)
+            await_dead_letters(sent, topic, sink_session.timeout_s)
 
     def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
         """The number of Spark tasks that write; None: as many as the DataFrame has."""

@@ -1,4 +1,4 @@
-"""The code that runs on executors: it writes one Spark task's rows to Kafka partitions, its own or by turns, under the driver's identity.
+"""The code that runs on executors: it writes one Spark task's rows to Kafka partitions, its own or leased, under the driver's identity.
 
 It takes Arrow batches and yields a few rows of `task_summary`. It never ends the transaction. A killed task sees its input end like any
 other, and only the driver knows which tasks Spark accepted.
@@ -24,14 +24,14 @@ from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import TP, Participation
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.guards.guards import TaskGuard
-from fencepost.txn.spark.guards.partition_lease_server import Turn
+from fencepost.txn.spark.guards.partition_lease_server import TaskLease
 from fencepost.txn.spark.rows.routing import Routes, with_routes
 from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
 from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.participant_pool import pooled
-from fencepost.txn.spark.sink.partition_writer import ByTurns, Delivery, OwnPartitions, giving_if_idle
+from fencepost.txn.spark.sink.partition_writer import Delivery, LeasedPartitions, OwnPartitions, giving_if_idle
 from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
 
 
@@ -46,8 +46,8 @@ class Work(Struct):
 class WriteTask:
     """Called by `mapInArrow` with the batches of one task. It is at top level, and small when pickled.
 
-    `participation`: of all partitions; the task uses its own part, or by turns what its guard grants. `tasks`: how many Spark tasks share
-    them. Task t has every partition whose number is t modulo `tasks`; by turns, about so many write at once. `numbers`: whether the task
+    `participation`: of all partitions; the task uses its own part, or the leases that its guard grants. `tasks`: how many Spark tasks share
+    them. Task t has every partition whose number is t modulo `tasks`; with leases, about so many write at once. `numbers`: whether the task
     must find the partition of each row. `bad_row_limit`: the largest number of bad rows; their keys and values are kept with `keep_bad`.
     `limits`: those of the topics.
     """
@@ -95,8 +95,8 @@ class WriteTask:
         # The task reads its input first: if its shuffle files are gone, it must fail for that, or Spark would restart it without effect
         # until it gives up.
         first = next((batch for batch in batches if batch.num_rows), None)
-        with self._guard.enter(context) or nullcontext() as turn:
-            work = self._write(first, batches, context.partitionId(), turn)
+        with self._guard.enter(context) or nullcontext() as lease:
+            work = self._write(first, batches, context.partitionId(), lease)
         done = Summary(
             kind=DONE,
             records=sum(each.records for each in work.told if each.kind == WRITTEN),
@@ -112,17 +112,17 @@ class WriteTask:
         told = [replace(each, task=done.task, stage=done.stage, attempt=done.attempt, attempt_id=done.attempt_id) for each in work.told]
         return to_arrow([*told, done])
 
-    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], task: int, turn: Turn | None) -> Work:
+    def _write(self, first: pa.RecordBatch | None, batches: Iterator[pa.RecordBatch], task: int, lease: TaskLease | None) -> Work:
         work = Work()
         if first is None:
-            if turn is not None:
-                turn.give([], done=True)
+            if lease is not None:
+                lease.give([], done=True)
             return work
-        # By turns any partition can be written.
-        own = self._routes.of_task(task, self._tasks) if turn is None else None
+        # With leases the task may write to any partition.
+        own = self._routes.of_task(task, self._tasks) if lease is None else None
         with (
             pooled(self._kafka.key, lambda: make_participant(self._kafka)) as participant,
-            self._delivery(participant, own, turn) as delivery,
+            self._delivery(participant, own, lease) as delivery,
         ):
             largest, limited_by = participant.record_limit
             retried = participant.stats().record_retry_total
@@ -135,7 +135,7 @@ class WriteTask:
                 limits=self._limits,
                 kept_bytes=KEPT_BYTES if self._keep_bad else 0,
                 bad_row_limit=self._bad_row_limit,
-                task=task + self._routes.turn,
+                rotation=task + self._routes.rotation,
             )
             batch: pa.RecordBatch | None = first
             while batch is not None:
@@ -150,9 +150,9 @@ class WriteTask:
             work.retries = participant.stats().record_retry_total - retried
         return work
 
-    def _delivery(self, participant: Participant, own: list[TP] | None, turn: Turn | None) -> AbstractContextManager[Delivery]:
-        if turn is not None:
-            return giving_if_idle(ByTurns(participant, self._participation, turn, self._timeout_s, tasks=self._tasks))
+    def _delivery(self, participant: Participant, own: list[TP] | None, lease: TaskLease | None) -> AbstractContextManager[Delivery]:
+        if lease is not None:
+            return giving_if_idle(LeasedPartitions(participant, self._participation, lease, self._timeout_s, tasks=self._tasks))
         assert own is not None
         return nullcontext(OwnPartitions(participant, self._participation.part(own), self._timeout_s, tasks=self._tasks))
 

@@ -13,8 +13,8 @@ import pytest
 from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import settle_python
-from fencepost.txn.spark.sink.active_guard import Guards
 from fencepost.txn.spark.sink.settings import WriterSettings
+from fencepost.txn.spark.sink.writer_guards import WriterGuards
 from tests.txn.spark.site import Site
 
 
@@ -117,7 +117,9 @@ def test_guards_of_a_context_that_was_stopped() -> None:
         return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context, conf=conf))
 
     first, second = frame("the first"), frame("the second")
-    guards = Guards(WriterSettings(sink_id="sink", topic="out"), KafkaSettings.of({"bootstrap_servers": "localhost:1"}, None, names=()))
+    guards = WriterGuards(
+        WriterSettings(sink_id="sink", topic="out"), KafkaSettings.of({"bootstrap_servers": "localhost:1"}, None, names=())
+    )
     guard = guards.get("turns", first)
     assert guards.get("turns", first) is guard
     assert guards.get("turns", second) is not guard

@@ -48,9 +48,9 @@ def test_no_transaction_outlives_its_claims(stub: BrokerStub) -> None:
 def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
     """A claim that was written and not answered is written again, and found to be the own one."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
+    claim_client = claims.begin(1)
     stub.faults.on(Api.PRODUCE).after_append().times(1).drop()
-    desk.claim(0, 7)
+    claim_client.claim(0, 7)
     assert len(stub.journal.requests(Api.PRODUCE)) == 2
     assert claims.registry() == {0: 7}
 
@@ -58,21 +58,21 @@ def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
 def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
     """A leader that moves, or lacks replicas for a moment, is asked again under the same identity."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
+    claim_client = claims.begin(1)
     stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     stub.faults.on(Api.PRODUCE).after_append().times(1).error(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    desk.claim(0, 7)
+    claim_client.claim(0, 7)
     assert claims.registry() == {0: 7}
 
 
 def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
     """With the topic the claims are gone, and a second attempt could have the task: the driver does not commit."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
-    desk.claim(0, 7)
+    claim_client = claims.begin(1)
+    claim_client.claim(0, 7)
     stub.delete_topic(TOPIC)
     stub.create_topic(TOPIC, partitions=1)
-    desk.claim(0, 8)
+    claim_client.claim(0, 8)
     with pytest.raises(AttemptConflict, match="was created again"):
         claims.registry()
 
@@ -89,7 +89,7 @@ def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
     claims = claims_of(stub, timeout_s=1.0)
     claims.begin(1)
     stub.faults.on(Api.LIST_OFFSETS).forever().error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    with pytest.raises(AttemptConflict, match="whose the tasks are cannot be read from topic 'claims'"):
+    with pytest.raises(AttemptConflict, match="cannot read from topic 'claims' which attempt owns each task"):
         claims.registry()
 
 
@@ -98,8 +98,8 @@ def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -
     """Anybody who may write into the topic can guess the identity of claims. A batch under it with more than a claim taints the batch, and
     is not opened, whatever it claims to open to."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
-    ((producer_id, epoch),) = desk.identities
+    claim_client = claims.begin(1)
+    ((producer_id, epoch),) = claim_client.identities
     many = 20_000
     produce(stub, encode_batch([(0, None, None)] * many, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec))
     with pytest.raises(AttemptConflict, match=f"{TOPIC}-0 has something else than a claim at offset 0: {many} records, where at most 1"):
@@ -110,8 +110,8 @@ def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -
 def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
     """The same for one record of many bytes."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
-    ((producer_id, epoch),) = desk.identities
+    claim_client = claims.begin(1)
+    ((producer_id, epoch),) = claim_client.identities
     batch = encode_batch([(0, None, bytes(500_000))], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, codec=codec)
     produce(stub, batch)
     with pytest.raises(AttemptConflict, match=f"at offset 0: .*more than {CLAIM_BYTES_MAX} bytes"):
@@ -121,13 +121,13 @@ def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
 def test_what_is_no_claim(stub: BrokerStub) -> None:
     """Is said to be none, and decides nothing."""
     claims = claims_of(stub)
-    desk = claims.begin(1)
-    ((producer_id, epoch),) = desk.identities
+    claim_client = claims.begin(1)
+    ((producer_id, epoch),) = claim_client.identities
     produce(stub, encode_batch([(0, None, b"rubbish")], producer_id=producer_id, producer_epoch=epoch, base_sequence=0))
     with pytest.raises(AttemptConflict, match="something else than a claim at offset 0"):
         claims.registry()
     with pytest.raises(AttemptConflict, match="something else than a claim at offset 0"):
-        desk.claim(0, 7)
+        claim_client.claim(0, 7)
 
 
 def produce(stub: BrokerStub, batch: bytes) -> None:

@@ -40,8 +40,8 @@ def desk() -> Iterator[Desk]:
         shared = leases.begin(PARTICIPATION)
 
         def enter() -> None:
-            with shared.enter(0, 10) as turn:
-                turn.give([], done=True)
+            with shared.enter(0, 10) as lease:
+                lease.give([], done=True)
 
         yield Desk(shared.port, enter)
 
@@ -63,7 +63,11 @@ def test_a_silent_crowd(desk: Desk) -> None:
         crowd = [open_ones.enter_context(desk.connect()) for _ in range(CROWD)]
         desk.enter()
         assert threading.active_count() <= threads + 1
-        until(lambda: sum(map(is_closed, crowd)), "the first ones are closed", good=lambda gone: gone >= CROWD - line_server.STRANGERS_MAX)
+        until(
+            lambda: sum(map(is_closed, crowd)),
+            "the first ones are closed",
+            good=lambda gone: gone >= CROWD - line_server.UNAUTHENTICATED_MAX,
+        )
 
 
 @pytest.mark.parametrize("dripping", [b"", b'{"secret"', b"x" * 10_000])
@@ -89,7 +93,7 @@ def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, drippin
         b"",
     ],
 )
-def test_what_strangers_say(desk: Desk, said: bytes) -> None:
+def test_what_unauthenticated_connections_say(desk: Desk, said: bytes) -> None:
     """Whatever it is, they are told at most that they are none of the driver's, and the next task is served."""
     with desk.connect(said + b"\n") as link, link.makefile("rb") as answers:
         try:
@@ -111,7 +115,7 @@ def test_a_secret_in_another_script() -> None:
 
 
 def test_a_connection_that_fails_harms_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong with one that is still a stranger, such as a system that gives no more threads, the next one is heard."""
+    """Whatever goes wrong with one that is still a connection, such as a system that gives no more threads, the next one is heard."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

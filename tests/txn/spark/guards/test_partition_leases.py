@@ -28,7 +28,7 @@ from fencepost.txn.spark.rows.routing import kafka_partitions
 from fencepost.txn.spark.rows.row_placement import PLACED, Portion
 from fencepost.txn.spark.rows.task_summary import told_of
 from fencepost.txn.spark.sink import partition_writer as delivering
-from fencepost.txn.spark.sink.partition_writer import ByTurns, giving_if_idle, split
+from fencepost.txn.spark.sink.partition_writer import LeasedPartitions, giving_if_idle, split
 from fencepost.txn.spark.sink.write_job import account
 from tests.reading import read_values
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
@@ -69,7 +69,7 @@ def test_one_task_takes_what_there_is_and_two_share() -> None:
 def test_rows_for_any_partition_get_the_one_that_is_free_for_longest() -> None:
     """A task does not wait while any partition of the topic is free. Each attempt to write a batch begins at another partition."""
     anywhere = [(TOPIC, ANY_PARTITION)]
-    leases = PartitionLeases(participation(0, 5, 7), turn=4)
+    leases = PartitionLeases(participation(0, 5, 7), rotation=4)
     leases.enter(0, 10)
     leases.enter(1, 11)
     assert leases.grant(0, anywhere) == [(TOPIC, 1, 5)]
@@ -159,10 +159,10 @@ def server() -> Iterator[LeaseServer]:
         yield server
 
 
-def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
+def test_a_task_waits_for_its_lease(server: LeaseServer) -> None:
     """It gets the partition as soon as the other one gives it back; where that does not happen in time, it is told who has it."""
-    desk = server.begin(participation(0))
-    with desk.enter(0, 10) as first, desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
+    client = server.begin(participation(0))
+    with client.enter(0, 10) as first, client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
         assert second.take(ANY[:1], 0.0) == []
         with pytest.raises(AttemptConflict, match=r"no Kafka partition became free within 0\.01 s \(timeout_ms\): task 0 has out-0"):
@@ -176,9 +176,9 @@ def test_a_task_waits_for_its_turn(server: LeaseServer) -> None:
 
 def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
     """Also for those who wait, at once; the next attempt begins anew."""
-    desk = server.begin(participation(0))
-    with desk.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
-        first = desk.enter(0, 10)
+    client = server.begin(participation(0))
+    with client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
+        first = client.enter(0, 10)
         first.take(ANY[:1], 0.0)
         waiting = pool.submit(second.take, ANY[:1], WAIT_S)
         first.close()
@@ -205,23 +205,23 @@ def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) ->
     assert server.registry() == {0: 20}
 
 
-def test_strangers_are_told_nothing(server: LeaseServer) -> None:
+def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
     """Whoever does not know the secret, or speaks another language, does not disturb either."""
-    desk = server.begin(participation(0))
+    client = server.begin(participation(0))
     with pytest.raises(AttemptConflict, match="no task of this driver's"):
-        msgspec.structs.replace(desk, secret="guessed").enter(0, 10)
-    with pytest.raises(AttemptConflict, match="the driver does not answer this task"), desk.enter(0, 10) as task:
+        msgspec.structs.replace(client, secret="guessed").enter(0, 10)
+    with pytest.raises(AttemptConflict, match="the driver does not answer this task"), client.enter(0, 10) as task:
         task._link.sendall(b"GET / HTTP/1.1\r\n\n")
         task.take(ANY[:1], 0.0)
-    assert desk.secret not in repr(desk)
+    assert client.secret not in repr(client)
 
 
 def test_a_driver_that_cannot_be_reached(server: LeaseServer) -> None:
     """The address is named, and what to do."""
-    desk = server.begin(participation(0))
+    client = server.begin(participation(0))
     server.close()
-    with pytest.raises(DriverUnreachable, match=rf"127\.0\.0\.1:{desk.port} cannot be reached from this executor .*'kafka-claims'"):
-        desk.enter(0, 10)
+    with pytest.raises(DriverUnreachable, match=rf"127\.0\.0\.1:{client.port} cannot be reached from this executor .*'kafka-claims'"):
+        client.enter(0, 10)
 
 
 # -- what a task does ----------------------------------------------------------------------------------------------------------
@@ -253,11 +253,11 @@ def test_tasks_that_write_to_the_same_partitions(
     config = {"bootstrap_servers": stub.bootstrap}
     with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
         shared = transaction.share(ANY)
-        desk = server.begin(shared)
+        client = server.begin(shared)
 
         def run(task: int) -> list[Written]:
-            with Participant(config) as participant, desk.enter(task, task + 100) as turn:
-                delivery = ByTurns(participant, shared, turn, WAIT_S, tasks=tasks)
+            with Participant(config) as participant, client.enter(task, task + 100) as lease:
+                delivery = LeasedPartitions(participant, shared, lease, WAIT_S, tasks=tasks)
                 for number in range(portions):
                     delivery.add(portion(task, number, placed=placed))
                 return delivery.finish()
@@ -280,15 +280,15 @@ def test_a_task_that_waits_for_its_rows_keeps_no_partition(stub: BrokerStub, ser
     config = {"bootstrap_servers": stub.bootstrap}
     with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
         shared = transaction.share(ANY)
-        desk = server.begin(shared)
+        client = server.begin(shared)
         with (
             Participant(config) as first,
-            desk.enter(0, 100) as turn,
-            giving_if_idle(ByTurns(first, shared, turn, WAIT_S, tasks=1)) as slow,
+            client.enter(0, 100) as lease,
+            giving_if_idle(LeasedPartitions(first, shared, lease, WAIT_S, tasks=1)) as slow,
         ):
             slow.add(portion(0, 0))
-            with Participant(config) as second, desk.enter(1, 101) as other:
-                quick = ByTurns(second, shared, other, WAIT_S, tasks=1)
+            with Participant(config) as second, client.enter(1, 101) as other:
+                quick = LeasedPartitions(second, shared, other, WAIT_S, tasks=1)
                 quick.add(portion(1, 0))
                 told = [*quick.finish()]
             slow.add(portion(0, 1))

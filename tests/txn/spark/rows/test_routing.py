@@ -122,9 +122,9 @@ def test_a_slice_of_every_column() -> None:
 
 def test_rows_without_a_key_are_spread_evenly_and_the_same_way_each_time() -> None:
     """Beside keyed rows they go to all partitions of their topic, in runs; where they begin is told, not drawn."""
-    routes = Routes.of({"t": 4}, turn=1)
+    routes = Routes.of({"t": 4}, rotation=1)
     keys = pa.nulls(1000, pa.binary())
-    numbers = route_numbers(routes, 1000, keys, None, None, turn=2).to_pylist()
+    numbers = route_numbers(routes, 1000, keys, None, None, rotation=2).to_pylist()
     assert [numbers.count(each) for each in range(4)] == [250] * 4
     assert numbers[0] == 3
-    assert numbers == route_numbers(routes, 1000, keys, None, None, turn=2).to_pylist()
+    assert numbers == route_numbers(routes, 1000, keys, None, None, rotation=2).to_pylist()

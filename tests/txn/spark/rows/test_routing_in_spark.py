@@ -88,7 +88,7 @@ def test_rows_without_key_and_partition_are_not_moved(spark: SparkSession) -> No
 
 def test_rows_without_a_key_that_have_to_be_moved(spark: SparkSession) -> None:
     """They go to all partitions evenly, and those of each partition are in the task that has it; with one topic, and with several."""
-    routes = Routes.of({"t": 5}, turn=3)
+    routes = Routes.of({"t": 5}, rotation=3)
     rows = tasks_of(scattered(select(spark.range(0, 1000, 1, 3).selectExpr("cast(id as string) as value"), "t"), routes, 2))
     assert {row["task"] for row in rows if row[ROUTE] % 2} == {1}
     counts = Counter(row[ROUTE] for row in rows)

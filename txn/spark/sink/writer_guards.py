@@ -18,7 +18,7 @@ from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 
 
-class Guards:
+class WriterGuards:
     """See the module."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings) -> None:
