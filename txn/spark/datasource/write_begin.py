@@ -22,9 +22,9 @@ from fencepost.txn.spark.guards.claims_topic import Place
 from fencepost.txn.spark.guards.kafka_claims import ClaimClient, KafkaClaims
 from fencepost.txn.spark.rows.routing import Routes
 from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
-from fencepost.txn.spark.sink.bad_rows import OPTIONS, check_dead_letter_topic
 from fencepost.txn.spark.sink.batch_job import JobVersion, job_version
 from fencepost.txn.spark.sink.checkpoint import newest_batch
+from fencepost.txn.spark.sink.dead_letters import OPTIONS, check_dead_letter_topic
 from fencepost.txn.spark.sink.query_identity import BatchIdentity
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from fencepost.txn.spark.sink.takeover_check import look_first

@@ -20,9 +20,9 @@ from fencepost.txn.spark.datasource.write_task import Told
 from fencepost.txn.spark.errors import AttemptConflict, BatchUnknown
 from fencepost.txn.spark.guards.kafka_claims import winners_of
 from fencepost.txn.spark.rows.task_summary import BAD, Summary
-from fencepost.txn.spark.sink.bad_rows import OPTIONS, await_dead_letters, is_too_much, refuse, send_dead_letters
 from fencepost.txn.spark.sink.batch_job import JobVersion
 from fencepost.txn.spark.sink.checkpoint import newest_batch
+from fencepost.txn.spark.sink.dead_letters import OPTIONS, await_dead_letters, is_too_much, refuse, send_dead_letters
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from fencepost.txn.spark.sink.write_job import check
 from fencepost.txn.spark.sink.write_plan import ledger_partition

@@ -25,11 +25,11 @@ from fencepost.txn.spark.datasource.partition_claims import Claims
 from fencepost.txn.spark.datasource.write_begin import Begun, SharedTransaction
 from fencepost.txn.spark.datasource.write_options import SinkOptions
 from fencepost.txn.spark.errors import BatchUnknown
+from fencepost.txn.spark.rows.bad_rows import KEPT_BYTES, RowCheck
 from fencepost.txn.spark.rows.columns import KEY, NO_TIME, PARTITION, SECONDS_MAX, TIMESTAMP, TOPIC, SinkColumns
 from fencepost.txn.spark.rows.routing import ROUTE, Routes, route_numbers
 from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, told_of
-from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.participant_pool import pooled
 from fencepost.txn.spark.sink.partition_writer import send
 from fencepost.txn.spark.sink.query_identity import BATCH_ID, QUERY_ID, BatchIdentity
@@ -123,9 +123,8 @@ def _write(
         largest, limited_by = participant.record_limit
         retried = participant.stats().record_retry_total
         kept_bytes = KEPT_BYTES if options.settings.dead_letters is not None else 0
-        placer = Placer(
+        check = RowCheck(
             routes,
-            own,
             topic=options.topic,
             largest=largest,
             limited_by=limited_by,
@@ -133,6 +132,7 @@ def _write(
             kept_bytes=kept_bytes,
             bad_row_limit=options.settings.bad_rows_taken,
         )
+        placer = Placer(check, own)
         while batch is not None:
             rows = sink_rows(batch, columns)
             if numbered:
@@ -147,7 +147,7 @@ def _write(
                 send(participant, portion.topic, portion.rows)
                 work.size += portion.bytes
             batch = next(batches, None)
-        work.told += (*placer.rest(), *map(told_of, participant.finish(options.settings.timeout_s)))
+        work.told += (*check.rest(), *map(told_of, participant.finish(options.settings.timeout_s)))
         work.retries = participant.stats().record_retry_total - retried
 
 

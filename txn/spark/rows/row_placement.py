@@ -1,8 +1,7 @@
-"""The rows of one Arrow batch as Kafka gets them: a batch for each topic with a partition for each row, and the rows that cannot be
-written, with the reason.
+"""The rows of one Arrow batch as Kafka gets them: a batch for each topic, with a partition for each row.
 
 Routed rows have a number. Rows without key and partition are not routed. All of a batch go to one of the partitions that the task may write
-to (sticky, KIP-794), unless the caller chooses it. It sends nothing.
+to (sticky, KIP-794), unless the caller chooses it. It sends nothing. `bad_rows` decides which rows can be written.
 """
 
 from __future__ import annotations
@@ -14,20 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from fencepost.producer.wire.records.sizes import RECORD_BOUND
-from fencepost.txn.spark.rows.columns import HEADERS, KEY, NO_TIME, NULL_TOPIC, PARTITION, TIMESTAMP, TOPIC, VALUE
-from fencepost.txn.spark.rows.routing import ROUTE, Routes
-from fencepost.txn.spark.rows.task_summary import BAD, Summary
-from fencepost.txn.spark.rows.topic_limits import TopicLimits
+from fencepost.txn.spark.rows.bad_rows import RowCheck
+from fencepost.txn.spark.rows.columns import PARTITION, TOPIC
+from fencepost.txn.spark.rows.routing import ROUTE
+from fencepost.txn.spark.rows.task_summary import Summary
 
 PLACED: Final = "__fencepost_partition"
 """The column with each row's partition. `all_in` adds it, too."""
-HEADER_BOUND: Final = 16
-"""The largest overhead of a header, besides its name and value."""
-TEXTS: Final = (TOPIC, KEY, VALUE)
-"""Columns that are strings or binaries."""
-DESCRIBED: Final = 10
-"""At least so many bad rows are described, if there are so many."""
 
 
 class Portion(Struct, frozen=True):
@@ -39,33 +31,12 @@ class Portion(Struct, frozen=True):
 
 
 class Placer:
-    """See the module. `own`: the partitions that this task writes; None if the caller chooses those of unrouted rows. `largest`: the bytes
-    of a record, limited by `limited_by`. `limits`: those of the topics. `kept_bytes`: how much of the keys and values of all bad rows
-    together is kept; each gets at most half of the rest, so that every row has a share. `bad_row_limit`: with more bad rows the batch
-    fails, so nothing else is placed, and bad rows are only counted."""
+    """See the module. `own`: the partitions that this task writes; None if the caller chooses those of unrouted rows. `rotation`: the first
+    of them for unrouted rows."""
 
-    def __init__(
-        self,
-        routes: Routes,
-        own: list[tuple[str, int]] | None,
-        *,
-        topic: str | None,
-        largest: int,
-        limited_by: str,
-        limits: TopicLimits,
-        kept_bytes: int,
-        bad_row_limit: int,
-        rotation: int = 0,
-    ) -> None:
-        self._routes = routes
-        self._topic = topic
-        self._largest = largest
-        self._limited_by = limited_by
-        self._limits = limits
-        self._room = kept_bytes
-        self._limit = bad_row_limit
-        self._described = 0
-        self._counted = 0
+    def __init__(self, check: RowCheck, own: list[tuple[str, int]] | None, *, rotation: int = 0) -> None:
+        self._check = check
+        self._routes = check.routes
         self._rotation = rotation
         self.own(own)
 
@@ -78,54 +49,9 @@ class Placer:
         )
 
     def place(self, batch: pa.RecordBatch) -> tuple[list[Portion], list[Summary]]:
-        """The rows that can be written, and the bad ones that are described; `rest` has the others."""
-        batch = _as_bytes(batch)
-        sizes, wrong = _sizes(batch), self._misplaced(batch)
-        wrong = pc.or_(wrong, pc.greater(sizes, pa.scalar(self._largest - RECORD_BOUND, pa.int64())))
-        if TIMESTAMP in batch.schema.names:
-            wrong = pc.or_(wrong, pc.fill_null(pc.less(batch.column(TIMESTAMP), pa.scalar(0, pa.int64())), False))
-        if HEADERS in batch.schema.names:
-            wrong = pc.or_(wrong, bad_headers(batch.column(HEADERS)))
-        suspect = pa.repeat(pa.scalar(False), batch.num_rows)
-        for topic, limits in self._limits.topics.items():
-            if topic in self._routes.topics:
-                there = self._goes_to(batch, topic)
-                wrong = pc.or_(wrong, pc.and_(there, limits.broken(batch)))
-                suspect = pc.or_(suspect, pc.and_(there, limits.suspects(batch, sizes)))
-        looked_at = pc.or_(wrong, suspect)
-        bad: list[Summary] = []
-        if pc.any(looked_at).as_py():
-            bad, right = self._look(batch, sizes, wrong, looked_at)
-            batch, sizes = batch.filter(right), sizes.filter(right)
-        return [] if self.failed else [*self._portions(batch, sizes)], bad
-
-    @property
-    def failed(self) -> bool:
-        """Whether there are more bad rows than allowed."""
-        return self._described + self._counted > self._limit
-
-    def rest(self) -> list[Summary]:
-        """One summary for all bad rows that were not described, if there are any. Rows that only a close check finds are not
-        counted."""
-        return [Summary(kind=BAD, records=self._counted)] if self._counted else []
-
-    def _look(self, batch: pa.RecordBatch, sizes: Any, wrong: Any, looked_at: Any) -> tuple[list[Summary], Any]:
-        """Bad rows, and a mask of the good ones. `wrong`: those that are certainly bad."""
-        bad: list[Summary] = []
-        good = pc.invert(looked_at).to_pylist()
-        certain = wrong.to_pylist()
-        for place in pc.indices_nonzero(looked_at).to_pylist():
-            if self.failed and self._described >= DESCRIBED:
-                self._counted += certain[place]
-                continue
-            row, size = _row(batch, place), sizes[place].as_py()
-            reason = self._why_not(row, size)
-            if reason is None:
-                good[place] = True
-            else:
-                self._described += 1
-                bad.append(self._summary(row, reason, size))
-        return bad, pa.array(good, pa.bool_())
+        """The rows that can be written, and the bad ones that are described. With too many bad rows nothing is placed."""
+        rows, sizes, bad = self._check.apply(batch)
+        return [] if self._check.failed else [*self._portions(rows, sizes)], bad
 
     def _portions(self, batch: pa.RecordBatch, sizes: Any) -> Iterator[Portion]:
         routes = self._routes
@@ -135,7 +61,7 @@ class Placer:
             yield self._portion(routes.topics[0], 0, batch, sizes)
             return
         for topic, first in zip(routes.topics, routes.firsts, strict=True):
-            chosen = self._goes_to(batch, topic)
+            chosen = self._check.goes_to(batch, topic)
             rows = batch.filter(chosen)
             if rows.num_rows:
                 yield self._portion(topic, first, rows, sizes.filter(chosen))
@@ -152,139 +78,7 @@ class Placer:
             self._rotation += 1
         return Portion(topic, found, pc.sum(sizes).as_py() or 0)
 
-    def _goes_to(self, batch: pa.RecordBatch, topic: str) -> Any:
-        """A mask of the rows that do."""
-        routes = self._routes
-        place = routes.topics.index(topic)
-        if ROUTE in batch.schema.names:
-            numbers, first = batch.column(ROUTE), routes.firsts[place]
-            return pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, first + routes.counts[place]))
-        if self._topic is not None:
-            return pa.repeat(pa.scalar(True), batch.num_rows)
-        return pc.fill_null(pc.equal(batch.column(TOPIC), pa.scalar(topic.encode(), pa.binary())), False)
-
-    def _misplaced(self, batch: pa.RecordBatch) -> Any:
-        """A mask of the rows without a topic, or without a partition in it."""
-        if ROUTE in batch.schema.names:
-            return pc.less(batch.column(ROUTE), pa.scalar(0, pa.int32()))
-        if self._topic is not None:
-            return pa.repeat(pa.scalar(False), batch.num_rows)
-        return pc.invert(pc.is_in(batch.column(TOPIC), value_set=pa.array([each.encode() for each in self._routes.topics], pa.binary())))
-
-    def _why_not(self, row: dict[str, Any], size: int) -> str | None:
-        """Why the row can never be written; None if it can."""
-        topic, number = self._topic_of(row), row.get(ROUTE, 0)
-        if number < 0:
-            return self._routes.why_not(number, topic, row.get(PARTITION))
-        if topic is None:
-            return NULL_TOPIC
-        if topic not in self._routes.topics:
-            return f"topic {topic!r} is none of those of this batch"
-        for header in row.get(HEADERS) or ():
-            if header is None or header["key"] is None:
-                return "a header that is null, or whose key is"
-            if not _is_text(header["key"]):
-                return f"a header whose key is no UTF-8: {header['key'][:100]!r}"
-        time_ms = row.get(TIMESTAMP)
-        if time_ms is not None and time_ms < 0:
-            return "a timestamp that is no time" if time_ms == NO_TIME else f"timestamp {time_ms} ms is before 1970"
-        if size > self._largest - RECORD_BOUND:
-            return f"a record of up to {size + RECORD_BOUND} bytes exceeds {self._limited_by}"
-        headers = [{"key": each["key"].decode(), "value": each["value"]} for each in row.get(HEADERS) or ()]
-        return self._limits.why_not(topic, {**row, HEADERS: headers})
-
-    def _topic_of(self, row: dict[str, Any]) -> str | None:
-        if self._topic is not None:
-            return self._topic
-        if ROUTE in row and row[ROUTE] >= 0:
-            return self._routes.partition(row[ROUTE])[0]
-        given = row.get(TOPIC)
-        return given.decode(errors="backslashreplace") if given is not None else None
-
-    def _summary(self, row: dict[str, Any], reason: str, size: int) -> Summary:
-        key, value = row.get(KEY), row.get(VALUE)
-        kept_key = key[: self._room // 2] if key is not None else None
-        kept_value = value[: self._room // 2 - len(kept_key or b"")] if value is not None else None
-        self._room -= len(kept_key or b"") + len(kept_value or b"")
-        number = row.get(ROUTE, -1)
-        return Summary(
-            kind=BAD,
-            records=1,
-            topic=self._topic_of(row),
-            partition=self._routes.partition(number)[1] if number >= 0 else row.get(PARTITION),
-            size=size,
-            reason=reason,
-            key=kept_key,
-            value=kept_value,
-            cut=(kept_key, kept_value) != (key, value),
-        )
-
 
 def all_in(rows: pa.RecordBatch, partition: int) -> pa.RecordBatch:
     """The rows, placed in one partition."""
     return rows.append_column(PLACED, pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows))
-
-
-def bad_headers(headers: Any) -> Any:
-    """A mask of the rows with a header that Kafka cannot hold: a null header, or one whose key is null or no text."""
-    elements, keys = headers.flatten(), _header_keys(headers)
-    wrong = pc.or_(elements.is_null(), keys.is_null())
-    try:
-        keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        wrong = pc.or_(wrong, pa.array([key is not None and not _is_text(key) for key in keys.to_pylist()], pa.bool_()))
-    rows = pc.list_parent_indices(headers).filter(wrong)
-    return pc.is_in(pa.array(range(len(headers)), pa.int64()), value_set=rows.cast(pa.int64()))
-
-
-def _is_text(key: bytes) -> bool:
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _row(batch: pa.RecordBatch, place: int) -> dict[str, Any]:
-    """One row, with all texts as bytes, because Spark's strings need not be UTF-8."""
-    row = {name: batch.column(name)[place] for name in batch.schema.names}
-    headers = row.pop(HEADERS, None)
-    found = {name: value.as_py() for name, value in row.items()}
-    if headers is not None and headers.is_valid:
-        found[HEADERS] = [
-            {"key": each["key"].cast(pa.binary()).as_py(), "value": each["value"].as_py()} if each.is_valid else None for each in headers
-        ]
-    return found
-
-
-def _as_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [batch.column(name).cast(pa.binary()) if name in TEXTS else batch.column(name) for name in batch.schema.names]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _sizes(batch: pa.RecordBatch) -> Any:
-    """The bytes of each row's key, value and headers."""
-    total = _lengths(batch.column(VALUE))
-    if KEY in batch.schema.names:
-        total = pc.add(total, _lengths(batch.column(KEY)))
-    if HEADERS in batch.schema.names:
-        total = pc.add(total, _header_sizes(batch.column(HEADERS)))
-    return total
-
-
-def _lengths(column: Any) -> Any:
-    return pc.fill_null(pc.binary_length(column).cast(pa.int64()), 0)
-
-
-def _header_sizes(headers: Any) -> Any:
-    values = pc.struct_field(headers.flatten(), "value")
-    sizes = pc.add(pc.add(_lengths(_header_keys(headers)), _lengths(values)), HEADER_BOUND)
-    before = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(sizes).cast(pa.int64())])
-    counts = pc.fill_null(pc.list_value_length(headers).cast(pa.int64()), 0)
-    ends = pc.cumulative_sum(counts)
-    return pc.subtract(before.take(ends), before.take(pc.subtract(ends, counts)))
-
-
-def _header_keys(headers: Any) -> Any:
-    """Of all rows, one after another."""
-    return pc.struct_field(headers.flatten(), "key").cast(pa.binary())

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.ledger.entry import LedgerPartition
 from fencepost.txn.spark.errors import BadRows
+from fencepost.txn.spark.rows.bad_rows import KEPT_BYTES, RowCheck
 from fencepost.txn.spark.rows.routing import with_routes
 from fencepost.txn.spark.rows.row_placement import PLACED, Placer
 from fencepost.txn.spark.rows.task_summary import Summary
-from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.collect_rows import collected
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.partition_writer import columns_of
@@ -29,17 +29,16 @@ def write_at_driver(
     opening()
     routes = plan.routes
     with metrics.phase("write"):
-        placer = Placer(
+        check = RowCheck(
             routes,
-            routes.every,
             topic=plan.columns.topic,
             largest=limit[0],
             limited_by=limit[1],
             limits=plan.limits,
             kept_bytes=KEPT_BYTES if plan.keep_bad else 0,
             bad_row_limit=plan.bad_row_limit,
-            rotation=routes.rotation,
         )
+        placer = Placer(check, routes.every, rotation=routes.rotation)
         bad: list[Summary] = []
         size = 0
         futures = []
@@ -50,7 +49,7 @@ def write_at_driver(
                 sent = transaction.send_arrow(portion.topic, portion.rows, partition=PLACED, **columns_of(portion.rows))
                 futures.append((portion.topic, sent))
                 size += portion.bytes
-        bad += placer.rest()
+        bad += check.rest()
         partitions: list[LedgerPartition] = []
         for topic, future in futures:
             told = future.result(plan.timeout_s)

@@ -9,11 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from fencepost.txn.spark.connection.spark_context import context_of, settle_python
+from fencepost.txn.spark.rows.bad_rows import KEPT_BYTES, RowCheck
 from fencepost.txn.spark.rows.routing import Routes
-from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import SCHEMA, Summary, from_rows, to_arrow
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
-from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.settings import WriterSettings
 
 
@@ -25,9 +24,8 @@ class Nowhere:
         self._bad_row_limit = bad_row_limit
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        placer = Placer(
+        check = RowCheck(
             Routes((), ()),
-            [],
             topic=None,
             largest=sys.maxsize,
             limited_by="",
@@ -36,8 +34,8 @@ class Nowhere:
             bad_row_limit=self._bad_row_limit,
         )
         for batch in batches:
-            yield to_arrow(placer.place(batch)[1])
-        yield to_arrow(placer.rest())
+            yield to_arrow(check.apply(batch)[-1])
+        yield to_arrow(check.rest())
 
 
 def nowhere(frame: DataFrame, settings: WriterSettings) -> list[Summary]:

@@ -25,7 +25,14 @@ from fencepost.txn.spark.rows.columns import TOPIC, SinkColumns, read_columns, s
 from fencepost.txn.spark.rows.routing import Routes
 from fencepost.txn.spark.rows.task_summary import Summary
 from fencepost.txn.spark.rows.topic_limits import TopicLimits, ask_limits
-from fencepost.txn.spark.sink.bad_rows import await_dead_letters, check_dead_letter_topic, count_of, is_too_much, refuse, send_dead_letters
+from fencepost.txn.spark.sink.dead_letters import (
+    await_dead_letters,
+    check_dead_letter_topic,
+    count_of,
+    is_too_much,
+    refuse,
+    send_dead_letters,
+)
 from fencepost.txn.spark.sink.driver_write import write_at_driver
 from fencepost.txn.spark.sink.metrics import BatchMetrics, MetricsHistory
 from fencepost.txn.spark.sink.no_topic import nowhere

@@ -25,11 +25,11 @@ from fencepost.txn.shared.participation import TP, Participation
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.guards.guards import TaskGuard
 from fencepost.txn.spark.guards.partition_lease_server import TaskLease
+from fencepost.txn.spark.rows.bad_rows import KEPT_BYTES, RowCheck
 from fencepost.txn.spark.rows.routing import Routes, with_routes
 from fencepost.txn.spark.rows.row_placement import Placer
 from fencepost.txn.spark.rows.task_summary import DONE, WRITTEN, Summary, to_arrow, told_of
 from fencepost.txn.spark.rows.topic_limits import TopicLimits
-from fencepost.txn.spark.sink.bad_rows import KEPT_BYTES
 from fencepost.txn.spark.sink.participant_pool import pooled
 from fencepost.txn.spark.sink.partition_writer import Delivery, LeasedPartitions, OwnPartitions, giving_if_idle
 from fencepost.txn.spark.sink.permanent_errors import last_words, of_rows
@@ -126,17 +126,16 @@ class WriteTask:
         ):
             largest, limited_by = participant.record_limit
             retried = participant.stats().record_retry_total
-            placer = Placer(
+            check = RowCheck(
                 self._routes,
-                own,
                 topic=self._topic,
                 largest=largest,
                 limited_by=limited_by,
                 limits=self._limits,
                 kept_bytes=KEPT_BYTES if self._keep_bad else 0,
                 bad_row_limit=self._bad_row_limit,
-                rotation=task + self._routes.rotation,
             )
+            placer = Placer(check, own, rotation=task + self._routes.rotation)
             batch: pa.RecordBatch | None = first
             while batch is not None:
                 with of_rows():
@@ -146,7 +145,7 @@ class WriteTask:
                         delivery.add(portion)
                         work.size += portion.bytes
                 batch = next(batches, None)
-            work.told += (*placer.rest(), *map(told_of, delivery.finish()))
+            work.told += (*check.rest(), *map(told_of, delivery.finish()))
             work.retries = participant.stats().record_retry_total - retried
         return work
 

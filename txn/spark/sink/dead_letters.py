@@ -1,4 +1,4 @@
-"""Rows that can never be written. They fail their batch, or become dead letters: records in a topic of their own (`on_bad_row`).
+"""What happens to bad rows. They fail their batch, or become dead letters: records in a topic of their own (`on_bad_row`).
 
 A dead letter has the row's key and value, cut if they are too long. Its headers say what is wrong, where the row was to go, and in which
 batch. It is written in the batch's own transaction.
@@ -26,8 +26,6 @@ OPTIONS: Final = ("onBadRow", "badRowLimit")
 NAMED: Final = 3
 MARGIN: Final = 4096
 """The bytes for the headers of a record that had to be cut."""
-KEPT_BYTES: Final = 2 * 1024 * 1024
-"""The bytes of bad rows' keys and values that one Spark task sends to the driver, which holds those of all tasks."""
 
 
 def is_too_much(bad: Sequence[Summary], settings: WriterSettings) -> bool:

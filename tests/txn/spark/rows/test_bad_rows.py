@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fencepost.producer.wire.codecs.codec import Codec
+from fencepost.txn.spark.rows.bad_rows import RowCheck
 from fencepost.txn.spark.rows.columns import NO_TIME
 from fencepost.txn.spark.rows.routing import Routes, with_routes
 from fencepost.txn.spark.rows.row_placement import PLACED, Placer
@@ -34,9 +35,8 @@ def place(
     kinds = {"headers": HEADERS, "timestamp": pa.int64(), "key": pa.string(), "topic": pa.string(), "partition": pa.int32()}
     given = {name: column if isinstance(column, pa.Array) else pa.array(column, kinds[name]) for name, column in columns.items()}
     batch = pa.RecordBatch.from_pydict({"value": values if isinstance(values, pa.Array) else pa.array(values), **given})
-    placer = Placer(
+    check = RowCheck(
         routes,
-        routes.every,
         topic=None if "topic" in columns else routes.topics[0],
         largest=2000,
         limited_by="max_request_size=2000",
@@ -44,6 +44,7 @@ def place(
         kept_bytes=kept_bytes,
         bad_row_limit=bad_row_limit,
     )
+    placer = Placer(check, routes.every)
     portions, bad = placer.place(with_routes(batch, routes) if {"key", "partition"} & columns.keys() else batch)
     out = [(portion.topic, row["value"], row[PLACED]) for portion in portions for row in portion.rows.select(["value", PLACED]).to_pylist()]
     return out, bad
@@ -156,9 +157,8 @@ def test_bad_rows_are_cut() -> None:
 def test_more_bad_rows_than_may_be_are_counted(limit: int) -> None:
     """The batch fails for them: as many are described as a message or the topic of bad rows can use, the others stand in one row of their
     own, and nothing is placed any more."""
-    placer = Placer(
+    check = RowCheck(
         ROUTES,
-        ROUTES.every,
         topic="t",
         largest=2000,
         limited_by="max_request_size=2000",
@@ -166,6 +166,7 @@ def test_more_bad_rows_than_may_be_are_counted(limit: int) -> None:
         kept_bytes=0,
         bad_row_limit=limit,
     )
+    placer = Placer(check, ROUTES.every)
     keys = pa.array([None] * 30_000 + ["k"] * 10)
     batch = with_routes(pa.RecordBatch.from_pydict({"value": pa.array(["v"] * len(keys)), "key": keys}), ROUTES)
     described = max(10, limit + 1)
@@ -175,5 +176,5 @@ def test_more_bad_rows_than_may_be_are_counted(limit: int) -> None:
         assert {each.records for each in bad} <= {1}
         assert len(bad) == described
         described = 0
-    (rest,) = placer.rest()
+    (rest,) = check.rest()
     assert (rest.records, rest.reason) == (60_000 - max(10, limit + 1), None)
