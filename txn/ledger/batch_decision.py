@@ -87,8 +87,8 @@ TABLE: Final = {
     Seen.UNCHECKED: Row(
         None,
         FingerprintMissing,
-        "without a fingerprint a repeated batch looks like one of another checkpoint. Way out: name the query's checkpoint where it can be"
-        " read (checkpoint=), as for the previous batch",
+        "without a fingerprint the ledger cannot tell a repeated batch from a batch of another checkpoint. Way out: give the batch's"
+        " fingerprint, as for the previous batch",
     ),
     Seen.OTHER_QUERY: Row(
         None,

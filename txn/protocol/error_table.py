@@ -50,7 +50,7 @@ _SHARED: Final[dict[ErrorCode, Row]] = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Row(Step.RETRY, "the coordinator is loading its state"),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Row(Step.LOOKUP, "there is no coordinator at the moment"),
     ErrorCode.NOT_COORDINATOR: Row(Step.LOOKUP, "the coordinator moved"),
-    ErrorCode.NETWORK_EXCEPTION: Row(Step.RETRY, "the connection died before the answer"),
+    ErrorCode.NETWORK_EXCEPTION: Row(Step.RETRY, "the connection was lost before the response"),
     ErrorCode.CONCURRENT_TRANSACTIONS: Row(Step.SOON, "the previous transaction is still being completed"),
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Row(Step.RETRY, "a quota is exhausted"),
     ErrorCode.PRODUCER_FENCED: Row(Step.FATAL, "a newer producer took the transactional id over, or the transaction timed out", Fenced),
@@ -58,7 +58,7 @@ _SHARED: Final[dict[ErrorCode, Row]] = {
         Step.FATAL, "a newer producer took the transactional id over, or the transaction timed out", Fenced
     ),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Row(Step.FATAL, "grant this client WRITE on the transactional id", NotPermitted),
-    ErrorCode.UNSUPPORTED_VERSION: Row(Step.FATAL, "the broker does not speak the version that was sent", NotPermitted),
+    ErrorCode.UNSUPPORTED_VERSION: Row(Step.FATAL, "the broker does not support the version of the request", NotPermitted),
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: Row(Step.FATAL, _EXPIRED, IdentityLost),
 }
 

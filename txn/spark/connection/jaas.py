@@ -84,7 +84,9 @@ def _options(tokens: list[str]) -> dict[str, str]:
     while place < len(tokens) and tokens[place] != ";":
         name, sign, value = (*tokens[place : place + 3], "", "", "")[:3]
         if sign != "=" or not value or value in "=;":
-            raise ConfigError(f"{NAME}: option {len(options) + 1} is not name=value; a value with other signs than letters needs quotes")
+            raise ConfigError(
+                f"{NAME}: option {len(options) + 1} is not name=value: put a value that has a space, =, ; or a quote into quotes"
+            )
         options[name.removeprefix("\0")] = value.removeprefix("\0")
         place += 3
     if place >= len(tokens):

@@ -99,8 +99,8 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptio
     checkpoint = options.get(CHECKPOINT)
     if streaming and checkpoint is None:
         raise Misuse(
-            "the option checkpointLocation is missing: what the ledger knows a batch by is read there, and a default for all queries"
-            " (spark.sql.streaming.checkpointLocation) is not told to data sources"
+            "the option checkpointLocation is missing: set it to the query's checkpoint. The sink reads the batch's number and fingerprint"
+            " there. Spark does not pass the default of spark.sql.streaming.checkpointLocation to data sources"
         )
     settings = {field: read(name, str(own[name])) for name, (field, read) in OWN.items() if name in own}
     dead_letter_topic = settings.get("on_bad_row")

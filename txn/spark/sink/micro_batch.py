@@ -157,10 +157,9 @@ class Batch:
         if earlier is None or any(write.topic == each.topic and write.df.sameSemantics(each.df) for each in earlier):
             return
         raise Misuse(
-            f"{self.identity.name} of sink {self._sink_session.key!r} is committed, by an earlier call and without the rows"
-            f" of this DataFrame,"
-            " which would be left out: several writes of one batch go inside `with writer.batch(df, batch_id) as batch:`, each by"
-            " batch.write(...); where they are to be transactions of their own, each has a writer and a sink id of its own"
+            f"{self.identity.name} of sink {self._sink_session.key!r} is committed, by an earlier call and without the rows of this"
+            " DataFrame. To write several DataFrames in one transaction, use `with writer.batch(df, batch_id) as batch:` and one"
+            " batch.write(...) for each. To write them in separate transactions, use one writer with its own sink id for each"
         )
 
     @property

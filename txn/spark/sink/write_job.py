@@ -39,7 +39,8 @@ _CONF: Final = threading.Lock()
 def write_on_executors(
     plan: WritePlan, guard: Guard, transaction: Transaction, metrics: BatchMetrics, opening: Callable[[], None]
 ) -> Outcome:
-    """Let the executors write. `opening` is called first. Raises AttemptConflict if not certainly exactly one attempt wrote."""
+    """Let the executors write. `opening` is called first. Raises AttemptConflict unless exactly one attempt of each task certainly
+    wrote."""
     settle_python(context_of(plan.frame.sparkSession))
     frame = _brought(plan)
     tasks = plan.tasks or _at_once(plan)
