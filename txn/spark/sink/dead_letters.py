@@ -61,8 +61,8 @@ def check_dead_letter_topic(settings: WriterSettings, limits: TopicLimits, *, ca
     topic = settings.dead_letters
     if topic is not None and limits.keyed(topic):
         raise Misuse(
-            f"{called[0]}={topic!r}: the topic is compacted ({POLICY}), takes no bad row that has no key, and of those with one key keeps"
-            f" the last: set {POLICY}=delete for it, or name another topic. Nothing was written"
+            f"{called[0]}={topic!r}: the topic is compacted ({POLICY}). It refuses bad rows without a key, and keeps only the last one of"
+            f" each key: set {POLICY}=delete for it, or name another topic. Nothing was written"
         )
 
 
