@@ -382,6 +382,32 @@ def test_its_own_producer_goes_on(site: Site) -> None:
     assert site.read() == [b"0", b"1", b"3", b"4"]
 
 
+@pytest.mark.parametrize("kind", ["stub", "kafka"])
+def test_a_coordinator_that_restarts_after_another_process_ended_it(kind: str, request: pytest.FixtureRequest) -> None:
+    """Another process commits the prepared transaction, and the coordinator restarts, which forgets the previous epoch. The producer's own
+    abort says TransactionCommitted, and the producer continues. A newer producer fences it as always."""
+    with BrokerStub() as stub:
+        cluster: BrokerStub | KafkaCluster = stub if kind == "stub" else request.getfixturevalue("kafka_cluster")(config=IMPATIENT)
+        site = new_site(cluster.bootstrap, 2)
+        for value, newer in ((b"0", False), (b"1", True)):
+            with site.producer() as producer:
+                tx = producer.begin(WAIT_S)
+                tx.send(site.topic, value, partition=0)
+                site.resume(tx.prepare(WAIT_S)).commit(WAIT_S)
+                if newer:
+                    site.commit(b"newer")
+                cluster.restart_broker(1)
+                with pytest.raises(TransactionCommitted):
+                    tx.abort(WAIT_S)
+                if newer:
+                    with pytest.raises(Fenced):
+                        producer.begin(WAIT_S)
+                else:
+                    with producer.transaction(WAIT_S) as following:
+                        following.send(site.topic, b"next", partition=0)
+        assert site.read() == [b"0", b"1", *[b"newer"] * PARTITIONS, b"next"]
+
+
 def test_the_id_is_not_opened_again_by_the_way(site: Site) -> None:
     """With the token at hand, or told to refuse, a producer that would abort what is prepared is refused; without, it aborts it."""
     token = site.prepare(b"prepared")

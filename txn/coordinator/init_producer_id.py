@@ -13,14 +13,18 @@ from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
-from fencepost.txn.coordinator.kip_939 import TwoPhase
+from fencepost.txn.coordinator.kip_939 import TwoPhase, offers_two_phase
 from fencepost.txn.coordinator.registration_guard import Guard, kept
 from fencepost.txn.errors import TransactionOpen
 from fencepost.txn.protocol.error_table import Row, Step, refusal
 from fencepost.txn.protocol.requests import Identity, Question, init_request, init_versions, state_question
+from fencepost.txn.recovery.outcome import next_identity
+from fencepost.txn.recovery.token import PreparedTransaction
 
 FENCES: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 OPENING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
+LATE: Final = "which was lost before, has arrived late"
+CARRIED_OUT: Final = "which was answered with an error before, has been carried out"
 
 
 class Registration:
@@ -32,10 +36,18 @@ class Registration:
         self._timeout_ms: Final = timeout_ms
         self._guard: Final = guard or Guard(transactional_id)
         self._passed = False
-        self._lost: dict[Api, None] = {}
+        self._doubts: dict[Api, str] = {}
+        self._ended: PreparedTransaction | None = None
+
+    def ended_elsewhere(self, token: PreparedTransaction) -> None:
+        """Another process ended this producer's prepared transaction. With transaction version 2 the coordinator gave that process the
+        producer's next epoch, and remembers the present one only until it restarts. So it is asked for the next one first."""
+        self._ended = token if token.transaction_version >= 2 else None
 
     def question(self, renewed: Identity | None) -> Question:
         """The request for the coordinator. `renewed`: the identity whose epoch is to be bumped, or None for the first registration."""
+        if renewed is not None and self._ended is not None:
+            return partial(self._ask_next_identity, renewed)
         if renewed is None and not self._passed and self._guard.looks:
             return state_question(self._id)
         return partial(self._ask_identity, renewed)
@@ -51,27 +63,53 @@ class Registration:
         self._passed = held is None
         return held
 
+    def heard_of_the_end(self, said: TransactionState) -> Identity | None:
+        """The identity with which the producer continues; None if only InitProducerId can tell."""
+        assert self._ended is not None
+        found = next_identity(self._ended, said) if said.error_code == ErrorCode.NONE else None
+        self._ended = None
+        return found
+
     def heard(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
         """The error if the coordinator kept a transaction open under the identity."""
         self._passed = False
-        for api in OPENING:
-            self._lost.pop(api, None)
+        self._ended = None
+        self.renewed()
         if answer.ongoing_txn_producer_id < 0:
             return None
         return kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id)
+
+    def renewed(self) -> None:
+        """The producer has its next identity. Brokers refuse a late request that adds to a transaction, and no answer is outstanding."""
+        for api in OPENING:
+            self._doubts.pop(api, None)
+        if self._doubts.get(Api.INIT_PRODUCER_ID) is CARRIED_OUT:
+            del self._doubts[Api.INIT_PRODUCER_ID]
 
     def lost(self, api: Api) -> None:
         """A request was lost. Kafka takes a late InitProducerId for that of a newer producer. A late request that adds to a transaction can
         open one after the end and before the next epoch, and that transaction must be aborted."""
         if api in OPENING or api is Api.INIT_PRODUCER_ID:
-            self._lost[api] = None
+            self._doubts[api] = LATE
+
+    def refused(self, row: Row) -> None:
+        """InitProducerId was answered with an error. If the producer may repeat the request, the coordinator may have carried it out."""
+        if row.step in (Step.RETRY, Step.LOOKUP):
+            self._doubts.setdefault(Api.INIT_PRODUCER_ID, CARRIED_OUT)
 
     def hint(self, api: Api, code: int) -> str:
         """What else a refusal may mean."""
-        own = [each for each in self._lost if api is Api.INIT_PRODUCER_ID or each not in OPENING] if code in FENCES else []
-        if not own:
-            return self.two_phase.hint(code)
-        return f"; or this producer's own {' or '.join(map(api_name, own))}, which was lost before, has arrived late"
+        doubts = self._doubts.items() if code in FENCES else ()
+        own = [
+            f"; or this producer's own {api_name(each)}, {how}"
+            for each, how in doubts
+            if api is Api.INIT_PRODUCER_ID or each not in OPENING
+        ]
+        return "".join(own) or self.two_phase.hint(code)
+
+    def _ask_next_identity(self, renewed: Identity, node: Node) -> tuple[Message, range]:
+        # With KIP-939 a newer producer may keep the open transaction and end it under its own epoch, which would look the same.
+        return self._ask_identity(renewed, node) if offers_two_phase(node) else state_question(self._id)(node)
 
     def _ask_identity(self, renewed: Identity | None, node: Node) -> tuple[Message, range]:
         two_phase, keep = self.two_phase.flags(node)

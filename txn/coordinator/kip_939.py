@@ -34,7 +34,7 @@ class TwoPhase:
         """Enable2Pc and KeepPreparedTxn, for this broker."""
         if not self._wanted:
             return False, False
-        if node.version(Api.INIT_PRODUCER_ID, TWO_PHASE_VERSION, least=TWO_PHASE_VERSION) is None:
+        if not offers_two_phase(node):
             if not self._said:
                 log.info("the broker at %s does not offer KIP-939: prepared transactions have a deadline", node.address)
             self._said = True
@@ -51,3 +51,8 @@ class TwoPhase:
     def hint(self, code: int) -> str:
         """What else a refusal may mean."""
         return f"; {DENIED}" if self._wanted and code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED else ""
+
+
+def offers_two_phase(node: Node) -> bool:
+    """Whether the broker has the version of InitProducerId that KIP-939 needs."""
+    return node.version(Api.INIT_PRODUCER_ID, TWO_PHASE_VERSION, least=TWO_PHASE_VERSION) is not None

@@ -239,7 +239,9 @@ class TransactionManager:
             case InitProducerIdResponse():
                 if self._registration.two_phase.steps_back(answer.error_code):
                     return []
-                commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, None, now_ms)
+                row = judge(Api.INIT_PRODUCER_ID, answer.error_code)
+                self._registration.refused(row)
+                commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, row, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
                 code, row, served = self._contents.heard(line, answer)
@@ -476,7 +478,12 @@ class TransactionManager:
         held = self._registration.heard(answer)
         if held is not None:
             return self._held(held)
-        self.machine.step(Event.REGISTERED, f"producer id {answer.producer_id}, epoch {answer.producer_epoch}")
+        return self._identified(now_ms)
+
+    def _identified(self, now_ms: float) -> list[Command]:
+        """The producer has an identity for its next transaction."""
+        assert self.identity is not None
+        self.machine.step(Event.REGISTERED, f"producer id {self.identity[0]}, epoch {self.identity[1]}")
         commands = self._waiting.answer(None, Event.INIT)
         for call in self._waiting.take():
             commands += self.called(call, now_ms)
@@ -494,7 +501,10 @@ class TransactionManager:
             self._line.went_well()
             held = self._registration.heard_of_a_predecessor(said, row, self._view.cluster_id)
             return self._held(held) if held is not None else []
-        if self.machine.state not in (State.REGISTERING, State.PREPARING):
+        if self.machine.state is State.RENEWING and row.step in (Step.DONE, Step.SPOIL, Step.FATAL):
+            self._line.went_well()
+            return self._continued(self._registration.heard_of_the_end(said), now_ms)
+        if self.machine.state not in (State.REGISTERING, State.PREPARING, State.RENEWING):
             self._line.went_well()
             return []
         commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
@@ -513,6 +523,15 @@ class TransactionManager:
             else:
                 self._prepared(Event.CONFIRMED)
         return commands
+
+    def _continued(self, identity: tuple[int, int] | None, now_ms: float) -> list[Command]:
+        """The coordinator described the end that another process asked for. `identity`: the one that followed, or None: InitProducerId."""
+        if identity is None:
+            return []
+        self._take(identity)
+        self._choose_version()
+        self._registration.renewed()
+        return self._identified(now_ms)
 
     def _held(self, held: TransactionOpen) -> list[Command]:
         """A transaction is open under the id that must stay open."""
@@ -536,6 +555,8 @@ class TransactionManager:
         if not committed and answer.error_code in (UNBEGUN[:1] if self._contents.begun or elsewhere else UNBEGUN):
             # So another process has committed it, if it was prepared.
             late = TransactionCommitted("another process with the token has committed the prepared transaction") if elsewhere else None
+            if self.preparation.token is not None:
+                self._registration.ended_elsewhere(self.preparation.token)
             self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
             return []
         if row.step is Step.SPOIL and not committed:

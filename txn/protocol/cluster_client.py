@@ -49,6 +49,7 @@ SOON: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
 """Codes after which the same question may succeed a moment later."""

@@ -41,6 +41,10 @@ class Row(Struct, frozen=True):
 
 
 _EXPIRED: Final = "the transactional id expired, or belongs to another producer id"
+_OVERTAKEN: Final = (
+    "a newer producer registered under the transactional id, or the transaction timed out, or another process ended it before the "
+    "coordinator restarted"
+)
 _STALE: Final = "abort, poll, and take the group's metadata again"
 _NONE: Final = "GroupMetadata(group_id) is for a consumer that assigns its partitions itself"
 
@@ -53,6 +57,9 @@ _SHARED: Final[dict[ErrorCode, Row]] = {
     ErrorCode.NETWORK_EXCEPTION: Row(Step.RETRY, "the connection was lost before the response"),
     ErrorCode.CONCURRENT_TRANSACTIONS: Row(Step.SOON, "the previous transaction is still being completed"),
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Row(Step.RETRY, "a quota is exhausted"),
+    # Kafka calls it not retriable, because it does not say what the broker carried out. Each of these requests may be repeated anyway, as
+    # after a lost reply.
+    ErrorCode.UNKNOWN_SERVER_ERROR: Row(Step.RETRY, "the broker failed unexpectedly: see its log"),
     ErrorCode.PRODUCER_FENCED: Row(Step.FATAL, "a newer producer took the transactional id over, or the transaction timed out", Fenced),
     ErrorCode.INVALID_PRODUCER_EPOCH: Row(
         Step.FATAL, "a newer producer took the transactional id over, or the transaction timed out", Fenced
@@ -83,6 +90,8 @@ TABLE: Final[dict[Api, dict[ErrorCode, Row]]] = {
     },
     Api.INIT_PRODUCER_ID: {
         **_SHARED,
+        ErrorCode.PRODUCER_FENCED: Row(Step.FATAL, _OVERTAKEN, Fenced),
+        ErrorCode.INVALID_PRODUCER_EPOCH: Row(Step.FATAL, _OVERTAKEN, Fenced),
         ErrorCode.INVALID_TRANSACTION_TIMEOUT: Row(
             Step.FATAL, "transaction_timeout_ms exceeds the brokers' transaction.max.timeout.ms", NotPermitted
         ),

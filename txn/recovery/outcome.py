@@ -26,6 +26,7 @@ __all__ = [
     "Reading",
     "conclude",
     "is_open",
+    "next_identity",
     "read_coordinator",
     "read_marker_of",
 ]
@@ -48,6 +49,9 @@ ENDED: Final = {
     "CompleteAbort": Outcome.ABORTED,
 }
 """The outcome that each of the coordinator's states implies, if any."""
+
+
+COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
 
 
 class Marker(Struct, frozen=True):
@@ -110,6 +114,20 @@ def is_open(token: PreparedTransaction, state: TransactionState) -> bool:
     continues under the same identity (transaction version 1) is not taken for it."""
     ours = (state.producer_id, state.producer_epoch) == token.identity and token.started_ms in (None, state.transaction_start_time_ms)
     return ours and state.transaction_state == ONGOING
+
+
+def next_identity(token: PreparedTransaction, state: TransactionState) -> tuple[int, int] | None:
+    """The identity that the end of the token's transaction gave to its producer; None if the state does not show it.
+
+    With transaction version 2 the end bumps the epoch by one. Until the next registration or transaction, the coordinator keeps the start
+    time of the transaction that ended last. If that is the token's, no producer has registered since. A new producer id (after epoch
+    32,766) is not recognised.
+    """
+    if token.transaction_version < 2 or token.started_ms is None or state.transaction_state not in COMPLETE:
+        return None
+    following = token.producer_id, token.producer_epoch + 1
+    found = state.producer_id, state.producer_epoch
+    return found if found == following and state.transaction_start_time_ms == token.started_ms else None
 
 
 def read_marker_of(token: PreparedTransaction, *, epoch: int, committed: bool, intact: bool) -> Reading:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.producer.core.events import Called, Features
+from fencepost.producer.core.events import Called, Command, Connected, Features
+from fencepost.producer.core.events import Event as Happened
 from fencepost.producer.wire import Api, InitProducerIdResponse
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import FindCoordinatorResponse
@@ -37,7 +38,10 @@ CALL_MS = 10_000.0
 
 
 class CoordinatorHarness(CoreHarness):
-    """See the module. `version`: the cluster's transaction.version."""
+    """See the module. `version`: the cluster's transaction.version. `newest`: the newest version of InitProducerId that brokers offer, as
+    releases do."""
+
+    newest = 5
 
     def __init__(
         self,
@@ -139,6 +143,15 @@ class CoordinatorHarness(CoreHarness):
         if command.api is Api.FIND_COORDINATOR:
             return FindCoordinatorResponse(coordinators=[Coordinator(key="tx", node_id=1, host="b", port=1)])
         return super().answer_to(command)
+
+    def _do(self, command: Command) -> list[Happened]:
+        api = int(Api.INIT_PRODUCER_ID)
+        return [
+            Connected(event.node, {**event.versions, api: (0, min(self.newest, event.versions[api][1]))}, event.features)
+            if isinstance(event, Connected) and api in event.versions
+            else event
+            for event in super()._do(command)
+        ]
 
     @property
     def state(self) -> State:

@@ -446,7 +446,7 @@ def test_a_commit_that_is_refused_with_no_one_knows_what() -> None:
     """A code that the table does not have says nothing about the commit's effect, and neither does the error."""
     harness = wrote(2)
     commit = harness.call(Event.COMMIT)
-    harness.end(ErrorCode.UNKNOWN_SERVER_ERROR)
+    harness.end(ErrorCode.INVALID_REQUEST)
     assert isinstance(commit.outcome.exception(0), CommitOutcomeUnknown)
 
 

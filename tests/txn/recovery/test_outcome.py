@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
-from fencepost.txn.recovery.outcome import Evidence, Marker, Outcome, Reading, conclude, read_coordinator, read_marker_of
+from fencepost.txn.recovery.outcome import Evidence, Marker, Outcome, Reading, conclude, next_identity, read_coordinator, read_marker_of
 from tests.txn.recovery.test_token import TOKEN
 
 PID, EPOCH = TOKEN.identity
@@ -49,6 +49,33 @@ def test_what_the_coordinators_present_says(name: str, ahead: int, expected: dic
     """It decides for the token's own identity, and for the one that a transaction of version 2 ends with; nothing later does."""
     assert read_coordinator(TV[version], state(name, EPOCH + ahead)) is expected[version]
     assert read_coordinator(TV[version], state(name, EPOCH + ahead, pid=PID + 1)) is None
+
+
+NEXT = (PID, EPOCH + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead", "expected"),
+    [
+        ("CompleteCommit", 1, NEXT),
+        ("CompleteAbort", 1, NEXT),
+        ("PrepareCommit", 1, None),
+        ("Empty", 1, None),
+        ("Ongoing", 1, None),
+        ("CompleteCommit", 0, None),
+        ("CompleteCommit", 2, None),
+    ],
+)
+def test_the_identity_that_follows(name: str, ahead: int, expected: tuple[int, int] | None) -> None:
+    """The producer takes an identity over only if the coordinator shows that the end of its own transaction gave it: the next epoch of the
+    same producer id, in a completed transaction with the same start. With version 1 the next epoch is a newer producer's."""
+    told = state(name, EPOCH + ahead)
+    assert next_identity(TOKEN, told) == expected
+    assert next_identity(TV[1], told) is None
+    assert next_identity(replace(TOKEN, started_ms=None), told) is None
+    assert next_identity(TOKEN, state(name, EPOCH + ahead, pid=PID + 1)) is None
+    assert TOKEN.started_ms is not None
+    assert next_identity(TOKEN, replace(told, transaction_start_time_ms=TOKEN.started_ms + 1)) is None
 
 
 def test_a_later_transaction_of_the_same_identity() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.producer.core.events import Command, Connected
-from fencepost.producer.core.events import Event as Happened
+from fencepost.producer.errors import Fenced
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
 from fencepost.txn.config.on_open import OnOpen
@@ -275,7 +274,7 @@ def test_an_abort_of_what_somebody_else_committed(version: int) -> None:
     harness.end(ErrorCode.INVALID_TXN_STATE)
     assert isinstance(abort.outcome.exception(0), TransactionCommitted)
     assert harness.state is State.RENEWING
-    assert asks(harness, Api.INIT_PRODUCER_ID)
+    assert asks(harness, Api.INIT_PRODUCER_ID if version < 2 else Api.DESCRIBE_TRANSACTIONS)
 
 
 # -- registering while something is open ---------------------------------------------------------------------------------
@@ -342,7 +341,7 @@ def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: 
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(ErrorCode.UNKNOWN_SERVER_ERROR, TransactionOpen), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NotPermitted)]
+    ("code", "kind"), [(ErrorCode.INVALID_REQUEST, TransactionOpen), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NotPermitted)]
 )
 def test_a_coordinator_that_refuses_to_describe_the_id(code: ErrorCode, kind: type[Exception]) -> None:
     """The producer does not register, because it might abort a prepared transaction."""
@@ -371,6 +370,69 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
     assert token.deadline_ms is None
 
 
+# -- another process ended it --------------------------------------------------------------------------------------------
+
+
+def committed_elsewhere(**options: Any) -> CoordinatorHarness:
+    """Another process has committed the prepared transaction, and the producer's own abort has said so."""
+    harness, _ = prepared(2, **options)
+    abort = harness.call(Event.ABORT)
+    harness.end(ErrorCode.INVALID_TXN_STATE)
+    assert isinstance(abort.outcome.exception(0), TransactionCommitted)
+    assert harness.state is State.RENEWING
+    return harness
+
+
+def test_the_epoch_that_another_process_was_given() -> None:
+    """With transaction version 2 the coordinator gave the next epoch to the process that committed. The producer finds it out, continues
+    with it, and needs no InitProducerId, which a restarted coordinator would refuse."""
+    harness = committed_elsewhere()
+    begin = harness.call(Event.BEGIN)
+    describe(harness, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    harness.advance(200)
+    describe(harness, "CompleteCommit", epoch=1)
+    assert begin.outcome.result(0) == 2
+    harness.send(b"next")
+    assert harness.produces()[0].stamp == (PID, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "code"),
+    [
+        ("Empty", 2, ErrorCode.NONE),
+        ("Empty", 1, ErrorCode.NONE),
+        ("Ongoing", 1, ErrorCode.NONE),
+        ("CompleteCommit", 3, ErrorCode.NONE),
+        ("", -1, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+        ("", -1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+def test_an_epoch_that_may_be_another_producers(state: str, epoch: int, code: ErrorCode) -> None:
+    """The producer takes no identity over that a newer producer may have. It registers with its own, and the coordinator decides."""
+    harness = committed_elsewhere()
+    begin = harness.call(Event.BEGIN)
+    describe(harness, state, epoch=epoch, code=code)
+    asked = harness.asked(Api.INIT_PRODUCER_ID).message
+    assert (asked.producer_id, asked.producer_epoch) == (PID, 0)
+    harness.identify(code=ErrorCode.PRODUCER_FENCED)
+    failure = begin.outcome.exception(0)
+    assert isinstance(failure, Fenced)
+    assert "or another process ended it before the coordinator restarted" in str(failure)
+
+
+def test_the_next_end_is_asked_about_anew() -> None:
+    """An answer of InitProducerId settles the question: the next renewal asks only what it needs."""
+    harness = committed_elsewhere()
+    describe(harness, "Empty", epoch=2)
+    harness.identify(epoch=1)
+    harness.begin()
+    harness.send(b"next")
+    harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
+    harness.call(Event.ABORT)
+    harness.end(ErrorCode.PRODUCER_FENCED)
+    assert asks(harness, Api.INIT_PRODUCER_ID)
+
+
 # -- KIP-939 -------------------------------------------------------------------------------------------------------------
 
 
@@ -381,13 +443,6 @@ class Native(CoordinatorHarness):
         super().__init__(two_phase=TwoPhase(wanted=True, keep=keep))
         self.newest = newest
         self.begun = self.call(Event.BEGIN)
-
-    def _do(self, command: Command) -> list[Happened]:
-        offered = {int(Api.INIT_PRODUCER_ID): (0, self.newest)}
-        return [
-            Connected(event.node, {**event.versions, **offered}, event.features) if isinstance(event, Connected) else event
-            for event in super()._do(command)
-        ]
 
     @property
     def wanted(self) -> tuple[int, bool, bool]:
@@ -431,6 +486,22 @@ def test_a_broker_that_permits_no_two_phase_commit() -> None:
     failure = harness.begun.outcome.exception(0)
     assert isinstance(failure, NotPermitted)
     assert "transaction.two.phase.commit.enable" in str(failure)
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+def test_an_epoch_that_a_broker_with_kip_939_may_have_given_to_a_newer_producer(newest: int) -> None:
+    """A broker with version 6 may let a newer producer keep the open transaction and end it. The producer does not take its epoch."""
+    harness = CoordinatorHarness()
+    harness.newest = newest
+    harness.begin()
+    harness.send(b"row")
+    harness.ack(harness.produces()[0])
+    harness.call(Event.PREPARE)
+    describe(harness)
+    harness.call(Event.ABORT)
+    harness.end(ErrorCode.INVALID_TXN_STATE)
+    assert asks(harness, Api.INIT_PRODUCER_ID) is (newest == 6)
+    assert asks(harness, Api.DESCRIBE_TRANSACTIONS) is (newest == 5)
 
 
 @pytest.mark.parametrize("producer_id", [PID, 0])

@@ -322,6 +322,32 @@ def test_a_producer_whose_transaction_was_ended_by_another_goes_on(site: Site) -
                     call(WAIT_S)
 
 
+@pytest.mark.parametrize("after_own", [False, True])
+def test_a_coordinator_that_restarts_after_another_process_ended_it(site: Site, after_own: bool) -> None:
+    """A coordinator does not write down the previous epoch. The producer continues all the same, and takes no newer producer for the
+    reason."""
+    for committed, event in ((True, "commit"), (False, "commit"), (True, "abort"), (False, "abort")):
+        with site.producer() as producer:
+            tx = producer.begin(WAIT_S)
+            tx.send(TOPIC, b"mine", partition=0)
+            elsewhere = site.resume(tx.prepare(WAIT_S))
+            elsewhere.commit(WAIT_S) if committed else elsewhere.abort(WAIT_S)
+            if not after_own:
+                site.stub.restart_broker(1)
+            call = tx.commit if event == "commit" else tx.abort
+            if committed is (event == "commit"):
+                call(WAIT_S)
+            else:
+                with pytest.raises(TransactionAborted if event == "commit" else TransactionCommitted):
+                    call(WAIT_S)
+            if after_own:
+                producer.init(WAIT_S)
+                site.stub.restart_broker(1)
+            with producer.transaction(WAIT_S) as following:
+                following.send(TOPIC, b"next", partition=0)
+    assert [record.value for record in site.stub.records(TOPIC, 0)] == [b"mine", b"next", b"next", b"mine", b"next", b"next"]
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site, committed: bool) -> None:
     """The transaction was not prepared. The connection of the commit was lost, and the next attempt is answered as fenced. The log shows
@@ -350,7 +376,7 @@ def test_a_commit_without_a_token_that_was_fenced_after_a_lost_reply(site: Site,
 
 def test_a_commit_answered_with_an_error_after_it_was_written(site: Site) -> None:
     """The coordinator has the commit in its log and answers with an unexpected code. The outcome is unknown until the log shows it."""
-    site.stub.faults.on(Api.END_TXN).after_append().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    site.stub.faults.on(Api.END_TXN).after_append().error(ErrorCode.INVALID_REQUEST)
     with site.producer() as producer:
         tx = producer.begin(WAIT_S)
         tx.send(TOPIC, b"mine", partition=0)
@@ -371,7 +397,7 @@ def test_a_token_whose_commit_may_have_been_carried_out(site: Site, answered: bo
     faults = site.stub.faults
     token = site.prepare(b"one")
     if answered:
-        faults.on(Api.END_TXN).after_append().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+        faults.on(Api.END_TXN).after_append().error(ErrorCode.INVALID_REQUEST)
     else:
         faults.on(Api.END_TXN).after_append().disconnect()
         faults.on(Api.DESCRIBE_TRANSACTIONS).on_call(2).error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
