@@ -43,8 +43,9 @@ the producer.
 """
 
 METADATA = """\
-The producer asks when a topic is new, when a leader is missing or has moved, and every `metadata_max_age_ms`. FAIL: `send` to the topic
-raises `RecordRefused`, and the next `send` asks again.
+The producer asks when a topic is new, when a leader is missing or has moved, and every `metadata_max_age_ms`. REFRESH: `send` to a new
+topic waits up to `max_block_ms`, then raises `TopicUnavailable`, which names the code. FAIL: `send` to the topic raises `RecordRefused`,
+and the next `send` asks again.
 """
 
 TRANSACTIONS = """\

@@ -252,9 +252,10 @@ class AsyncProducer(BaseProducer):
         side = self._running()
         limit = asyncio.timeout(limit_s)
         try:
-            async with limit:
-                while self._directory.look(topic, partition) is None:
-                    await side.heard.wait()
+            with self._directory.waiting(topic):
+                async with limit:
+                    while self._directory.look(topic, partition) is None:
+                        await side.heard.wait()
         except TimeoutError:
             if not limit.expired():
                 raise

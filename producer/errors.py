@@ -36,6 +36,7 @@ __all__ = [
     "TopicUnavailable",
     "UndeliveredRecords",
     "again",
+    "place",
     "plain",
 ]
 
@@ -72,6 +73,11 @@ def again(error: FencepostError) -> FencepostError:
 def plain(number: float) -> str:
     """A number with all its digits, and without a fraction if it is whole."""
     return str(int(number)) if number == number and abs(number) < 1e18 and number == int(number) else str(number)
+
+
+def place(topic: str, partition: int) -> str:
+    """A record's topic and partition as text. The partition is left out if none was chosen (-1)."""
+    return f"{topic}-{partition}" if partition >= 0 else topic
 
 
 class Misuse(FencepostError):
@@ -129,8 +135,8 @@ class RecordTooLarge(Misuse, ValueError):
 class DeliveryError(FencepostError):
     """An accepted record was not acknowledged.
 
-    `topic`, `partition`: the record's. `code`: the broker's last error code, 0 when there was none. `persisted`: see `Persisted`.
-    `attempts`: how many requests contained the record.
+    `topic`, `partition`: the record's; the partition is -1 if none was chosen yet. `code`: the broker's last error code, 0 when there was
+    none. `persisted`: see `Persisted`. `attempts`: how many requests contained the record.
     """
 
     def __init__(self, reason: str, *, topic: str, partition: int, persisted: Persisted, code: int = 0, attempts: int = 0) -> None:
@@ -141,7 +147,7 @@ class DeliveryError(FencepostError):
         self.code: Final = code
         self.attempts: Final = attempts
         named = f" [{error_name(code)}]" if code else ""
-        super().__init__(f"{topic}-{partition}: {reason}{named}; attempts={attempts}, persisted={persisted.name}")
+        super().__init__(f"{place(topic, partition)}: {reason}{named}; attempts={attempts}, persisted={persisted.name}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Errors are pickled between processes (concurrent.futures, Spark). Exception's own way cannot do it: it passes no keyword

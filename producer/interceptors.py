@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
-from fencepost.producer.errors import DeliveryError, Misuse
+from fencepost.producer.errors import DeliveryError, Misuse, place
 
 log = logging.getLogger("fencepost.producer")
 
@@ -120,7 +120,7 @@ class Interceptors:
             try:
                 each(metadata, told, list(headers or ()))
             except contained:
-                log.exception("an interceptor's on_acknowledgement raised, for a record of %s-%d", metadata.topic, metadata.partition)
+                log.exception("an interceptor's on_acknowledgement raised, for a record of %s", place(metadata.topic, metadata.partition))
 
     def _row(self, topic: str, row: object, mappings: bool) -> object:
         if isinstance(row, tuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import deadline_after
@@ -36,6 +37,7 @@ class Topics:
         self._changed = Condition()
         self._refused: dict[str, int] = {}
         self._missing: dict[str, str] = {}
+        self._waits: dict[str, int] = {}  # how many calls wait for the topic
         self._missing_since: dict[str, float | None] = {}  # None once it was said
         self._unheard: dict[str, FencepostError] = {}
         self._short: set[str] = set()
@@ -69,8 +71,10 @@ class Topics:
             log.warning("a call still waits for topic %r, at most max_block_ms: the brokers say %s", heard.topic, said)
 
     def _has_long_been_missing(self, topic: str) -> bool:
-        """Whether to warn now. A topic that was just created is missing for a moment, so the first seconds pass without a warning. After
-        that there is one warning for each topic."""
+        """Whether to warn now: a call waits, and the topic was missing for the first seconds of the wait. A topic that was just created is
+        missing for a moment. There is one warning for each topic."""
+        if topic not in self._waits:
+            return False
         since = self._missing_since.setdefault(topic, time.monotonic())
         if since is None or time.monotonic() - since < SAY_MISSING_S:
             return False
@@ -105,14 +109,30 @@ class Topics:
         `trouble`: says why no broker answers. It is called when no metadata came.
         """
         deadline = deadline_after(timeout_s)
-        while True:
-            notified = self._changed.notified
+        with self.waiting(topic):
+            while True:
+                notified = self._changed.notified
+                with self._lock:
+                    queues = self.look(topic, partition)
+                if queues is not None:
+                    return queues
+                if not self._changed.wait(notified, deadline):
+                    raise self.unavailable(topic, partition, timeout_s, trouble())
+
+    @contextmanager
+    def waiting(self, topic: str) -> Iterator[None]:
+        """A call waits for the topic inside this block."""
+        with self._lock:
+            self._waits[topic] = self._waits.get(topic, 0) + 1
+        try:
+            yield
+        finally:
             with self._lock:
-                queues = self.look(topic, partition)
-            if queues is not None:
-                return queues
-            if not self._changed.wait(notified, deadline):
-                raise self.unavailable(topic, partition, timeout_s, trouble())
+                self._waits[topic] -= 1
+                if not self._waits[topic]:
+                    del self._waits[topic]
+                    if self._missing_since.get(topic) is not None:
+                        del self._missing_since[topic]
 
     def look(self, topic: str, partition: int) -> TopicQueues | None:
         """The topic's queues if it is known to have the partition, None if the caller has to wait. Raises as `wait` does, or the error
@@ -145,5 +165,5 @@ class Topics:
 
 def _missing_words(code: int, *, creatable: bool) -> str:
     if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return error_name(code)
+        return f"{error_name(code)}: {judge(Api.METADATA, code).why}"
     return f"{error_name(code)}: {ABSENT}{CREATABLE if creatable else NOT_CREATABLE}"

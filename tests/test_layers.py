@@ -31,7 +31,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "__init__": "",
         "error_table": "",
         "events": "",
-        "cluster": "events",
+        "cluster": "error_table events",
         "idempotence": "error_table events cluster",
         "metrics": "idempotence",
         "partition_sender": "events cluster idempotence",

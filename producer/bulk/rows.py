@@ -93,8 +93,9 @@ def read_row(given: object, number: i64) -> Row:
     return Row(key, value, read_headers(fields.get("headers"), number), timestamp, partition)
 
 
-def read_number(given: object, name: str, number: i64, most: i64) -> i64:
-    """A timestamp or a partition, checked; -1 for None."""
+def read_number(given: object, name: str, number: i64, most: int) -> i64:
+    """A timestamp or a partition, checked; -1 for None. `most` is an int, because comparing with an i64 would convert `given` to i64, which
+    fails for a number of more than 64 bits."""
     if given is None:
         return -1
     if not isinstance(given, int):

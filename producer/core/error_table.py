@@ -123,8 +123,43 @@ _INIT: Final[dict[ErrorCode, Row]] = {
     ErrorCode.UNSUPPORTED_VERSION: _row(ErrorAction.FATAL, "the broker cannot assign producer ids"),
 }
 
+_METADATA_AGAIN: Final = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ErrorCode.ELECTION_NOT_NEEDED,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+)
+"""Codes that Kafka calls retriable, and that say nothing particular in an answer to Metadata."""
+
 _METADATA: Final[dict[ErrorCode, Row]] = {
+    **{code: _row(ErrorAction.REFRESH, "a failure that passes, as Kafka says of this code") for code in _METADATA_AGAIN},
     ErrorCode.NONE: _row(ErrorAction.DONE, "the topic is known"),
+    ErrorCode.UNKNOWN_SERVER_ERROR: _row(ErrorAction.REFRESH, "the broker failed unexpectedly: see its log"),
+    ErrorCode.REQUEST_TIMED_OUT: _row(ErrorAction.REFRESH, "the controller did not answer the broker in time"),
+    ErrorCode.NETWORK_EXCEPTION: _row(ErrorAction.REFRESH, "the broker lost its connection to the controller"),
+    ErrorCode.NOT_CONTROLLER: _row(ErrorAction.REFRESH, "the controller moved"),
+    ErrorCode.KAFKA_STORAGE_ERROR: _row(ErrorAction.REFRESH, "a disk of the leader failed"),
+    ErrorCode.LISTENER_NOT_FOUND: _row(ErrorAction.REFRESH, "the leader has no listener of the name that this client uses"),
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: _row(ErrorAction.REFRESH, "the quota for creating topics is exhausted"),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _row(ErrorAction.REFRESH, "the topic does not exist, or not yet"),
     ErrorCode.LEADER_NOT_AVAILABLE: _row(ErrorAction.REFRESH, "the topic is being created or a leader is being elected"),
     ErrorCode.UNKNOWN_TOPIC_ID: _row(ErrorAction.REFRESH, "the topic was deleted"),
@@ -148,7 +183,7 @@ _BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row
 OTHERWISE: Final[dict[Api, Row]] = {
     Api.PRODUCE: UNKNOWN_CODE,
     Api.INIT_PRODUCER_ID: _row(ErrorAction.RETRY, "nothing was written yet, so the request is repeated until the delivery deadline"),
-    Api.METADATA: UNKNOWN_CODE,
+    Api.METADATA: _row(ErrorAction.FAIL, "the broker neither describes nor creates the topic"),
 }
 """For codes without a row."""
 

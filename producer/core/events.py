@@ -36,7 +36,7 @@ class Change(enum.Enum):
     SEEN = "seen for the first time"
     GROWN = "more partitions"
     RECREATED = "deleted and created again"
-    MISSING = "does not exist, or not any more"
+    MISSING = "does not exist, or no broker can describe it now"
     REFUSED = "an error that will not go away by itself"
     SAME = "nothing but leaders"
     UNHEARD = "no broker can be asked"

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import Change, Heard
 from fencepost.producer.foundations.address import Address
-from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages import MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataResponseTopic
 
@@ -48,7 +49,8 @@ class Topic(Struct):
     older: int = 0
 
 
-TEMPORARY = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID)
+GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""The codes of a topic that does not exist."""
 
 
 class ClusterView:
@@ -113,12 +115,13 @@ class ClusterView:
     def _learn_topic(self, said: MetadataResponseTopic) -> Heard:
         name = said.name or ""
         known = self.topics.get(name)
-        if said.error_code in TEMPORARY and not said.partitions:
-            if known is not None:
-                known.missing = said.error_code != ErrorCode.LEADER_NOT_AVAILABLE
-            return Heard(name, Change.MISSING, 0, said.error_code)
-        if said.error_code not in (0, *TEMPORARY):
+        action = judge(Api.METADATA, said.error_code).action
+        if action is ErrorAction.FAIL:
             return Heard(name, Change.REFUSED, 0, said.error_code)
+        if action is ErrorAction.REFRESH and not said.partitions:
+            if known is not None:
+                known.missing = said.error_code in GONE
+            return Heard(name, Change.MISSING, 0, said.error_code)
         said_leaders = _leaders(said)
         if said_leaders is None:
             return Heard(name, Change.MISSING, 0, ErrorCode.LEADER_NOT_AVAILABLE)
