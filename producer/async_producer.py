@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.pending_record import PendingRecord
-from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
+from fencepost.producer.base_producer import BaseProducer, check_topic, no_outcome, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
@@ -297,6 +297,6 @@ class AsyncProducer(BaseProducer):
                         await side.settled.wait()
         except TimeoutError:
             left = sum(int(late.count) for late in waiting if not late.complete())
-            raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way") from None
+            raise no_outcome(left, timeout_s) from None
         finally:
             self._accumulator.end_flush(flush)

@@ -36,7 +36,9 @@ from fencepost.producer.errors import (
     RecordTooLarge,
     TopicUnavailable,
     again,
+    plain,
 )
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
@@ -339,6 +341,12 @@ class BaseProducer:
 def unpicklable(name: str) -> TypeError:
     """The error for a program that passes a producer to another process, or captures it in a task's closure."""
     return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
+
+
+def no_outcome(records: int, timeout_s: float) -> TimeoutError:
+    """The error of a wait for records that reached its timeout."""
+    left = counted(records, "record has", "records have")
+    return TimeoutError(f"{left} no outcome after {plain(timeout_s)} s, and may still be delivered")
 
 
 def wall_ms() -> int:

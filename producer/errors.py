@@ -11,6 +11,7 @@ import enum
 from functools import partial
 from typing import Final
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import printable
 from fencepost.producer.wire.codes import error_name
 
@@ -191,7 +192,7 @@ class UndeliveredRecords(FencepostError):
         self.count: Final = count
         self.failures: Final = failures
         first = f"; first: {failures[0]}" if failures else ""
-        super().__init__(f"{count} records were not delivered{first}")
+        super().__init__(f"{counted(count, 'record was', 'records were')} not delivered{first}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.count, self.failures)

@@ -17,7 +17,7 @@ from mypy_extensions import mypyc_attr
 from fencepost.producer.accumulator.accumulator import TopicQueues
 from fencepost.producer.accumulator.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
 from fencepost.producer.accumulator.pending_record import PendingRecord
-from fencepost.producer.base_producer import BaseProducer, check_topic, place_of, wall_ms
+from fencepost.producer.base_producer import BaseProducer, check_topic, no_outcome, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
@@ -293,7 +293,7 @@ class Producer(BaseProducer):
             for place, batch in enumerate(waiting):
                 if not batch.wait(max(0.0, deadline - time.monotonic())):
                     left = sum(int(late.count) for late in waiting[place:] if not late.complete())
-                    raise TimeoutError(f"{left} records have no outcome after {plain(timeout_s)} s; they are still on their way")
+                    raise no_outcome(left, timeout_s)
             # The sender thread publishes an outcome before it runs the callbacks and notes the failure. Wait until it has done these.
             if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")

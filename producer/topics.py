@@ -17,6 +17,7 @@ from fencepost.producer.core.error_table import judge
 from fencepost.producer.core.events import Announce, Change
 from fencepost.producer.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
 from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 
 log = logging.getLogger("fencepost.producer")
@@ -141,7 +142,7 @@ class Topics:
         if queues is not None and partition < queues.partitions:
             return queues
         if queues is not None and topic in self._short:
-            there = f"{topic!r} has {queues.partitions} partitions, numbered from 0"
+            there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}, numbered from 0"
             raise TopicUnavailable(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
         if topic in self._refused:
             code = self._refused[topic]
@@ -157,7 +158,8 @@ class Topics:
         limit = f"within max_block_ms={plain(timeout_s * 1000)}"
         queues = self._accumulator.topics.get(topic)
         if queues is not None:
-            return TopicUnavailable(f"{topic!r} has {queues.partitions} partitions; partition {partition} did not appear {limit}")
+            there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}"
+            return TopicUnavailable(f"{there}; partition {partition} did not appear {limit}")
         if topic in self._missing:
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
         return TopicUnavailable(f"no broker told the partitions of topic {topic!r} {limit}: {trouble}")

@@ -41,6 +41,7 @@ from fencepost.producer.core.produce_requests import ProduceRequests
 from fencepost.producer.core.produce_responses import ProduceResponses
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 
@@ -60,6 +61,7 @@ class Core:
         transactions: Transactions | None = None,
         pack_aside_bytes: int | None = None,
     ) -> None:
+        self._accumulator = accumulator
         self.metrics = Metrics()
         self.view = ClusterView()
         self.nodes = ClusterConnectionStates(settings, draw, bootstrap)
@@ -92,6 +94,7 @@ class Core:
             draw=draw,
             metrics=self.metrics,
         )
+        self.nodes.waits = self._waits
         self.dead: FencepostError | None = None
         self._advances = (self.produce_requests.advance, self.producer_id_manager.advance, self.metadata_updater.advance, self.nodes.upkeep)
         self._deadlines = (
@@ -125,6 +128,17 @@ class Core:
         self.dead = error
         commands = self.produce_requests.fail_all(error)
         return [*commands, *self.transactions.abandon(error)] if self.transactions is not None else commands
+
+    def _waits(self) -> str:
+        """What waits for a broker, for a warning; empty if that is no topic and no record."""
+        topics = self.metadata_updater.wanted()
+        records = self._accumulator.unacknowledged()
+        return ", ".join(
+            [
+                *([f"a call waits for {counted(len(topics), 'topic', 'topics')} ({', '.join(topics)})"] if topics else []),
+                *([f"{counted(records, 'record waits', 'records wait')} for an acknowledgement"] if records else []),
+            ]
+        )
 
     def _on_appended(self, event: Appended, now_ms: float, commands: list[Command]) -> None:
         return None
@@ -162,7 +176,7 @@ class Core:
             if request.api is Api.METADATA:
                 self.metadata_updater.lost(now_ms)
             elif request.api in (Api.PRODUCE, Api.DESCRIBE_PRODUCERS, Api.FETCH):
-                self.produce_responses.lost(request, now_ms)
+                self.produce_responses.lost(request, now_ms, f"{node.name}: {event.reason}")
             else:
                 self.producer_id_manager.lost(request, now_ms)
         if node.node_id >= 0:

@@ -36,6 +36,7 @@ class PartitionSender:
             limit=settings.max_in_flight,
             idempotent=settings.enable_idempotence,
             retries=settings.retries,
+            timeout_ms=settings.delivery_timeout_ms,
             grace_ms=settings.resolve_grace_ms,
         )
         self.asking = False

@@ -82,7 +82,7 @@ class ProduceResponses:
             topic_id = request.topic_ids[sender.topic]
             part = said.get((sender.topic, sender.partition)) or said.get((topic_id, sender.partition))
             if part is None:
-                self._lost(in_flight, sender, now_ms)
+                self._lost(in_flight, sender, now_ms, "the response lacks the partition")
                 continue
             commands += self._read(in_flight, sender, part, now_ms)
             if topic_id not in (self._view.topic_id(sender.topic), NO_TOPIC_ID):
@@ -126,12 +126,12 @@ class ProduceResponses:
         for in_flight, sender in self._unanswered(request):
             sender.window.acknowledged(in_flight, -1, -1)
 
-    def lost(self, request: Request, now_ms: float) -> None:
-        """The connection was lost before the response."""
+    def lost(self, request: Request, now_ms: float, why: str) -> None:
+        """The connection was lost before the response. `why`: for an error message."""
         if request.api is Api.PRODUCE:
             self._hooks.unanswered()
         for in_flight, sender in self._unanswered(request):
-            self._lost(in_flight, sender, now_ms)
+            self._lost(in_flight, sender, now_ms, why)
         if isinstance(request, PartitionAsked):
             self._ask_later(self._asked(request), now_ms)
 
@@ -190,7 +190,9 @@ class ProduceResponses:
         sender.query_not_before_ms = now_ms + self._backoff(sender.query_attempts)
         sender.query_attempts += 1
 
-    def _lost(self, in_flight: InFlightBatch, sender: PartitionSender, now_ms: float) -> None:
+    def _lost(self, in_flight: InFlightBatch, sender: PartitionSender, now_ms: float, why: str) -> None:
+        # The error names the newest code after this text.
+        in_flight.last_failure = f"{why}; the last error code was" if in_flight.last_code else why
         sender.window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
 
     def _unanswered(self, request: Request) -> list[tuple[InFlightBatch, PartitionSender]]:

@@ -41,7 +41,6 @@ from fencepost.producer.core.events import (
 )
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import DeliveryFatal, Fatal, FencepostError, Persisted, again
-from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import Connector
@@ -115,8 +114,7 @@ class Engine:
 
     def trouble(self) -> str:
         """Why no broker answers, for an error message."""
-        failures = [f"{node.address}: {node.last_failure}" for node in self.core.nodes if node.last_failure]
-        return "; ".join(failures) or "no broker answered"
+        return self.core.nodes.trouble()
 
     def handle(self, event: Event) -> None:
         """Run the core on an event and on all events that its commands cause at once."""
@@ -206,12 +204,12 @@ class Engine:
         command.call.finish(command.error)
 
     def _do_connect(self, command: Connect) -> None:
-        log.debug("connecting to broker %d at %s", command.node, Address(command.host, command.port))
+        log.debug("connecting to %s", self._name(command.node))
         dial = self._dials[command.node] = self._loop.create_task(self._dial(command))
         dial.add_done_callback(partial(self._dialled, command.node))
 
     def _do_disconnect(self, command: Disconnect) -> None:
-        log.info("closing the connection to broker %d: %s", command.node, command.reason)
+        log.info("closing the connection to %s: %s", self._name(command.node), command.reason)
         dial = self._dials.pop(command.node, None)
         link = self._links.pop(command.node, None)
         if dial is not None:
@@ -250,8 +248,7 @@ class Engine:
             cluster = self.core.view.cluster_id if node >= 0 else None
             link, versions, features = await self._connector.open(command.host, command.port, cluster=cluster)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
-            where = Address(command.host, command.port)
-            log.log(self._connector.level(error), "broker %d at %s cannot be reached: %s", node, where, error)
+            log.log(self._connector.level(error), "%s cannot be reached: %s", self._name(node), error)
             self._dials.pop(node, None)
             self.handle(LinkLost(node, str(error) or repr(error), error.for_core() if isinstance(error, ConnectError) else None))
             return
@@ -279,8 +276,13 @@ class Engine:
     def _lost(self, node: int, link: Connection, reason: str) -> None:
         if self._links.get(node) is link:
             del self._links[node]
-            log.info("broker %d: %s", node, reason)
+            log.info("%s: %s", self._name(node), reason)
             self.handle(LinkLost(node, reason, link.refused.for_core() if link.refused is not None else None))
+
+    def _name(self, node: int) -> str:
+        """The broker and its address, for the log."""
+        known = self.core.nodes.get(node)
+        return known.name if known is not None else f"broker {node}"
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

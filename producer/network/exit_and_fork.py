@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Batch, Shared
 from fencepost.producer.errors import ProducerClosed, ProducerForked
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.producer.network.async_engine import AsyncEngine
@@ -80,8 +81,8 @@ class ExitGuard:
         if lost or unseen is not None:
             count = unseen.count if unseen is not None else lost
             log.critical(
-                "exit without close(): %d records were not delivered after waiting %.1f s (exit_flush_ms): call close() or use `with`",
-                count,
+                "exit without close(): %s not delivered after waiting %.1f s (exit_flush_ms): call close() or use `with`",
+                counted(count, "record was", "records were"),
                 waited_s,
             )
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.errors import DeliveryError, UndeliveredRecords
+from fencepost.producer.foundations.counted import counted
 
 log = logging.getLogger("fencepost.producer")
 
@@ -52,7 +53,8 @@ class Failures:
         unseen = [batch for batch in batches if batch.unseen > 0]
         if unseen:
             count = sum(int(batch.unseen) for batch in unseen)
-            log.error("%d records in %d batches were not delivered; first: %s", count, len(unseen), unseen[0].failure)
+            in_batches = f"in {counted(len(unseen), 'batch', 'batches')} {'was' if count == 1 else 'were'}"
+            log.error("%s %s not delivered; first: %s", counted(count, "record", "records"), in_batches, unseen[0].failure)
 
     def take(self) -> UndeliveredRecords | None:
         """The failures that the program did not read, as the error to raise. From now on they count as read."""

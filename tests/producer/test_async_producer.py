@@ -155,7 +155,7 @@ def test_a_failure_whose_waiter_was_cancelled_is_not_silent() -> None:
             waiter.cancel()
             await asyncio.wait([waiter])
             hold.release()
-            with pytest.raises(UndeliveredRecords, match="1 records were not delivered"):
+            with pytest.raises(UndeliveredRecords, match="1 record was not delivered"):
                 await producer.flush()
             assert fault.hits == 1
 
@@ -194,7 +194,7 @@ def test_flush_has_a_deadline() -> None:
             await producer.partitions_for("t")
             hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
             await producer.send("t", b"x", partition=0)
-            with pytest.raises(TimeoutError, match=r"1 records have no outcome after 0\.05 s"):
+            with pytest.raises(TimeoutError, match=r"1 record has no outcome after 0\.05 s"):
                 await producer.flush(0.05)
             hold.remove()
             await producer.flush()
@@ -354,7 +354,7 @@ async def story():
 """
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
     assert ran.returncode == 0
-    assert "3 records in 1 batches were not delivered; first: t-0: the producer was garbage-collected" in ran.stderr
+    assert "3 records in 1 batch were not delivered; first: t-0: the producer was garbage-collected" in ran.stderr
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])

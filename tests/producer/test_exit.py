@@ -71,7 +71,7 @@ def test_failures_that_nobody_saw_are_said_at_exit() -> None:
             """,
             stub.bootstrap,
         )
-        assert "1 records were" in ended.complaints
+        assert "1 record was" in ended.complaints
         assert "INVALID_RECORD" in ended.complaints
 
 
@@ -131,7 +131,7 @@ def test_several_producers_share_the_time_of_an_exit() -> None:
             stub.bootstrap,
         )
         assert ended.lines == ["True"]
-        assert ended.complaints.count("1 records were not delivered") == 8
+        assert ended.complaints.count("1 record was not delivered") == 8
         stub.faults.clear()
 
 

@@ -108,7 +108,7 @@ pending.result()
     )
     assert ended.code != 0
     assert "KeyboardInterrupt" in ended.complaints
-    assert "1 records were not delivered" in ended.complaints
+    assert "1 record was not delivered" in ended.complaints
     assert ended.seconds < 30
 
 

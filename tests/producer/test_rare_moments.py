@@ -129,7 +129,7 @@ def test_losses_of_a_collected_producer_are_said(stub: BrokerStub, caplog: pytes
     with pytest.warns(ResourceWarning, match="without close"):
         drop(held)
     until(lambda: not sender.running, "the end of the thread")
-    assert any("7 records in 1 batches were not delivered" in record.getMessage() for record in caplog.records)
+    assert any("7 records in 1 batch were not delivered" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])

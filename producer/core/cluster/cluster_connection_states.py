@@ -6,23 +6,30 @@ It decides when to make or close a connection. The engine does it.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from fencepost.producer.config.settings import MetadataRecovery, Settings
+from fencepost.producer.core.cluster.outage import Outage
 from fencepost.producer.core.events import NEVER, NO_FEATURES, Command, Connect, Die, Disconnect, Features
 from fencepost.producer.errors import AuthenticationFailed, Fatal, NoUsableBroker, plain
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.codes import Api
 
+log = logging.getLogger("fencepost.producer")
+
 PRODUCE_VERSIONS: Final = range(3, 14)
 """The versions that the producer sends. Versions 0 to 2 belong to record formats without producer ids (KIP-98)."""
 
 PRODUCE_VERSION_WITH_ZSTD: Final = 7
 """Brokers refuse zstd in earlier versions, because old consumers cannot decompress it (KIP-110)."""
+
+UNWANTED_MS: Final = 1_000.0
+"""If a node could be tried for so long and was not, no connection to it is wanted."""
 
 _ANYTHING: Final = ("this producer needs", PRODUCE_VERSIONS[0], "0.11")
 
@@ -75,6 +82,11 @@ class Node(Struct):
     requests: dict[int, Request] = {}
     produces: int = 0
 
+    @property
+    def name(self) -> str:
+        """The broker and its address, for messages. A bootstrap address has no broker's id."""
+        return f"{f'broker {self.node_id}' if self.node_id >= 0 else 'bootstrap server'} at {self.address}"
+
     def version(self, api: Api, most: int, *, least: int = 0) -> int | None:
         """The highest version of an api from `least` to `most` that the broker offers, or None."""
         span = self.versions.get(api)
@@ -107,7 +119,7 @@ class Node(Struct):
 
 class ClusterConnectionStates:
     """All nodes, by id. `bootstrapping`: the bootstrap addresses may be tried; once brokers are known, only `rebootstrap` allows it.
-    `features`: the newest features that a broker sent."""
+    `features`: the newest features that a broker sent. `waits`: says what waits for a broker."""
 
     def __init__(self, settings: Settings, draw: Callable[[], float], bootstrap: list[Address]) -> None:
         self._settings = settings
@@ -116,8 +128,10 @@ class ClusterConnectionStates:
         self._next_request = 0
         # Never later than the next work of `upkeep`. Such work is rare, so most calls of `upkeep` only compare this time.
         self._due_ms = NEVER
+        self._outage = Outage()
         self.bootstrapping = True
         self.features = NO_FEATURES
+        self.waits: Callable[[], str] = str
 
     def __iter__(self) -> Iterator[Node]:
         return iter(list(self._nodes.values()))
@@ -174,6 +188,9 @@ class ClusterConnectionStates:
         if node.state is not LinkState.DOWN or node.retry_at_ms > now_ms:
             return []
         node.state = LinkState.CONNECTING
+        if not any(each.state is LinkState.UP for each in self):
+            self._outage.begin(now_ms)
+            self._note(self._outage.due_ms)
         return [Connect(node.node_id, node.address.host, node.address.port)]
 
     def disconnect(self, node: Node, reason: str) -> list[Command]:
@@ -189,6 +206,7 @@ class ClusterConnectionStates:
         """The connection is up. A broker that is too old ends the producer at once, so that the error names the cause."""
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
+            self._outage.end()
         node.versions = versions
         if features.epoch >= self.features.epoch:
             self.features = features
@@ -269,12 +287,18 @@ class ClusterConnectionStates:
         found = dict.fromkeys(f"{node.address}: {node.last_failure}" for node in nodes)
         return kind("; ".join(found))
 
+    def trouble(self) -> str:
+        """What happened at each address that was tried, for messages."""
+        tried = [node for node in self if node.last_failure or node.state is LinkState.CONNECTING]
+        # A broker may be there under its bootstrap address and under its id.
+        return "; ".join(dict.fromkeys(f"{node.address}: {node.last_failure or 'no answer yet'}" for node in tried)) or "no broker answered"
+
     def _within_reach(self) -> list[Node]:
         """The nodes to which a connection may be made. Existing connections to bootstrap addresses stay in use."""
         return [node for node in self if node.node_id >= 0 or self.bootstrapping]
 
     def upkeep(self, now_ms: float) -> list[Command]:
-        """Close connections with overdue requests, and idle connections."""
+        """Close connections with overdue requests, and idle connections. Warn if no broker can be used for long."""
         commands: list[Command] = []
         if now_ms < self._due_ms:
             return commands
@@ -285,6 +309,8 @@ class ClusterConnectionStates:
                 )
             elif not node.requests and node.state is LinkState.UP and now_ms - node.used_ms >= self._settings.connections_max_idle_ms:
                 commands += self.disconnect(node, f"idle for connections_max_idle_ms={plain(self._settings.connections_max_idle_ms)}")
+        if self._outage.due_ms <= now_ms:
+            self._warn(now_ms)
         self._due_ms = self._first_due(now_ms)
         return commands
 
@@ -292,12 +318,25 @@ class ClusterConnectionStates:
         """The latest time for the next `upkeep`, in ms."""
         return self._due_ms
 
+    def _warn(self, now_ms: float) -> None:
+        """Warn that no broker can be used, unless no connection is wanted any more. A connection that is wanted is attempted as soon as its
+        backoff has passed."""
+        if all(node.state is LinkState.DOWN and node.retry_at_ms + UNWANTED_MS < now_ms for node in self):
+            self._outage.end()
+            return
+        log.warning(
+            "no broker can be used for %.0f s; %s; tried %s; check bootstrap_servers, security_protocol, the network and the brokers",
+            self._outage.warned(now_ms),
+            self.waits() or "a call waits",
+            self.trouble(),
+        )
+
     def _note(self, at_ms: float) -> None:
         """`upkeep` may have work at that time."""
         self._due_ms = min(self._due_ms, at_ms)
 
     def _first_due(self, now_ms: float) -> float:
-        times = [NEVER]
+        times = [self._outage.due_ms]
         for node in self:
             if node.state is LinkState.UP:
                 idle_at = node.used_ms + self._settings.connections_max_idle_ms

@@ -73,6 +73,10 @@ class MetadataUpdater:
         asked = before.asked and partitions <= 1
         self._wanted[topic] = Wanted(max(before.until_ms, until_ms), max(before.partitions, partitions), asked)
 
+    def wanted(self) -> list[str]:
+        """The topics for which calls wait."""
+        return sorted(self._wanted)
+
     def used(self, topic: str, now_ms: float) -> None:
         """The topic has a record to send, or just had one."""
         self._used_ms[topic] = now_ms

@@ -58,7 +58,7 @@ class Rebootstrap:
 
     def answered(self, node: Node, answer: MetadataResponse) -> list[Command] | None:
         """None for a response to use; otherwise the commands to run instead."""
-        where = f"broker {node.node_id} at {node.address}"
+        where = node.name
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._wanted:
             return self.go_back(f"{where} answered REBOOTSTRAP_REQUIRED")
         # FindCoordinator may have told the new cluster's broker already, so `only_bootstrap` alone is not enough.

@@ -36,8 +36,9 @@ class InFlightBatch:
     `doubt`: some attempt may have reached the log without an acknowledgement. `appended`: a leader said that every in-sync replica has it.
     `unrecognised`: the newest attempt got OUT_OF_ORDER_SEQUENCE_NUMBER. `insisted`: the leader has it as its newest batch, so it was sent
     once more. `oversized`: the leader only accepts it split. `astray`: sent before the producer learned that the topic was created again.
-    `unplaced`: acknowledged through a later batch, so its offset is not known. `failure`: the decided outcome of the futures, even if the
-    sequences are unresolved. `published`: the futures have their outcome; a batch that is published and unresolved is an orphan.
+    `last_failure`: why the newest attempt that ended was no acknowledgement. `unplaced`: acknowledged through a later batch, so its offset
+    is not known. `failure`: the decided outcome of the futures, even if the sequences are unresolved. `published`: the futures have their
+    outcome; a batch that is published and unresolved is an orphan.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class InFlightBatch:
         self.astray = False
         self.unplaced = False
         self.last_code = 0
+        self.last_failure = ""
         self.base_offset = -1
         self.log_append_time = -1
         self.failure: DeliveryError | None = None
@@ -131,6 +133,11 @@ class InFlightBatch:
         if self.appended or self.state is State.ACKED:
             return Persisted.YES
         return Persisted.MAYBE if self.doubt or self.state in (State.FLYING, State.LOGGED) else Persisted.NO
+
+    def newest_attempt(self) -> str:
+        """What happened to the newest attempt, for an error message; empty if nothing did."""
+        known = f"; last: {self.last_failure}" if self.last_failure else ""
+        return f"; no answer to the newest request yet{known}" if self.state is State.FLYING else known
 
     def place(self, base_offset: int, log_append_time: int = -1) -> None:
         """Set the offset of an unplaced batch: its first record was found there."""

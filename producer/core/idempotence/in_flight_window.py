@@ -28,7 +28,7 @@ from fencepost.producer.core.cluster.view import Leadership
 from fencepost.producer.core.error_table import ErrorAction, Landed, Row
 from fencepost.producer.core.idempotence.in_flight_batch import NO_IDENTITY, NO_SEQUENCE, InFlightBatch, State
 from fencepost.producer.core.idempotence.sequence import distance
-from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused
+from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused, plain
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 from fencepost.producer.wire.records.batch_header import BatchHeader
@@ -52,7 +52,7 @@ class InFlightWindow:
     `_looking`: a Fetch for that is in flight, and its response is still valid.
     """
 
-    def __init__(self, *, limit: int, idempotent: bool, retries: int, grace_ms: float) -> None:
+    def __init__(self, *, limit: int, idempotent: bool, retries: int, timeout_ms: float, grace_ms: float) -> None:
         self.in_flight_batches: list[InFlightBatch] = []
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
@@ -72,6 +72,7 @@ class InFlightWindow:
         self._limit = limit
         self._idempotent = idempotent
         self._retries = retries
+        self._timeout_ms = timeout_ms
         self._grace_ms = grace_ms
 
     # -- sending -----------------------------------------------------------------------------------------------------
@@ -135,6 +136,7 @@ class InFlightWindow:
     def refused(self, in_flight: InFlightBatch, row: Row, code: int, now_ms: float, backoff_ms: float, message: str = "") -> None:
         """The broker answered with an error."""
         in_flight.last_code = code
+        in_flight.last_failure = message or row.why
         in_flight.state = State.WAITING
         in_flight.doubt = in_flight.doubt or row.landed is not Landed.NO
         in_flight.appended = in_flight.appended or row.landed is Landed.YES
@@ -208,7 +210,8 @@ class InFlightWindow:
                 self._expire(in_flight)
 
     def _expire(self, in_flight: InFlightBatch) -> None:
-        in_flight.fail(DeliveryTimeout, "no acknowledgement within delivery_timeout_ms")
+        limit = f"delivery_timeout_ms={plain(self._timeout_ms)}"
+        in_flight.fail(DeliveryTimeout, f"no acknowledgement within {limit}{in_flight.newest_attempt()}")
         if not in_flight.unresolved:
             return
         sure = in_flight.persisted is Persisted.NO

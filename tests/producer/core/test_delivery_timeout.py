@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fencepost.broker_stub import BrokerStub
@@ -138,6 +140,40 @@ def test_a_deadline_after_retries_says_what_the_answers_said(code: ErrorCode, pe
     assert (failure.persisted, failure.code) == (persisted, code)
     assert failure.attempts > 2
     assert code.name in str(failure)
+
+
+def test_the_error_names_the_limit_and_the_newest_failure() -> None:
+    """DeliveryTimeout says which value passed and what happened to the newest attempt: the broker's code with its reason, the loss of the
+    connection with the broker's name and the last code, or that the newest request has no answer yet."""
+    said = str(failure_of(patient_desk(), code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert "no acknowledgement within delivery_timeout_ms=1000; last: the leader moved" in said
+    assert "[NOT_LEADER_OR_FOLLOWER]; attempts=" in said
+    said = str(failure_of(patient_desk(), lost=True))
+    assert re.search(r"within delivery_timeout_ms=1000; last: broker 1 at \S+: .+; attempts=", said), said
+
+    harness = patient_desk()
+    (future,) = harness.send(b"x")
+    harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    harness.advance(500)
+    assert harness.produces()
+    harness.lose(1)
+    for _ in range(40):
+        harness.advance(20)
+    assert re.search(r"last: broker 1 at .+; the last error code was \[NOT_LEADER_OR_FOLLOWER\]", str(future.exception(0)))
+
+    harness = CoreHarness(delivery_timeout_ms=1_000.0, request_timeout_ms=5_000.0, resolve_grace_ms=0.0).introduce()
+    (future,) = harness.send(b"x")
+    harness.advance(1_200)
+    assert "delivery_timeout_ms=1000; no answer to the newest request yet; attempts=1" in str(future.exception(0))
+
+
+def test_the_error_names_the_request_timeout() -> None:
+    """If requests time out, the error names request_timeout_ms and the broker that did not answer."""
+    with BrokerStub() as stub, quick(stub, **SHORT) as producer:
+        producer.send("t", b"hello").result(20)
+        stub.faults.on(Api.PRODUCE).before().forever().hold()
+        said = str(producer.send("t", b"x").exception(20))
+    assert f"last: broker 1 at {stub.bootstrap}: a request was not answered within request_timeout_ms=200" in said
 
 
 def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:

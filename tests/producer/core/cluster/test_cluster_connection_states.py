@@ -32,6 +32,12 @@ def connect(of: ClusterConnectionStates, one: Node, now: float) -> None:
     of.connected(one, VERSIONS, now)
 
 
+def test_a_bootstrap_address_has_no_brokers_id() -> None:
+    """Messages call a broker by its id and address, and a bootstrap address a bootstrap server: ids below 0 are no broker's."""
+    assert node(nodes(A), -1).name == "bootstrap server at a:1"
+    assert Node(3, B).name == "broker 3 at b:2"
+
+
 def test_reconnects_back_off() -> None:
     """A broker that cannot be reached is tried again after 50, 100, 200 ... ms, at most a second apart; a success starts over."""
     of = nodes(A)

@@ -297,7 +297,7 @@ def test_a_partition_that_there_is_not(kind: str, way: str, known: bool) -> None
                     await tx.send("t", b"after")
 
     def refused() -> Any:
-        return pytest.raises(TopicUnavailable, match="there is no partition 9: 't' has 1 partitions, numbered from 0")
+        return pytest.raises(TopicUnavailable, match="there is no partition 9: 't' has 1 partition, numbered from 0")
 
     with BrokerStub(default_partitions=1) as stub:
         stub.create_topic("t")

@@ -39,7 +39,7 @@ def in_flight(count: int = 1, *, deadline_ms: float = 1e9) -> InFlightBatch:
 def window(
     *, introduced: bool = True, limit: int = 5, idempotent: bool = True, retries: int = 100, first_sequence: int = 0
 ) -> InFlightWindow:
-    made = InFlightWindow(limit=limit, idempotent=idempotent, retries=retries, grace_ms=100.0)
+    made = InFlightWindow(limit=limit, idempotent=idempotent, retries=retries, timeout_ms=1_000.0, grace_ms=100.0)
     made.first_sequence = first_sequence
     if idempotent:
         made.adopt((PID, 0))
@@ -139,7 +139,7 @@ def test_one_batch_until_an_epoch_is_acknowledged() -> None:
 
 def test_nothing_leaves_without_an_identity() -> None:
     """An idempotent window waits for its producer id; one without idempotence needs none and stamps none."""
-    assert not InFlightWindow(limit=5, idempotent=True, retries=1, grace_ms=0.0).has_room()
+    assert not InFlightWindow(limit=5, idempotent=True, retries=1, timeout_ms=1_000.0, grace_ms=0.0).has_room()
     bare = window(idempotent=False)
     (first,) = fly(bare, 1)
     header = read_header(first.data)
