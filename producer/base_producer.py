@@ -15,7 +15,7 @@ from librt.time import time as wall_time
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared, is_async
 from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
 from fencepost.producer.accumulator.named_partitioners import chooser, chosen
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -106,9 +106,9 @@ class BaseProducer:
         """Check a record and append it. Returns the checked record if the topic or the partition is not known, the buffer is full, other
         tasks wait for room, or the caller's partitioner has to choose."""
         if not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"value must be bytes or None, not {type(value).__name__}: encode it first")
+            raise not_bytes("value", value, self._serialize_value is not None)
         if not (key is None or isinstance(key, bytes)):
-            raise TypeError(f"key must be bytes or None, not {type(key).__name__}: encode it first")
+            raise not_bytes("key", key, self._serialize_key is not None)
         size: i64 = RECORD_BOUND
         if value is not None:
             size += len(value)
@@ -122,6 +122,8 @@ class BaseProducer:
             raise RecordTooLarge(f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted")
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        if on_delivery is not None and is_async(on_delivery):
+            raise TypeError("on_delivery is an async function, which the producer does not await: give a function, or await the future")
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)
@@ -188,10 +190,16 @@ class BaseProducer:
 
     def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
         """Key and value as bytes, where there are serializers."""
-        if key is not None and self._serialize_key is not None:
-            key = self._serialize_key(topic, key, headers)
-        if value is not None and self._serialize_value is not None:
-            value = self._serialize_value(topic, value, headers)
+        field = "key"
+        try:
+            if key is not None and self._serialize_key is not None:
+                key = self._serialize_key(topic, key, headers)
+            field = "value"
+            if value is not None and self._serialize_value is not None:
+                value = self._serialize_value(topic, value, headers)
+        except Exception as error:
+            error.add_note(f"{field}_serializer raised this for a {field} of topic {topic!r}")
+            raise
         return key, value
 
     def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
@@ -211,11 +219,16 @@ class BaseProducer:
     def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
         """Rows whose keys and values are bytes. With serializers, a row that is no tuple is a value of any type."""
         # Not a generator expression: mypyc compiles that to a list.
-        for row in records:
-            if isinstance(row, tuple) and 2 <= len(row) <= 5:
-                yield (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
-            else:
-                yield (None, self._serialized(topic, None, row, None)[1])
+        for number, row in enumerate(records):
+            try:
+                if isinstance(row, tuple) and 2 <= len(row) <= 5:
+                    made = (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
+                else:
+                    made = (None, self._serialized(topic, None, row, None)[1])
+            except Exception as error:
+                error.add_note(f"row {number}")
+                raise
+            yield made
 
     def _target(self, topic: str, bulk: BulkFuture, partition: int) -> Target:
         """Where the rows of a bulk go. The topic is known. `partition`: -1 if the call names none."""
@@ -341,6 +354,14 @@ class BaseProducer:
 def unpicklable(name: str) -> TypeError:
     """The error for a program that passes a producer to another process, or captures it in a task's closure."""
     return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
+
+
+def not_bytes(field: str, given: object, serialized: bool) -> TypeError:
+    """The error for a key or a value that is not bytes. `serialized`: the producer's serializer made it."""
+    kind = type(given).__name__
+    if serialized:
+        return TypeError(f"{field} must be bytes or None, not {kind}: {field}_serializer returned it")
+    return TypeError(f"{field} must be bytes or None, not {kind}: encode it first, or set {field}_serializer")
 
 
 def no_outcome(records: int, timeout_s: float) -> TimeoutError:

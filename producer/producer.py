@@ -78,7 +78,7 @@ class Producer(BaseProducer):
 
         `value`, `key`: bytes or None, or objects that the serializers take. `partition`: None lets the partitioner choose. `headers`:
         (name, bytes or None) pairs. `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender
-        thread once the outcome is known.
+        thread once the outcome is known; it is no async function.
 
         Blocks up to `max_block_ms` while the topic is unknown (TopicUnavailable) or the buffer is full (BufferFull). Inside a delivery
         callback it raises these errors at once. Raises RecordTooLarge for a record that could never be sent, and TypeError for a key or
@@ -264,7 +264,9 @@ class Producer(BaseProducer):
             return
         self._refuse_what_cannot_wait(topic)
         if self._shared.on_sender():
-            raise self._not_known_yet(topic, partition, ", and a delivery callback cannot wait for it")
+            raise self._not_known_yet(
+                topic, partition, f"; a delivery callback cannot wait for it: call partitions_for({topic!r}) before the first record"
+            )
         if self._shared.inside():
             raise self._not_known_yet(topic, partition, f", and this cannot wait for it: {INSIDE}")
         self._hear_of(topic, partition, self._settings.max_block_ms / 1000.0)

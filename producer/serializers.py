@@ -4,8 +4,8 @@
     Producer(..., value_serializer=lambda order: order.encode())
     Producer(..., value_serializer=AvroSerializer(...))         # confluent-kafka's are called with their SerializationContext
 
-They run in `send` and `send_many`, on the caller's thread, before a record is accepted. The call raises what they raise. None stays None,
-because it is a tombstone, not a value.
+They run in `send` and `send_many`, on the caller's thread, before a record is accepted. The call raises what they raise, with a note
+that names the setting, the topic and the row. None stays None, because it is a tombstone, not a value.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
+from inspect import CO_COROUTINE
 from threading import get_ident
+from types import CodeType
 from typing import Any, Final, cast
 
 from librt.threading import Lock
@@ -543,6 +546,12 @@ class Telling:
             self._followed.set_exception(error)
         else:
             self._followed.set_result(outcome)
+
+
+def is_async(callback: object) -> bool:
+    """Whether the callback is an async function, or a `functools.partial` of one."""
+    code = getattr(callback.func if isinstance(callback, partial) else callback, "__code__", None)
+    return isinstance(code, CodeType) and bool(code.co_flags & CO_COROUTINE)
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:

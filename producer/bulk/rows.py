@@ -85,9 +85,9 @@ def read_row(given: object, number: i64) -> Row:
         raise TypeError(f"row {number} must be bytes, None, a tuple (key, value, ...) or a mapping, not {type(given).__name__}")
     key, value = fields.get("key"), fields.get("value")
     if not (key is None or isinstance(key, bytes)):
-        raise TypeError(f"row {number}: key must be bytes or None, not {type(key).__name__}: encode it first")
+        raise TypeError(f"row {number}: key must be bytes or None, not {type(key).__name__}: encode it first, or set key_serializer")
     if not (value is None or isinstance(value, bytes)):
-        raise TypeError(f"row {number}: value must be bytes or None, not {type(value).__name__}: encode it first")
+        raise TypeError(f"row {number}: value must be bytes or None, not {type(value).__name__}: encode it first, or set value_serializer")
     timestamp = read_number(fields.get("timestamp"), "timestamp", number, TIMESTAMP_MAX)
     partition = read_number(fields.get("partition"), "partition", number, PARTITION_MAX)
     return Row(key, value, read_headers(fields.get("headers"), number), timestamp, partition)

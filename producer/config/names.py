@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.compression import NAMES, check_key
+from fencepost.producer.config.foreign_names import REASONS
 from fencepost.producer.config.security import ALIASES
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError
@@ -71,6 +72,9 @@ def setting_name(key: str, value: object = None) -> str:
             return DOTTED[spelling]
     if key in Settings.__struct_fields__:
         return key
+    reason = REASONS.get(key.replace("_", "."))
+    if reason is not None:
+        raise ConfigError(f"unknown setting {key!r}: {reason}")
     candidates = [*DOTTED, *Settings.__struct_fields__]
     near = difflib.get_close_matches(key, candidates, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]!r}?" if near else ""

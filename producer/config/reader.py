@@ -24,6 +24,16 @@ from fencepost.producer.errors import ConfigError
 
 log = logging.getLogger("fencepost.producer")
 
+WANTED: Final[dict[object, str]] = {
+    bool: "True or False",
+    float: "a number",
+    int: "a whole number",
+    int | None: "a whole number, or None",
+    str: "text (str)",
+    str | None: "text (str), or None",
+}
+"""For each type of a setting that has no reader, what its value must be."""
+
 ACKS: Final[dict[object, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
 
 
@@ -94,14 +104,14 @@ def _soften(named: dict[str, Any]) -> None:
 
 
 def _typed(named: dict[str, Any]) -> Settings:
-    """Convert with msgspec: a number may be given as "5", and the error for a wrong type names both types."""
+    """Convert with msgspec: a number may be given as "5"."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     ready: dict[str, Any] = {}
     for name, value in named.items():
         try:
             ready[name] = value if name in READERS else msgspec.convert(value, types[name], strict=False)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise ConfigError(f"{name}={value!r}: {error}") from None
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            raise ConfigError(f"{name}={value!r}: it must be {WANTED[types[name]]}") from None
     return Settings(**ready)
 
 

@@ -421,7 +421,7 @@ def test_nobody_looked(broker: BrokerStub, caplog: pytest.LogCaptureFixture) -> 
     producer.send(TOPIC, b"2")
     with pytest.raises(UndeliveredRecords):
         producer.close(DEADLINE_S)
-    assert len([record for record in caplog.records if "were not delivered" in record.message and record.levelno == logging.ERROR]) == 2
+    assert len([record for record in caplog.records if "not delivered" in record.message and record.levelno == logging.ERROR]) == 2
 
 
 # -- the process -----------------------------------------------------------------------------------------------------------

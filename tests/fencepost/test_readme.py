@@ -40,6 +40,13 @@ def test_the_asyncio_program_runs_as_printed() -> None:
     assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
 
 
+def test_the_program_with_dead_letters_runs_as_printed() -> None:
+    """Records that a topic refuses are sent to another topic, whose metadata the program has asked for before."""
+    (program,) = [each for each in programs(QUICKSTART) if "dead_letter" in each]
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "[b'good', b'bad']\n")
+
+
 @once_is_enough("starts Spark")
 @pytest.mark.timeout(400)
 def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:

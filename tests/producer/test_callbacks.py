@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer import BufferFull, DeliveryError, Misuse, RecordFuture, TopicUnavailable
+from fencepost.producer import AsyncProducer, BufferFull, DeliveryError, Misuse, RecordFuture, TopicUnavailable
 from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stub_helpers import ONE_EACH, quick, values
 
@@ -172,6 +174,7 @@ def test_send_in_a_callback_to_an_unknown_topic_raises() -> None:
         (error,) = heard.errors
         assert isinstance(error, TopicUnavailable)
         assert "callback" in str(error)
+        assert str(error).endswith(": call partitions_for('u') before the first record")
         assert producer.send("u", b"y").result(20).offset == 0
 
 
@@ -203,6 +206,37 @@ def test_what_would_wait_for_itself_is_a_misuse(call: str) -> None:
         assert "callback" in str(error)
         other.release()
         assert pending[0].result(20).offset == 2
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("intercepted", [False, True])
+def test_an_async_callback_is_refused(bound: bool, intercepted: bool) -> None:
+    """The producer does not await what a callback returns: an async function, or a partial of one, is a TypeError of `send`."""
+
+    async def tell(future: RecordFuture) -> None:
+        raise AssertionError("this is never called")
+
+    callback = partial(tell) if bound else tell
+    settings: dict[str, Any] = {"interceptors": Listener()} if intercepted else {}
+
+    async def send(stub: BrokerStub) -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, **settings) as producer:
+            with pytest.raises(TypeError, match="on_delivery is an async function"):
+                await producer.send("t", b"x", on_delivery=callback)
+            with pytest.raises(TypeError, match="on_delivery is an async function"):
+                producer.try_send("t", b"x", on_delivery=callback)
+
+    with BrokerStub() as stub:
+        asyncio.run(send(stub))
+        with quick(stub, **settings) as producer, pytest.raises(TypeError, match="on_delivery is an async function"):
+            producer.send("t", b"x", on_delivery=callback)
+
+
+class Listener:
+    """An interceptor that hears of each outcome."""
+
+    def on_acknowledgement(self, metadata: Any, error: Exception | None) -> None:
+        """Nothing."""
 
 
 def test_its_own_outcome_can_be_read_in_a_callback() -> None:

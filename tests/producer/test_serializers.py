@@ -102,6 +102,29 @@ def test_what_goes_wrong_is_said_by_send() -> None:
                 producer.send_many("t", [None, 1])
 
 
+def test_a_value_that_cannot_be_serialized() -> None:
+    """The error has a note that names the setting and the topic, and the row in `send_many`."""
+    with BrokerStub(default_partitions=1) as stub, quick(stub, value_serializer="json") as producer:
+        with pytest.raises(TypeError, match="unsupported") as raised:
+            producer.send("orders", object())
+        assert raised.value.__notes__ == ["value_serializer raised this for a value of topic 'orders'"]
+        with pytest.raises(TypeError, match="unsupported") as raised:
+            producer.send_many("orders", [1, 2, object()])
+        assert raised.value.__notes__[-1] == "row 2"
+
+
+def test_a_key_of_text_beside_a_serializer_of_values() -> None:
+    """The error names key_serializer, as value_serializer does not serialize keys. What a serializer returned is named as its own."""
+    with BrokerStub(default_partitions=1) as stub:
+        with quick(stub, value_serializer="json") as producer:
+            with pytest.raises(TypeError, match=r"^key must be bytes or None, not str: encode it first, or set key_serializer$"):
+                producer.send("t", 1, key="k")
+            with pytest.raises(TypeError, match=r"^row 0: key must be bytes or None, not str: encode it first, or set key_serializer$"):
+                producer.send_many("t", [("k", 1)])
+        with quick(stub, key_serializer=str) as producer, pytest.raises(TypeError, match=r"not str: key_serializer returned it$"):
+            producer.send("t", b"x", key=1)
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [

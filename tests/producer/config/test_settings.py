@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from fencepost.producer import AsyncProducer, ConfigError, Partitioner, Producer, Settings
+from fencepost.producer.config.foreign_names import REASONS, SAME_AS
 from fencepost.producer.config.limits import BATCH_SIZE_MAX
 from fencepost.producer.config.names import DOTTED
-from fencepost.producer.config.reader import read_settings
+from fencepost.producer.config.reader import READERS, WANTED, read_settings
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire.codecs.codec import Codec
 from tests.producer.config.reading import BARE, read, refusal
@@ -82,6 +83,57 @@ def test_an_unknown_key_suggests_the_one_that_was_meant(key: str, meant: str) ->
     words = refusal({key: 1})
     assert repr(key) in words
     assert repr(meant) in words
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("message.timeout.ms", "use 'delivery_timeout_ms'"),
+        ("message_timeout_ms", "use 'delivery_timeout_ms'"),
+        ("queue.buffering.max.ms", "use 'linger_ms'"),
+        ("queue.buffering.max.kbytes", "use 'buffer_memory'"),
+        ("queue.buffering.max.messages", "use 'buffer_memory'"),
+        ("batch.num.messages", "use 'batch_size'"),
+        ("message.send.max.retries", "use 'retries'"),
+        ("socket.timeout.ms", "use 'request_timeout_ms'"),
+        ("metadata.broker.list", "use 'bootstrap_servers'"),
+        ("transactional_id", "TransactionalProducer(transactional_id=...) has it"),
+        ("transaction.timeout.ms", "TransactionalProducer(transactional_id=...) has it"),
+        ("group_id", "a producer has no group"),
+        ("auto.offset.reset", "a consumer's setting"),
+    ],
+)
+def test_a_name_of_another_client_is_translated(key: str, words: str) -> None:
+    """A name that librdkafka, a consumer or a transactional producer has is refused, and the error says what to use instead."""
+    said = refusal({key: 1})
+    assert f"unknown setting {key!r}: " in said
+    assert words in said
+
+
+def test_translations_are_settings() -> None:
+    """Each name of another client leads to a setting of this producer, and is none itself."""
+    assert set(SAME_AS.values()) <= set(Settings.__struct_fields__)
+    assert not REASONS.keys() & DOTTED.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("linger_ms", "fast", "it must be a number"),
+        ("batch_size", "big", "it must be a whole number"),
+        ("enable_idempotence", "perhaps", "it must be True or False"),
+        ("client_id", 5, "it must be text (str)"),
+        ("compression_level", "most", "it must be a whole number, or None"),
+    ],
+)
+def test_a_value_of_another_type(name: str, value: object, wanted: str) -> None:
+    """The error names the setting, the value and what it must be, in words."""
+    assert refusal({name: value}).endswith(f"{name}={value!r}: {wanted}")
+
+
+def test_every_type_of_a_setting_has_words() -> None:
+    """A setting of a new type has words for its error."""
+    assert {field.type for field in msgspec.structs.fields(Settings) if field.name not in READERS} <= set(WANTED)
 
 
 def test_a_key_like_nothing_is_refused_without_a_guess() -> None:

@@ -1,0 +1,56 @@
+"""Names of settings that this producer does not have, and what to use instead. The producer refuses all of them.
+
+The keys are written with dots. They come from librdkafka, from Kafka's consumer, and from clients of other languages.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SAME_AS: Final[dict[str, str]] = {
+    "message.timeout.ms": "delivery_timeout_ms",
+    "queue.buffering.max.ms": "linger_ms",
+    "queue.buffering.max.kbytes": "buffer_memory",
+    "queue.buffering.max.messages": "buffer_memory",
+    "batch.num.messages": "batch_size",
+    "message.max.bytes": "max_request_size",
+    "message.send.max.retries": "retries",
+    "socket.timeout.ms": "request_timeout_ms",
+    "topic.metadata.refresh.interval.ms": "metadata_max_age_ms",
+    "metadata.broker.list": "bootstrap_servers",
+    "request.required.acks": "acks",
+    "request.timeout": "request_timeout_ms",
+    "timeout.ms": "request_timeout_ms",
+    "max.in.flight": "max_in_flight",
+    "brokers": "bootstrap_servers",
+    "servers": "bootstrap_servers",
+}
+"""Another client's name -> the setting here that does the same."""
+
+TRANSACTIONAL: Final = ("transactional.id", "transaction.timeout.ms", "transaction.two.phase.commit.enable")
+
+CONSUMERS: Final = (
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "auto.commit.interval.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "isolation.level",
+    "key.deserializer",
+    "value.deserializer",
+)
+
+_GROUP: Final = "it is a consumer's setting, and a producer has no group: leave it out"
+_TRANSACTIONAL: Final = "TransactionalProducer(transactional_id=...) has it, Producer and AsyncProducer write without transactions"
+
+REASONS: Final[dict[str, str]] = {
+    **{name: f"use {setting!r}, which does the same here" for name, setting in SAME_AS.items()},
+    **dict.fromkeys(TRANSACTIONAL, _TRANSACTIONAL),
+    **dict.fromkeys(CONSUMERS, _GROUP),
+}
+"""For each name what to do instead, for an error message."""
