@@ -21,6 +21,7 @@ from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.configs.arguments import check_arguments
 from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
 from fencepost.broker_stub.configs.topic_configs import Value, as_text
 from fencepost.broker_stub.faults.rules import Faults
@@ -102,9 +103,10 @@ class BrokerStub(Restrictions):
         emulate: str = NEWEST,
         transaction_version: int | None = None,
     ) -> None:
+        check_arguments(brokers=brokers, host=host, port=port, advertised_host=advertised_host, journal=journal, seed=seed, clock=clock)
         self._server: Server | None = None
         self._place = place_from(
-            config or {},
+            {} if config is None else config,
             host=host,
             port=port,
             advertised_host=advertised_host,
@@ -113,7 +115,7 @@ class BrokerStub(Restrictions):
         if not 0 <= self._place.port <= PORT_MAX - (brokers - 1):
             room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that all {brokers} brokers have a port, or 0 for free ones"
             raise ValueError(f"port={self._place.port}: {room}")
-        self.clock: Clock = clock or RealClock()
+        self.clock: Clock = RealClock() if clock is None else clock
         self._tls = _context(tls) if tls is not None else None
         cluster = Cluster(
             self.clock,
@@ -132,6 +134,10 @@ class BrokerStub(Restrictions):
         self.services = Services(cluster, Journal(journal))
         self.dispatcher = Dispatcher(self.services)
         self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
+
+    def __repr__(self) -> str:
+        bootstrap = self.bootstrap if self._has_ports() else None
+        return f"BrokerStub(bootstrap={bootstrap!r}, brokers={len(self.cluster.brokers)}, topics={len(self.cluster.topics)})"
 
     @property
     def cluster(self) -> Cluster:
@@ -153,7 +159,7 @@ class BrokerStub(Restrictions):
     @property
     def bootstrap(self) -> str:
         """The value for `bootstrap_servers` of clients. RuntimeError before the start, when the ports are unknown."""
-        if any(port == 0 for _, port in self.addresses.values()):
+        if not self._has_ports():
             raise RuntimeError("the stub has not started, so its ports are not known: use `with BrokerStub() as stub:`, or call start()")
         return all_spelled(self.addresses.values())
 
@@ -223,16 +229,20 @@ class BrokerStub(Restrictions):
     # Topics
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, replication_factor: int | None = None, config: Mapping[str, Value] | None = None
+        self, name: str, *, partitions: int | None = None, replication_factor: int | None = None, config: Mapping[str, Value] | None = None
     ) -> None:
-        """Creates the topic. ValueError with the reason that a client would get."""
+        """Creates the topic, with `default_partitions` and `default_replication_factor` by default. ValueError with the reason that a
+        client would get."""
+        check_arguments(name=name, partitions=partitions, replication_factor=replication_factor)
         self._call(lambda: self._create(name, partitions, replication_factor, config))
 
     def delete_topic(self, name: str) -> None:
+        """Deletes the topic. KeyError if there is none."""
         self._call(lambda: self.cluster.delete_topic(self._topic(name)))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Grows the topic to `total` partitions. Refused when it has as many already."""
+        """Grows the topic to `total` partitions. ValueError if it has as many already, or if they are more than 10,000 more."""
+        check_arguments(total=total)
         self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
 
     def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed") -> list[Record]:
@@ -250,6 +260,7 @@ class BrokerStub(Restrictions):
         ]
 
     def end_offset(self, topic: str, partition: int) -> int:
+        """The offset of the next record, transaction markers included."""
         return self._call(lambda: self._partition(topic, partition).log.log_end_offset)
 
     def leader(self, topic: str, partition: int) -> int:
@@ -314,15 +325,19 @@ class BrokerStub(Restrictions):
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.links) for each in self.cluster.brokers.values())}
         )
 
-    def _create(self, name: str, partitions: int, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:
+    def _create(self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:
         from fencepost.broker_stub.handlers.create_topics import why_not
 
         factor = self.cluster.default_replication_factor if replication_factor is None else replication_factor
-        overrides = as_text(config or {})
-        refusal = why_not(self.cluster, name, partitions=partitions, replication_factor=factor, configs=dict(overrides))
+        count = self.cluster.default_partitions if partitions is None else partitions
+        overrides = as_text({} if config is None else config)
+        refusal = why_not(self.cluster, name, partitions=count, replication_factor=factor, configs=dict(overrides))
         if refusal is not None:
             raise ValueError(f"{ErrorCode(refusal.code).name}: {refusal.message}")
-        self.cluster.create_topic(name, partitions=partitions, replication_factor=factor, overrides=overrides)
+        self.cluster.create_topic(name, partitions=count, replication_factor=factor, overrides=overrides)
+
+    def _has_ports(self) -> bool:
+        return all(port != 0 for _, port in self.addresses.values())
 
     def _topic(self, name: str) -> Topic:
         topic = self.cluster.topics.named(name)

@@ -62,13 +62,19 @@ class VirtualClock:
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
 
+    def __repr__(self) -> str:
+        return f"VirtualClock({self._now_ms})"
+
     def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
         return self._now_ms
 
     def delay_s(self, deadline_ms: int) -> float | None:
+        """0 for a deadline that has come. None: only `advance` reaches it."""
         return 0.0 if deadline_ms <= self._now_ms else None
 
     def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
+        """Calls `moved` after every `advance`, in its thread. Calling the result ends that."""
         with self._lock:
             self._watchers.append(moved)
         return lambda: self._unwatch(moved)

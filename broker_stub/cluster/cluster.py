@@ -20,7 +20,9 @@ from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
+from fencepost.broker_stub.configs.arguments import check_arguments, listed
 from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
+from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
@@ -53,10 +55,22 @@ class Cluster(Context):
         emulate: str = NEWEST,
         transaction_version: int | None = None,
     ) -> None:
+        check_arguments(
+            brokers=brokers,
+            auto_create_topics=auto_create_topics,
+            default_partitions=default_partitions,
+            default_replication_factor=default_replication_factor,
+            seed=seed,
+            cluster_id=cluster_id,
+            emulate=emulate,
+            transaction_version=transaction_version,
+        )
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         if default_partitions < 1:
             raise ValueError(f"default_partitions={default_partitions}: a topic has at least one")
+        if default_partitions > PARTITIONS_MAX:
+            raise ValueError(f"default_partitions={default_partitions}: one request creates at most {PARTITIONS_MAX} partitions")
         if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
             raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
         release = release_named(emulate)
@@ -116,13 +130,16 @@ class Cluster(Context):
     def _authorizer(self, acls: Iterable[Acl] | None, super_users: Iterable[str]) -> Authorizer | None:
         """Decides what clients may do. None: everything is permitted, because the stub was given no ACLs."""
         config = self.config
-        super_users = [*super_users, *filter(None, map(str.strip, config["super.users"].split(";")))]
+        named = listed("super_users", super_users, str, "['alice']")
+        super_users = [*named, *filter(None, map(str.strip, config["super.users"].split(";")))]
         if acls is None and not super_users and not config["authorizer.class.name"]:
             return None
+        from fencepost.broker_stub.security.acls import Acl
         from fencepost.broker_stub.security.authorizer import Authorizer
 
+        acls = listed("acls", acls, Acl, "[Acl.allow('alice', 'WRITE', topic='orders')]") if acls is not None else ()
         allow_everyone = config.is_on("allow.everyone.if.no.acl.found")
-        return Authorizer(acls or (), super_users=super_users, allow_everyone=allow_everyone)
+        return Authorizer(acls, super_users=super_users, allow_everyone=allow_everyone)
 
     def tick(self, now_ms: int | None = None) -> None:
         """Runs everything that is due."""
@@ -221,11 +238,16 @@ class Cluster(Context):
         return assigned
 
     def add_partitions(self, topic: Topic, total: int) -> None:
-        """Grows the topic to so many partitions. ValueError if it has as many already."""
+        """Grows the topic to so many partitions. ValueError if it has as many already, or if they are too many at once."""
         grown = total - len(topic.partitions)
         if grown < 1:
             raise ValueError(
                 f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
+            )
+        if grown > PARTITIONS_MAX:
+            raise ValueError(
+                f"topic {topic.name!r} has {len(topic.partitions)} partitions, {total} are {grown} more: one request creates at most "
+                f"{PARTITIONS_MAX}"
             )
         factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
         self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))

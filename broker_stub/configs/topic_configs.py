@@ -20,6 +20,7 @@ from fencepost.broker_stub.configs.values import (
     throttled_replicas,
     whole,
 )
+from fencepost.broker_stub.network.addresses import printable
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -128,11 +129,15 @@ Value = str | int | float | bool
 
 
 def as_text(configs: Mapping[str, Value]) -> dict[str, str]:
-    """The configs as Kafka writes them. Raises TypeError for a value of another type."""
+    """The configs as Kafka writes them. Raises TypeError for no mapping, and for a name or value of another type."""
+    if not isinstance(configs, Mapping):
+        raise TypeError(f"config={printable(repr(configs), longest=100)}: must be a mapping of names to values")
     return {name: _text(name, value) for name, value in configs.items()}
 
 
 def _text(name: str, value: Value) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"config {name!r}: the name must be text, not {type(name).__name__}")
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int, float)):

@@ -12,6 +12,8 @@ Check = Callable[[str, str], str | None]
 
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
+PARTITIONS_MAX: Final = 10_000
+"""How many partitions one request can create."""
 LONG_MIN: Final = -LONG_MAX - 1
 TYPES: Final = {"INT": (-INT_MAX - 1, INT_MAX), "LONG": (LONG_MIN, LONG_MAX)}
 

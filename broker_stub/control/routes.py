@@ -15,7 +15,7 @@ from fencepost.broker_stub.control.failure_report import errors_in, topics_in
 from fencepost.broker_stub.control.http import Refused, Request
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Fault, Faults
-from fencepost.broker_stub.faults.specs import add_fault, told
+from fencepost.broker_stub.faults.specs import add_fault
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import PORT_MAX
@@ -87,24 +87,24 @@ class Routes:
         return HTTPStatus.OK, {"fencepost": kind, "brokers": addresses, "paths": [f"{method} {path}" for method, path in ROUTES]}
 
     def faults(self, request: Request, arguments: list[str]) -> Told:
-        return HTTPStatus.OK, {"faults": [told(fault) for fault in self._running.faults.installed]}
+        return HTTPStatus.OK, {"faults": [fault.as_data() for fault in self._running.faults.installed]}
 
     def add(self, request: Request, arguments: list[str]) -> Told:
         known = None if self._stub is None else {each.api for each in served()}
         nodes = None if self._stub is None else self._running.addresses
-        return HTTPStatus.CREATED, told(add_fault(self._running.faults, request.body, served=known, nodes=nodes))
+        return HTTPStatus.CREATED, add_fault(self._running.faults, request.body, served=known, nodes=nodes).as_data()
 
     def fault(self, request: Request, arguments: list[str]) -> Told:
-        return HTTPStatus.OK, told(self._fault(arguments[0]))
+        return HTTPStatus.OK, self._fault(arguments[0]).as_data()
 
     def remove(self, request: Request, arguments: list[str]) -> Told:
         fault = self._fault(arguments[0])
-        last = told(fault)
+        last = fault.as_data()
         fault.remove()
         return HTTPStatus.OK, last
 
     def remove_all(self, request: Request, arguments: list[str]) -> Told:
-        last = [told(fault) for fault in self._running.faults.installed]
+        last = [fault.as_data() for fault in self._running.faults.installed]
         self._running.faults.clear()
         return HTTPStatus.OK, {"faults": last}
 

@@ -7,14 +7,18 @@ thread may add and remove rules.
 Rules do not match raw request fields. A subject names resolved topics, never topic ids, and never "all" where the topics are known.
 """
 
-import random
 import threading
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from itertools import count
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
+
+from fencepost.broker_stub.faults.one_line import one_line
+from fencepost.broker_stub.faults.schedule import Schedule, Scheduled
+from fencepost.producer.wire.codes import ErrorCode, api_name, error_name
 
 TopicPartition = tuple[str, int]
+CODES: Final = frozenset(map(int, ErrorCode))
 ANY_PARTITION = -1  # stands for a topic as a whole, such as in Metadata
 FILTERS: Final[Mapping[str, type]] = {"topic": str, "partition": int, "group": str, "txn": str, "node": int, "client_id": str}
 """What a rule can filter by, and the types."""
@@ -38,6 +42,10 @@ class Kind(Enum):
     DISCONNECT = "disconnect"  # cuts the connection; at REPLY in the middle of the frame
     HOLD = "hold"  # continues when the fault is released
     THROTTLE = "throttle"  # throttle_time_ms in the response, and the connection's next request waits as long (KIP-219)
+
+
+TIMED: Final = (Kind.DELAY, Kind.THROTTLE)
+"""The actions that have a time."""
 
 
 class Everything:
@@ -102,74 +110,7 @@ class Action:
         return f"Action({self.fault})"
 
 
-class Schedule:
-    """Which of the matching calls fire. Exactly one of its settings is in force."""
-
-    __slots__ = ("call", "chance", "fired", "limit", "rng", "seed", "seen")
-
-    def __init__(self) -> None:
-        self.limit: int | None = 1
-        self.call = 0
-        self.chance = 0.0
-        self.rng: random.Random | None = None
-        self.seed = 0
-        self.seen = 0
-        self.fired = 0
-
-    def fires(self) -> bool:
-        self.seen += 1
-        if self.rng is not None:
-            fires = self.rng.random() < self.chance
-        elif self.call:
-            fires = self.seen == self.call
-        else:
-            fires = self.limit is None or self.fired < self.limit
-        self.fired += fires
-        return fires
-
-    def set(self, *, limit: int | None = None, call: int = 0, chance: float | None = None, seed: int = 0) -> None:
-        self.limit, self.call, self.chance, self.seed = limit, call, chance or 0.0, seed
-        self.rng = None if chance is None else random.Random(seed)
-
-
-class _Scheduled:
-    """How often a rule fires. Call these before the action where traffic already runs, or after it."""
-
-    _schedule: Schedule
-    _lock: threading.RLock
-
-    def times(self, n: int) -> Self:
-        """Fires on the first n matching calls."""
-        if n < 1:
-            raise ValueError(f"times({n}): n must be at least 1")
-        with self._lock:
-            self._schedule.set(limit=n)
-        return self
-
-    def forever(self) -> Self:
-        """Fires on every matching call."""
-        with self._lock:
-            self._schedule.set()
-        return self
-
-    def on_call(self, n: int) -> Self:
-        """Fires only on the nth matching call, counted from 1."""
-        if n < 1:
-            raise ValueError(f"on_call({n}): n must be at least 1")
-        with self._lock:
-            self._schedule.set(call=n)
-        return self
-
-    def probability(self, p: float, seed: int) -> Self:
-        """Fires on each matching call with probability p, drawn from its own generator."""
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"probability({p}): between 0 and 1")
-        with self._lock:
-            self._schedule.set(chance=p, seed=seed)
-        return self
-
-
-class Rule(_Scheduled):
+class Rule(Scheduled):
     """A fault without its action. Naming an action installs it."""
 
     def __init__(self, engine: "Faults", apis: frozenset[int]) -> None:
@@ -208,14 +149,17 @@ class Rule(_Scheduled):
         return self
 
     def before(self) -> Self:
+        """Acts when the request has arrived, before any effect: the default."""
         self.point = Point.BEFORE
         return self
 
     def after_append(self) -> Self:
+        """Acts after the request's effect, before its response is made."""
         self.point = Point.AFTER_APPEND
         return self
 
     def reply(self) -> Self:
+        """Acts when the response is about to be written."""
         self.point = Point.REPLY
         return self
 
@@ -226,6 +170,7 @@ class Rule(_Scheduled):
         return self._engine._install(Fault(self, Kind.ERROR, code=int(code)))
 
     def drop(self) -> "Fault":
+        """Sends no response, and none to any later request of that connection."""
         return self._engine._install(Fault(self, Kind.DROP))
 
     def drop_reply(self) -> "Fault":
@@ -233,18 +178,23 @@ class Rule(_Scheduled):
         return self.after_append().drop()
 
     def delay(self, ms: int) -> "Fault":
+        """Continues after these milliseconds."""
         return self._engine._install(Fault(self, Kind.DELAY, ms=ms))
 
     def duplicate(self) -> "Fault":
+        """Processes the request twice and answers it once."""
         return self._engine._install(Fault(self, Kind.DUPLICATE))
 
     def disconnect(self) -> "Fault":
+        """Cuts the connection; at `reply` in the middle of the response."""
         return self._engine._install(Fault(self, Kind.DISCONNECT))
 
     def hold(self) -> "Fault":
+        """Waits until the fault is released or removed."""
         return self._engine._install(Fault(self, Kind.HOLD))
 
     def throttle(self, ms: int) -> "Fault":
+        """Responds with this throttle_time_ms. The connection's next request waits as long (KIP-219)."""
         return self._engine._install(Fault(self, Kind.THROTTLE, ms=ms))
 
     def matches(self, subject: Subject) -> frozenset[TopicPartition] | Everything | bool:
@@ -272,7 +222,7 @@ class Rule(_Scheduled):
         return f"{apis}{f' where {where}' if where else ''} {self.point.value}"
 
 
-class Fault(_Scheduled):
+class Fault(Scheduled):
     """An installed rule with its action: counts hits, waits for them, removes it. `id`: its number in its stub or proxy."""
 
     def __init__(self, rule: Rule, kind: Kind, *, code: int = 0, ms: int = 0) -> None:
@@ -331,8 +281,23 @@ class Fault(_Scheduled):
         let_go()
 
     def __str__(self) -> str:
-        what = {Kind.ERROR: f"({self.code})", Kind.DELAY: f"({self.ms})", Kind.THROTTLE: f"({self.ms})"}.get(self.kind, "")
+        what = {Kind.ERROR: f"({self.code})", **dict.fromkeys(TIMED, f"({self.ms})")}.get(self.kind, "")
         return f"{self.rule}: {self.kind.value}{what}"
+
+    def __repr__(self) -> str:
+        """As `fencepost fault list` shows it."""
+        return f"Fault({one_line(self.as_data()).removeprefix('fault ')})"
+
+    def as_data(self) -> dict[str, Any]:
+        """The rule as data that can be given again, with its hits and held exchanges."""
+        data: dict[str, Any] = {"id": self.id, "on": [api_name(api) for api in sorted(self.rule.apis)]}
+        data |= {name: getattr(self.rule, name) for name in FILTERS if getattr(self.rule, name) is not None}
+        data |= {"at": self.rule.point.value, "action": self.kind.value}
+        if self.kind is Kind.ERROR:
+            data["code"] = error_name(self.code) if self.code in CODES else self.code
+        if self.kind in TIMED:
+            data["ms"] = self.ms
+        return {**data, **self._schedule.as_data(), "hits": self.hits, "holding": self.holding}
 
 
 class Faults:
@@ -343,6 +308,9 @@ class Faults:
         self._fired = threading.Condition(self._lock)
         self._faults: tuple[Fault, ...] = ()
         self._ids = count(1)
+
+    def __repr__(self) -> str:
+        return f"Faults({', '.join(map(repr, self._faults))})"
 
     def on(self, *apis: int) -> Rule:
         """Begins a rule about these APIs, `Api.PRODUCE` or its number. Without arguments it is about every API."""

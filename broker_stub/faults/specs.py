@@ -1,4 +1,4 @@
-"""Fault rules as plain data, for HTTP and the shell: reads a rule from data, and shows a rule as data.
+"""Fault rules from plain data, as HTTP and the shell give them. `Fault.as_data` is the other way.
 
     {"on": ["PRODUCE"], "topic": "t", "partition": 0, "action": "drop_reply", "times": 3}
 
@@ -15,17 +15,17 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
-from fencepost.broker_stub.faults.rules import FILTERS, Fault, Faults, Kind, Point, Rule, Schedule
+from fencepost.broker_stub.faults.one_line import OFTEN
+from fencepost.broker_stub.faults.rules import FILTERS, TIMED, Fault, Faults, Kind, Point, Rule
 from fencepost.broker_stub.faults.topics_and_partitions import ASKED, names_partitions
-from fencepost.producer.wire import REQUESTS, Api, ErrorCode, WireStruct, api_name, error_name
+from fencepost.producer.wire import REQUESTS, Api, ErrorCode, WireStruct, api_name
 from fencepost.producer.wire.schema.declarations import Array, Nested, Text, describe
 
 DROP_REPLY: Final = "drop_reply"
 ACTIONS: Final = (*(kind.value for kind in Kind), DROP_REPLY)
 POINTS: Final = tuple(point.value for point in Point)
-TIMED: Final = (Kind.DELAY.value, Kind.THROTTLE.value)
-SCHEDULES: Final = ("times", "on_call", "forever", "probability")
-FIELDS: Final = ("on", *FILTERS, "at", "action", "code", "ms", *SCHEDULES, "seed")
+TIMED_ACTIONS: Final = tuple(kind.value for kind in TIMED)
+FIELDS: Final = ("on", *FILTERS, "at", "action", "code", "ms", *OFTEN, "seed")
 OFTEN_MAX: Final = 1 << 53
 INT_MAX: Final = (1 << 31) - 1
 
@@ -42,27 +42,6 @@ def add_fault(faults: Faults, spec: object, *, served: Collection[int] | None = 
     rule = faults.on(*apis).where(**_filters(given, apis, nodes))
     _often(rule, given)
     return _acting(rule, given)
-
-
-def told(fault: Fault) -> dict[str, Any]:
-    """The rule as data that can be given again, with its hits and held exchanges."""
-    rule, schedule = fault.rule, fault.schedule
-    words: dict[str, Any] = {"id": fault.id, "on": [api_name(api) for api in sorted(rule.apis)]}
-    words |= {name: getattr(rule, name) for name in FILTERS if getattr(rule, name) is not None}
-    words |= {"at": rule.point.value, "action": fault.kind.value}
-    if fault.kind is Kind.ERROR:
-        words["code"] = error_name(fault.code) if fault.code in _CODES else fault.code
-    if fault.kind.value in TIMED:
-        words["ms"] = fault.ms
-    return {**words, **_schedule(schedule), "hits": fault.hits, "holding": fault.holding}
-
-
-def _schedule(schedule: Schedule) -> dict[str, Any]:
-    if schedule.rng is not None:
-        return {"probability": schedule.chance, "seed": schedule.seed}
-    if schedule.call:
-        return {"on_call": schedule.call}
-    return {"forever": True} if schedule.limit is None else {"times": schedule.limit}
 
 
 # -- which -----------------------------------------------------------------------------------------------------------------
@@ -94,7 +73,6 @@ def _api(given: object) -> int:
 
 
 _NUMBERS: Final = frozenset(map(int, Api))
-_CODES: Final = frozenset(map(int, ErrorCode))
 
 
 def _filters(given: Mapping[str, Any], apis: list[int], nodes: Collection[int] | None) -> dict[str, Any]:
@@ -170,14 +148,14 @@ def _acting(rule: Rule, given: Mapping[str, Any]) -> Fault:
         return rule.drop_reply()
     if at is not None:
         rule.point = Point(at)
-    for name, wanted in (("code", action == Kind.ERROR.value), ("ms", action in TIMED)):
+    for name, wanted in (("code", action == Kind.ERROR.value), ("ms", action in TIMED_ACTIONS)):
         if wanted and name not in given:
             raise ValueError(f"action={action} needs {name}: {_NEEDED[name]}")
         if not wanted and name in given:
             raise ValueError(f"{name}={_shown(given[name])}: {action} has none")
     if action == Kind.ERROR.value:
         return rule.error(_code(given["code"]))
-    if action in TIMED:
+    if action in TIMED_ACTIONS:
         ms = given["ms"]
         if not (_whole(ms) and 0 <= ms <= INT_MAX):
             raise ValueError(f"ms={_shown(ms)}: whole milliseconds from 0 to {INT_MAX}")
@@ -199,7 +177,7 @@ def _code(given: object) -> int:
 
 
 def _often(rule: Rule, given: Mapping[str, Any]) -> None:
-    said = [name for name in SCHEDULES if name in given and given[name] is not False]
+    said = [name for name in OFTEN if name in given and given[name] is not False]
     if len(said) > 1:
         raise ValueError(f"{' and '.join(said)} exclude each other")
     if "seed" in given and said != ["probability"]:

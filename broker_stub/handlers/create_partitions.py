@@ -13,6 +13,7 @@ from collections import Counter
 
 from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import Topic
+from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
@@ -26,8 +27,6 @@ from fencepost.producer.wire.messages.topic_admin import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-
-PARTITIONS_MAX = 10_000  # by which a topic grows at once
 
 
 @handles(CreatePartitionsRequest, range(4), topic=Operation.ALTER)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
+from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import ANY_PARTITION
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.cluster import Cluster
 
 DEFAULT = -1
-PARTITIONS_MAX = 10_000  # of one request
 RECORDS_MAX = 10_000  # metadata records of one request
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 3, 4, 5
 SET_BY_CONTROLLER = "min.insync.replicas"  # set for the whole cluster when it is formatted (KIP-966)
@@ -165,6 +165,8 @@ def _count_refusal(cluster: Cluster, partitions: int, replication_factor: int) -
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value.")
     if partitions < 1:
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if partitions > PARTITIONS_MAX:
+        return Refusal(ErrorCode.POLICY_VIOLATION, f"{partitions} partitions: one request creates at most {PARTITIONS_MAX}.")
     if replication_factor > len(cluster.brokers):
         cordoned = " or some brokers have all their log directories cordoned" if cluster.release.differs.directories_are_cordoned else ""
         return Refusal(

@@ -41,6 +41,9 @@ class Journal:
         self.followers: tuple[Follower, ...] = ()
         self.enabled = limit > 0  # whether exchanges are kept or followed
 
+    def __repr__(self) -> str:
+        return f"Journal(exchanges={len(self._kept)}, limit={self._limit})"
+
     def follow(self, follower: Follower) -> None:
         """Tells the follower of every exchange that begins from now on, also those beyond the limit."""
         with self._lock:
@@ -94,6 +97,7 @@ class Journal:
         ]
 
     def clear(self) -> None:
+        """Forgets every kept exchange."""
         with self._lock:
             for each in self._kept:
                 each.kept = False

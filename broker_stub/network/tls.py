@@ -10,6 +10,8 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.broker_stub.network.addresses import printable
+
 Path = str | os.PathLike[str]
 
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -44,10 +46,15 @@ class Tls:
 
 
 def context_from(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:
-    """The context of `BrokerStub(tls=...)`; a pair is a certificate and its key."""
-    if isinstance(given, tuple):
-        given = Tls(*given)
-    return given.context() if isinstance(given, Tls) else given
+    """The context of `BrokerStub(tls=...)`; a pair is a certificate and its key. Raises TypeError for anything else."""
+    match given:
+        case ssl.SSLContext():
+            return given
+        case Tls():
+            return given.context()
+        case (str() | os.PathLike() as certfile, str() | os.PathLike() as keyfile):
+            return Tls(certfile, keyfile).context()
+    raise TypeError(f"tls={printable(repr(given), longest=100)}: must be a Tls, a pair of certificate and key file, or an SSLContext")
 
 
 def _load(path: Path, load: object, *, beside: Path | None = None) -> None:

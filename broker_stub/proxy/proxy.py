@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 from uuid import UUID
 
+from fencepost.broker_stub.configs.arguments import check_arguments
 from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_from
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
@@ -57,10 +58,15 @@ class FaultProxy:
     def __init__(
         self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
     ) -> None:
+        check_arguments(upstream_bootstrap=upstream_bootstrap, host=host, port=port, advertised_host=advertised_host, journal=journal)
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
         self._place = place_from({}, host=host, port=port, advertised_host=advertised_host, protocol=PLAINTEXT)
+
+    def __repr__(self) -> str:
+        bootstrap = all_spelled(tuple(self._hub.addresses.values())) if self._hub is not None else None
+        return f"FaultProxy({all_spelled(self._upstream)!r}, bootstrap={bootstrap!r})"
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:

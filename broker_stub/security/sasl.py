@@ -76,7 +76,12 @@ class Sasl:
 
 
 def sasl_from(given: Sasl | Mapping[str, str]) -> Sasl:
-    """The value of `BrokerStub(sasl=...)`; a dictionary is its users."""
+    """The value of `BrokerStub(sasl=...)`; a dictionary is its users. Raises TypeError for anything else, without a value, which could be
+    a password."""
+    if not isinstance(given, Sasl | Mapping):
+        raise TypeError(f"sasl is a {type(given).__name__}: it must be a Sasl, or a dictionary of users and their passwords")
+    if isinstance(given, Mapping) and not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise TypeError("sasl: the users and their passwords must be text")
     return given if isinstance(given, Sasl) else Sasl(dict(given))
 
 

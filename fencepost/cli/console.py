@@ -6,12 +6,18 @@ Rich interprets no markup and no emoji names in texts. Colours come from styles.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from fencepost.cli.output import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+WIDTH_MAX: Final = 1_000_000
 
 
 class Screen(Console):
@@ -24,6 +30,10 @@ class Screen(Console):
         """Escape all output. Segments with control codes are rich's own, and stay as they are."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text, keep="\n"), segment.style)
+
+    def show(self, table: Table) -> None:
+        """Print a table, as wide as its contents where standard output is no terminal."""
+        self.print(table, width=None if self.is_terminal else WIDTH_MAX)
 
     def say(self, words: str, style: str = "") -> None:
         """Print a line without wrapping it."""

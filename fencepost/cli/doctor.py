@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.error_lines import reporting_errors
-from fencepost.cli.options import client_settings
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.output import say_json
 from fencepost.cli.waiting import waiting
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="HOST:PORT of a broker; several with commas.")],
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="BOOTSTRAP", show_default=False, help="HOST:PORT of a broker, several with commas; the same as --bootstrap."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
     topic: Annotated[str | None, typer.Option(help="Check this topic, too.")] = None,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Try whether transactions are permitted; creates a transactional id, which expires.")
@@ -35,6 +41,9 @@ def doctor(
         from fencepost.cli.reachability import settings_for
         from fencepost.cli.verdicts import Verdict
 
+        if address is not None and bootstrap is not None:
+            raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")
+        bootstrap = bootstrap_from(address or bootstrap)
         settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **client_settings("--config", config)})
         with waiting(f"answers of the brokers at {bootstrap}, for at most {REQUEST_TIMEOUT_S:g} s each"):
             findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
@@ -57,4 +66,4 @@ def _show(findings: list[Finding]) -> None:
     table = Table("", "about", "finding", box=box.SIMPLE_HEAD, pad_edge=False)
     for each in findings:
         table.add_row(Text(each.verdict.value, style=colours.get(each.verdict.value, "")), cell(each.subject), cell(each.words))
-    Screen().print(table)
+    Screen().show(table)

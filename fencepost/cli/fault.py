@@ -5,12 +5,13 @@ The stub or proxy checks the rules, so a rule means the same on the command line
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import typer
 
+from fencepost.broker_stub.faults.one_line import one_line
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.output import say, say_json
+from fencepost.cli.output import say, say_json, warn
 
 fault = typer.Typer(
     help="Add, list, remove and release the faults of a running broker or proxy; sever and mend the links between brokers.",
@@ -22,9 +23,6 @@ ControlUrl = Annotated[
 ]
 Node = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a broker.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for each rule.")]
-
-OFTEN: Final = ("times", "on_call", "forever", "probability")
-OWN: Final = ("id", "on", "at", "action", "code", "ms", *OFTEN, "seed", "hits", "holding")
 
 
 class Rule(TypedDict):
@@ -145,18 +143,10 @@ def _ask(control: str | None, method: str, path: str, shape: object, body: objec
 
 
 def _tell(faults: list[dict[str, Any]], *, json: bool) -> None:
+    if not faults and not json:
+        warn("none")
     for each in faults:
         if json:
             say_json(each)
         else:
-            say(_line(each))
-
-
-def _line(fault: dict[str, Any]) -> str:
-    """One rule in one line."""
-    where = " ".join(f"{name}={value}" for name, value in fault.items() if name not in OWN)
-    what = " ".join(str(fault[name]) for name in ("action", "code", "ms") if name in fault)
-    often = " ".join(f"{name}={fault[name]}" for name in (*OFTEN, "seed") if name in fault)
-    held = f", holding {fault['holding']}" if fault["holding"] else ""
-    parts = (",".join(fault["on"]) or "any API", where, f"at {fault['at']}:", what, f"({often})")
-    return f"fault {fault['id']}: {' '.join(filter(None, parts))}, {fault['hits']} hit{'' if fault['hits'] == 1 else 's'}{held}"
+            say(one_line(each))

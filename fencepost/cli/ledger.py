@@ -12,7 +12,7 @@ import typer
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.output import say
-from fencepost.cli.tables import show
+from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
 from fencepost.cli.waiting import waiting
 from fencepost.txn.ledger.ledger import TOPIC, Found, Ledger
@@ -59,11 +59,8 @@ def show_sink(
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
             raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
-        if json:
-            show([row], json=True, columns=())
-        else:
-            shown = {**row, "partitions": [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]}
-            show([{"field": name, "value": value} for name, value in shown.items()], json=False, columns=("field", "value"))
+        partitions = [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]
+        show_fields(row if json else {**row, "partitions": partitions}, json=json)
 
 
 @ledger.command("reset")

@@ -1,10 +1,10 @@
-"""Rows on standard output: a table, or one JSON object on each line."""
+"""Rows on standard output: a table, or one JSON object on each line. A list without rows prints `none` on standard error."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fencepost.cli.output import say_json
+from fencepost.cli.output import say_json, warn
 
 
 def show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) -> None:
@@ -14,13 +14,20 @@ def show(rows: list[dict[str, Any]], *, json: bool, columns: tuple[str, ...]) ->
             say_json(row)
         return
     if not rows:
+        warn("none")
         return
     from rich import box
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from fencepost.cli.console import Screen, cell
 
-    table = Table(*(column.replace("_", " ") for column in columns), box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(*(Column(column.replace("_", " "), overflow="fold") for column in columns), box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(cell(row[column]) for column in columns))
-    Screen().print(table)
+    Screen().show(table)
+
+
+def show_fields(row: dict[str, Any], *, json: bool) -> None:
+    """Print one row with a line for each of its fields, or as a JSON object."""
+    rows = [row] if json else [{"field": name, "value": value} for name, value in row.items()]
+    show(rows, json=json, columns=("field", "value"))

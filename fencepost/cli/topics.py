@@ -147,7 +147,8 @@ def describe(
             show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
         else:
             show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
-            show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
+            if own:
+                show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
 
 
 DYNAMIC_TOPIC_CONFIG: Final = 1

@@ -13,7 +13,7 @@ import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import TIMEOUT_S, Bootstrap
-from fencepost.cli.tables import show
+from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
 from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, ask_within, moment, settings_from
@@ -86,7 +86,7 @@ def describe(
             "open_s": round(time.time() - begun_ms / 1000.0, 1) if begun_ms >= 0 else None,
             "partitions": [f"{topic.topic}-{index}" for topic in said.topics for index in topic.partitions],
         }
-        show([row], json=json, columns=tuple(row))
+        show_fields(row, json=json)
 
 
 txn.command()(commit)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub.faults.rules import Faults
-from fencepost.broker_stub.faults.specs import ACTIONS, FIELDS, add_fault, told
+from fencepost.broker_stub.faults.specs import ACTIONS, FIELDS, add_fault
 from fencepost.producer.wire import Api, ErrorCode
 
 DROP = {"action": "drop"}
@@ -52,10 +52,10 @@ def test_a_spec_is_the_rule_that_python_would_write(spec: dict[str, Any], rule: 
     """The installed rule is the same, and what is told of it makes the same rule again."""
     first, second, third = Faults(), Faults(), Faults()
     given, written = add_fault(first, spec), rule(second)
-    assert told(given) == told(written)
+    assert given.as_data() == written.as_data()
     assert str(given) == str(written)
-    again = {name: value for name, value in told(given).items() if name in FIELDS}
-    assert told(add_fault(third, again)) == told(given)
+    again = {name: value for name, value in given.as_data().items() if name in FIELDS}
+    assert add_fault(third, again).as_data() == given.as_data()
 
 
 @pytest.mark.parametrize(
