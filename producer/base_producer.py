@@ -321,11 +321,15 @@ class BaseProducer:
         """The chunks of a `send_arrow`."""
         if self._interceptors is not None:
             raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
-        from fencepost.producer.bulk.arrow_columns import (  # only callers of send_arrow need pyarrow
-            CHUNK_ROWS,
-            SLOW_CHUNK_ROWS,
-            arrow_chunks,
-        )
+        try:
+            from fencepost.producer.bulk.arrow_columns import (  # only callers of send_arrow need pyarrow
+                CHUNK_ROWS,
+                SLOW_CHUNK_ROWS,
+                arrow_chunks,
+            )
+        except ModuleNotFoundError as error:
+            needed = "send_arrow needs pyarrow: install fencepost's extra `arrow`, in a checkout with pip install '.[arrow]'"
+            raise ImportError(needed, name=error.name) from None
 
         yield from arrow_chunks(
             data,

@@ -139,7 +139,7 @@ class Producer(BaseProducer):
         The other arguments name columns: `value` and `key` of strings or binaries, `partition` of integers, `timestamp` of timestamps or
         of integers (ms), `headers` of lists of structs (key, value) or of maps. For a null partition the partitioner chooses. A null
         timestamp is now.
-        Needs pyarrow: `pip install fencepost[arrow]`.
+        Needs pyarrow, which fencepost's extra `arrow` installs.
         """
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return self._send_bulk(topic, chunks, None)

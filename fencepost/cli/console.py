@@ -33,7 +33,9 @@ class Screen(Console):
 
     def show(self, table: Table) -> None:
         """Print a table, as wide as its contents where standard output is no terminal."""
-        self.print(table, width=None if self.is_terminal else WIDTH_MAX)
+        if not self.is_terminal:
+            self.width = WIDTH_MAX
+        self.print(table)
 
     def say(self, words: str, style: str = "") -> None:
         """Print a line without wrapping it."""

@@ -178,7 +178,7 @@ def _sent_parquet(sending: Sending, failed: FailedRecords, name: str, fields: Fi
     try:
         from fencepost.cli.parquet import ParquetRows, ParquetSink, arrow_chunks, columns_of
     except ImportError:
-        raise CommandError("Parquet needs pyarrow: pip install 'fencepost[arrow]'") from None
+        raise CommandError("Parquet needs pyarrow: install fencepost's extra `arrow`, in a checkout with pip install '.[arrow]'") from None
     with ParquetRows(Path(name), stop, lambda: sending.tick()) as rows:
         columns = columns_of(rows.schema, fields)
         size = os.stat(name).st_size

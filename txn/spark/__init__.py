@@ -1,5 +1,5 @@
-"""Exactly once from Spark into Kafka: the rows of a micro-batch become visible together, once. Install it with `pip install
-'fencepost[spark]'`.
+"""Exactly once from Spark into Kafka: the rows of a micro-batch become visible together, once. It needs the
+extra `spark`: `pip install '.[spark]'` in a checkout.
 
 This package exports the public names and loads each on first use. Without pyspark or pyarrow the import raises an ImportError that says
 what to install. It looks for Java when a session begins (`txn.spark.connection.java_home`).
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 _MISSING = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
 if _MISSING:
-    raise ImportError(f"fencepost.txn.spark needs {' and '.join(_MISSING)}: pip install 'fencepost[spark]'", name=_MISSING[0])
+    raise ImportError(
+        f"fencepost.txn.spark needs {' and '.join(_MISSING)}: install fencepost's extra `spark`, in a checkout with pip install '.[spark]'",
+        name=_MISSING[0],
+    )
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.spark.rows.columns": ("BadColumns",),

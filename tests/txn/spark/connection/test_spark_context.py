@@ -67,7 +67,10 @@ except ImportError as error:
 def test_without_pyspark_the_extra_is_named() -> None:
     """Everything else can be imported without it, and `txn.spark` says what to install."""
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.strip() == "fencepost.txn.spark needs pyspark: pip install 'fencepost[spark]'"
+    assert (
+        ran.stdout.strip()
+        == "fencepost.txn.spark needs pyspark: install fencepost's extra `spark`, in a checkout with pip install '.[spark]'"
+    )
 
 
 def test_workers_on_this_host_are_the_drivers_python(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
