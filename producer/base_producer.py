@@ -15,7 +15,7 @@ from librt.time import time as wall_time
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared, is_async
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared, callback_refusal
 from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
 from fencepost.producer.accumulator.named_partitioners import chooser, chosen
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -120,10 +120,10 @@ class BaseProducer:
             size += len(packed)
         if size > self._largest:
             raise RecordTooLarge(f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted")
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
-        if on_delivery is not None and is_async(on_delivery):
-            raise TypeError("on_delivery is an async function, which the producer does not await: give a function, or await the future")
+        if on_delivery is not None:
+            refusal = callback_refusal(on_delivery)
+            if refusal is not None:
+                raise refusal
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)

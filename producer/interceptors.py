@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, is_async
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, callback_refusal
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, Misuse, place
 
@@ -86,8 +86,8 @@ class Interceptors:
 
     def watched(self, headers: Headers | None, on_delivery: OnDelivery | None) -> OnDelivery | None:
         """A delivery callback that calls the interceptors, and then the record's own callback."""
-        if not self._on_acknowledgement or not (on_delivery is None or (callable(on_delivery) and not is_async(on_delivery))):
-            return on_delivery
+        if not self._on_acknowledgement or (on_delivery is not None and callback_refusal(on_delivery) is not None):
+            return on_delivery  # `send` refuses it
 
         def delivered(future: RecordFuture) -> None:
             error = future.exception(0)

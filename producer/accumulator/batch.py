@@ -548,10 +548,14 @@ class Telling:
             self._followed.set_result(outcome)
 
 
-def is_async(callback: object) -> bool:
-    """Whether the callback is an async function, or a `functools.partial` of one."""
+def callback_refusal(callback: object) -> TypeError | None:
+    """The error for an `on_delivery` that the producer cannot call: no function, or an async one, also under a `functools.partial`."""
+    if not callable(callback):
+        return TypeError(f"on_delivery must be callable, not {type(callback).__name__}")
     code = getattr(callback.func if isinstance(callback, partial) else callback, "__code__", None)
-    return isinstance(code, CodeType) and bool(code.co_flags & CO_COROUTINE)
+    if isinstance(code, CodeType) and code.co_flags & CO_COROUTINE:
+        return TypeError("on_delivery is an async function, which the producer does not await: give a function, or await the future")
+    return None
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:

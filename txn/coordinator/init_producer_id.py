@@ -92,8 +92,11 @@ class Registration:
         if api in OPENING or api is Api.INIT_PRODUCER_ID:
             self._doubts[api] = LATE
 
-    def refused(self, row: Row) -> None:
-        """InitProducerId was answered with an error. If the producer may repeat the request, the coordinator may have carried it out."""
+    def refused(self, row: Row, *, first: bool) -> None:
+        """InitProducerId was answered with an error. If the producer may repeat the request, the coordinator may have carried it out.
+        `first`: the request was a registration, not the bump of an epoch."""
+        if first and row.step is Step.SOON:
+            self._guard.warn()
         if row.step in (Step.RETRY, Step.LOOKUP):
             self._doubts.setdefault(Api.INIT_PRODUCER_ID, CARRIED_OUT)
 

@@ -8,6 +8,7 @@ between the question and the registration.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +20,8 @@ from fencepost.txn.recovery.prepare import ONGOING
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
 
+log = logging.getLogger("fencepost.txn")
+
 
 class Guard:
     """Checks before a producer's first registration."""
@@ -27,6 +30,7 @@ class Guard:
         self._id: Final = transactional_id
         self._policy: Final = policy
         self._given: Final = tuple(token for token in given if token.transactional_id == transactional_id and token.wrote)
+        self._warned = self._policy is not OnOpen.ABORT_UNPREPARED
 
     @property
     def looks(self) -> bool:
@@ -50,6 +54,18 @@ class Guard:
             "registering under the id would abort: end it with its token, resume(token).commit() or .abort(), or give it up with "
             "on_open_transaction='abort'"
         )
+
+    def warn(self) -> None:
+        """The coordinator says that the id's previous transaction is not over. Unless the user has asked for the abort, the log says once
+        what the registration aborts."""
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "transactional id %s: its previous transaction was not over when this producer registered. If it was open, it is aborted, "
+                "even if another process had prepared it. To keep a prepared transaction, pass prepared=[token] or "
+                "on_open_transaction='refuse'; on_open_transaction='abort' aborts without this warning",
+                self._id,
+            )
 
     def _tokens(self) -> tuple[PreparedTransaction, ...]:
         return (*self._given, *OUTSTANDING.of(self._id))

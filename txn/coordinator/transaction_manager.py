@@ -240,7 +240,7 @@ class TransactionManager:
                 if self._registration.two_phase.steps_back(answer.error_code):
                     return []
                 row = judge(Api.INIT_PRODUCER_ID, answer.error_code)
-                self._registration.refused(row)
+                self._registration.refused(row, first=self.identity is None)
                 commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, row, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():

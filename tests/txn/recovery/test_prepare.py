@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -368,6 +369,23 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
     token = harness.manager.preparation.token
     assert token is not None
     assert token.deadline_ms is None
+
+
+@pytest.mark.parametrize(("policy", "warned"), [(OnOpen.ABORT_UNPREPARED, 1), (OnOpen.REFUSE, 0), (OnOpen.ABORT, 0)])
+def test_the_log_warns_that_a_registration_aborts(policy: OnOpen, warned: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A program without the token cannot know whether the open transaction was prepared. The log warns once and says how to keep it, unless
+    the program asked for the abort. The bump of an epoch aborts nobody's transaction, and warns of none."""
+    harness = Guarded(policy)
+    if policy is OnOpen.REFUSE:
+        describe(harness, "PrepareAbort")
+    for _ in range(3):
+        harness.identify(code=ErrorCode.CONCURRENT_TRANSACTIONS)
+        harness.advance(200)
+    harness.identify()
+    harness.begun.outcome.result(0)
+    words = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(words) == warned
+    assert all("transactional id tx: " in each and "pass prepared=[token] or on_open_transaction='refuse'" in each for each in words)
 
 
 # -- another process ended it --------------------------------------------------------------------------------------------
