@@ -1,4 +1,5 @@
-"""Transactions whose requests come late, under a virtual clock: what the producer said is what the cluster ends up with.
+"""Transactions under a virtual clock, whose requests come late, or which several processes end: what the producer said is what the cluster
+ends up with.
 
 FENCEPOST_SEED replays one seed; FENCEPOST_RUNS says how many of each transaction version to run. `make simulate` runs many.
 """
@@ -16,9 +17,14 @@ import pytest
 
 from fencepost.producer.core.cluster.cluster_connection_states import Request
 from fencepost.producer.wire.codes import Api
+from fencepost.producer.wire.messages.describe_transactions import TransactionState
+from fencepost.txn.coordinator import init_producer_id
 from fencepost.txn.coordinator.init_producer_id import Registration
 from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.recovery.outcome import COMPLETE
+from fencepost.txn.recovery.token import PreparedTransaction
+from tests.simulation.prepared_transactions import PreparedWorld
 from tests.simulation.transactions import HELD, TransactionWorld
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
@@ -33,20 +39,37 @@ def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
     """Committed records are read, once and in order, and no others. No transaction stays open, and no late request opens one. A producer is
     fenced only by its own InitProducerId, or by a request that opened a transaction before the epoch was renewed, and the error names
     it."""
+    told, late = _run_all(TransactionWorld, version)
+    assert told["committed"] > 6 * RUNS
+    if RUNS >= 100:
+        assert set(late) == (HELD if version < 2 else HELD - set(ADDING))
+
+
+@pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_outcome_is_true_whoever_ends_a_transaction(version: int) -> None:
+    """Other processes end prepared transactions, or take the id over; coordinators move, time transactions out, and answer with an error
+    after they have carried a request out. The outcome that the caller gets is the one in the logs, and nobody is fenced without a reason
+    that the error names."""
+    told, _ = _run_all(PreparedWorld, version)
+    assert min(told["committed"], told["aborted"], told["ended by another process"]) > RUNS
+
+
+def _run_all(kind: type[TransactionWorld], version: int) -> tuple[Counter[str], Counter[Api]]:
+    """Run every seed; what the callers were told, and how many requests came late."""
     told: Counter[str] = Counter()
     late: Counter[Api] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + RUNS):
-        world = TransactionWorld(seed, version)
+        world = kind(seed, version)
         try:
             world.run_all()
         except AssertionError as error:
             pytest.fail(f"FENCEPOST_SEED={seed} replays it (transaction version {version}): {error}")
         told.update(world.told)
         late.update(world.late)
-    print(f"transaction version {version}: seeds {FIRST_SEED} to {FIRST_SEED + RUNS - 1}: {dict(told)}; late: {dict(late)}")
-    assert told["committed"] > 6 * RUNS
-    if RUNS >= 100:
-        assert set(late) == (HELD if version < 2 else HELD - set(ADDING))
+    last = FIRST_SEED + RUNS - 1
+    print(f"{kind.__name__}, transaction version {version}: seeds {FIRST_SEED} to {last}: {dict(told)}; late: {dict(late)}")
+    return told, late
 
 
 def _forgetting(*apis: Api) -> Callable[[Any, Request], None]:
@@ -65,6 +88,10 @@ def _sure_of_the_end(self: TransactionManager, request: Request, now_ms: float, 
     self._doubtful = False
 
 
+def _any_complete(token: PreparedTransaction, state: TransactionState) -> tuple[int, int] | None:
+    return (state.producer_id, state.producer_epoch) if state.transaction_state in COMPLETE else None
+
+
 MUTANTS: Final[dict[str, tuple[object, str, object]]] = {
     "a lost AddPartitionsToTxn is forgotten": (TransactionContents, "lost", _forgetting(Api.ADD_PARTITIONS_TO_TXN)),
     "a lost AddOffsetsToTxn is forgotten": (TransactionContents, "lost", _forgetting(Api.ADD_OFFSETS_TO_TXN)),
@@ -72,16 +99,32 @@ MUTANTS: Final[dict[str, tuple[object, str, object]]] = {
     "a lost EndTxn is forgotten": (TransactionManager, "lost", _sure_of_the_end),
     "a lost InitProducerId is forgotten": (Registration, "lost", lambda self, api: None),
 }
+PREPARED_MUTANTS: Final[dict[tuple[str, int], tuple[object, str, object]]] = {
+    ("the epoch that another process was given is not asked for", 2): (Registration, "ended_elsewhere", lambda self, token: None),
+    ("the epoch of any complete transaction is taken over", 2): (init_producer_id, "next_identity", _any_complete),
+    ("an InitProducerId that was answered with an error is forgotten", 1): (Registration, "refused", lambda self, row, first: None),
+}
+"""By what is broken and the transaction version in which it shows."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_simulation_bites(mutant: str) -> None:
     """Each rule about what was lost, broken on purpose, is noticed within a bounded number of runs."""
-    target, name, broken = MUTANTS[mutant]
+    _hunt(mutant, MUTANTS[mutant], TransactionWorld, 1)
+
+
+@pytest.mark.parametrize(("mutant", "version"), PREPARED_MUTANTS)
+def test_the_simulation_of_several_processes_bites(mutant: str, version: int) -> None:
+    """Each rule about an epoch that another process may have, broken on purpose, is noticed within a bounded number of runs."""
+    _hunt(mutant, PREPARED_MUTANTS[mutant, version], PreparedWorld, version)
+
+
+def _hunt(mutant: str, change: tuple[object, str, object], kind: type[TransactionWorld], version: int) -> None:
+    target, name, broken = change
     with patch.object(target, name, broken):
         for seed in range(HUNTED):
             try:
-                TransactionWorld(seed, 1).run_all()
+                kind(seed, version).run_all()
             except AssertionError as error:
                 print(f"{mutant}: seed {seed}: {str(error)[:100]}")
                 return

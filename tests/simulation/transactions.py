@@ -19,7 +19,7 @@ from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Called, Command, Connected, Features, Return, Send
 from fencepost.producer.errors import Fenced
 from fencepost.producer.foundations.address import Address
-from fencepost.producer.wire import RequestHeader
+from fencepost.producer.wire import Message, RequestHeader
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from fencepost.producer.wire.records import ControlType, iter_batches, read_marker, read_records
@@ -104,12 +104,7 @@ class TransactionWorld(World):
         try:
             self._call(Event.BEGIN)
             try:
-                for number in range(self.random.choice((1, 2, 4))):
-                    partition = self.random.randrange(PARTITIONS)
-                    rows[partition].append(b"%d.%d" % (self._turn, number))
-                    self.send(TOPIC, partition, rows[partition][-1])
-                    if self.random.random() < 0.5:
-                        self.run(self.now + self.random.choice((1.0, 20.0, 3_000.0)))
+                self._write(rows)
                 if self.random.random() < 0.4:
                     offset = self._turn
                     self._call(Event.SEND_OFFSETS, offset=offset)
@@ -139,6 +134,19 @@ class TransactionWorld(World):
                 return
         self.told["committed"] += 1
         self._offset = offset
+        self._note(rows)
+
+    def _write(self, rows: list[list[bytes]]) -> None:
+        """A few records, with pauses between them."""
+        for number in range(self.random.choice((1, 2, 4))):
+            partition = self.random.randrange(PARTITIONS)
+            rows[partition].append(b"%d.%d" % (self._turn, number))
+            self.send(TOPIC, partition, rows[partition][-1])
+            if self.random.random() < 0.5:
+                self.run(self.now + self.random.choice((1.0, 20.0, 3_000.0)))
+
+    def _note(self, rows: list[list[bytes]]) -> None:
+        """These rows are committed."""
         for partition, added in enumerate(rows):
             self._committed[partition] += added
 
@@ -199,7 +207,8 @@ class TransactionWorld(World):
 
     def event(self, event: Any) -> None:
         if isinstance(event, Connected):
-            event = Connected(event.node, event.versions, self._features)
+            # Released brokers do not offer KIP-939.
+            event = Connected(event.node, {**event.versions, int(Api.INIT_PRODUCER_ID): (0, 5)}, self._features)
         super().event(event)
 
     def _move_coordinator(self) -> None:
@@ -234,14 +243,19 @@ class TransactionWorld(World):
         assert self._group_offset(offsets.leader) == self._offset, "the group is where no commit has put it"
 
     def _group_offset(self, node: int) -> int:
-        replies: list[Reply] = []
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)], require_stable=True)
-        header = RequestHeader(api_key=request.api, api_version=9, correlation_id=1, client_id="reader")
-        self.dispatcher.handle(node, 0, header, request, replies.append)
-        answer: Any = replies[0].response
+        (reply,) = self._ask_directly(node, request, 9)
+        answer: Any = reply.response
         ((partition,),) = [topic.partitions for group in answer.groups for topic in group.topics]
         return int(partition.committed_offset)
+
+    def _ask_directly(self, node: int, request: Message, version: int) -> list[Reply]:
+        """Another client's request, which nothing delays. The list has the reply once there is one."""
+        replies: list[Reply] = []
+        header = RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="another")
+        self.dispatcher.handle(node, 0, header, request, replies.append)
+        return replies
 
     def _is_committed(self, rows: list[list[bytes]]) -> bool:
         """The outcome of a transaction that its caller could not be told."""
