@@ -9,6 +9,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,6 +22,7 @@ from fencepost.txn.spark.guards.partition_leases import PartitionLeases, Sequenc
 
 CONNECT_S: Final = 5.0
 TIMEOUT_S: Final = 20.0
+WHY_CHARS: Final = 10_000
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -44,6 +46,12 @@ class Back(msgspec.Struct, frozen=True, tag="back"):
 
     written: list[Written]
     done: bool
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The task cannot go on. `why`: its error."""
+
+    why: str
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -105,14 +113,18 @@ class LeaseServer:
             return
         try:
             for line in lines:
-                say(self._answer(leases, hello.task, msgspec.json.decode(line, type=Want | Back)))
+                say(self._answer(leases, hello.task, msgspec.json.decode(line, type=Want | Back | Failed)))
         finally:
             with self._changed:
                 leases.leave(hello.task)
                 self._changed.notify_all()
 
-    def _answer(self, leases: PartitionLeases, task: int, asked: Want | Back) -> Answer:
+    def _answer(self, leases: PartitionLeases, task: int, asked: Want | Back | Failed) -> Answer:
         with self._changed:
+            if isinstance(asked, Failed):
+                leases.fail(task, asked.why)
+                self._changed.notify_all()
+                return Answer(self._refusal(leases))
             if isinstance(asked, Back):
                 leases.take_back(task, asked.written)
                 if asked.done:
@@ -181,7 +193,13 @@ class TaskLease:
         """The records are acknowledged; `done`: and there are no more."""
         self.ask(Back(list(written), done), TIMEOUT_S)
 
-    def ask(self, what: Claim | Want | Back, timeout_s: float) -> Answer:
+    def fail(self, error: Exception) -> None:
+        """Tell the driver why the task fails, for the errors of the other tasks: Spark may report one of those first. An error without an
+        answer is ignored, because this task has its own."""
+        with suppress(AttemptConflict):
+            self.ask(Failed(f"{error}"[:WHY_CHARS] or type(error).__name__), CONNECT_S)
+
+    def ask(self, what: Claim | Want | Back | Failed, timeout_s: float) -> Answer:
         try:
             self._link.settimeout(timeout_s)
             self._link.sendall(msgspec.json.encode(what) + b"\n")
@@ -203,4 +221,6 @@ class TaskLease:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, AttemptConflict):
+            self.fail(error)
         self.close()

@@ -90,6 +90,11 @@ class PartitionLeases:
             self._at_work.discard(task)
             self.trouble = self.trouble or f"task {task} left before it was done"
 
+    def fail(self, task: int, why: str) -> None:
+        """The task has said why it leaves before it is done."""
+        self._at_work.discard(task)
+        self.trouble = self.trouble or f"task {task} failed: {why}"
+
     def holders(self, wanted: Sequence[TP]) -> str:
         """The tasks that have some of these, for an error message."""
         some = {*wanted}

@@ -95,7 +95,8 @@ class WriteTask:
         # The task reads its input first: if its shuffle files are gone, it must fail for that, or Spark would restart it without effect
         # until it gives up.
         first = next((batch for batch in batches if batch.num_rows), None)
-        with self._guard.enter(context) or nullcontext() as lease:
+        # The error is marked inside the lease, which tells it to the tasks that fail because of this one.
+        with self._guard.enter(context) or nullcontext() as lease, last_words():
             work = self._write(first, batches, context.partitionId(), lease)
         done = Summary(
             kind=DONE,

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import Participation, Written
-from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable, GuardUnavailable
+from fencepost.txn.spark.errors import AttemptConflict, BadRows, DriverUnreachable, GuardUnavailable
 from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
 from fencepost.txn.spark.guards.partition_leases import ANY as ANY_PARTITION
 from fencepost.txn.spark.guards.partition_leases import PartitionLeases
@@ -29,6 +30,7 @@ from fencepost.txn.spark.rows.row_placement import PLACED, Portion
 from fencepost.txn.spark.rows.task_summary import told_of
 from fencepost.txn.spark.sink import partition_writer as delivering
 from fencepost.txn.spark.sink.partition_writer import LeasedPartitions, giving_if_idle, split
+from fencepost.txn.spark.sink.permanent_errors import heard, last_words
 from fencepost.txn.spark.sink.write_job import account
 from tests.reading import read_values
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
@@ -188,6 +190,30 @@ def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
         server.registry()
     with server.begin(participation(0)).enter(0, 12) as again:
         assert again.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
+
+
+def test_a_task_that_fails_tells_the_others_why(server: LeaseServer) -> None:
+    """Spark may report the error of a task that waited before that of the task that failed. So both have the cause, with the mark that
+    says whether an attempt would help."""
+    client = server.begin(participation(0))
+    with client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(FencepostError, match="the rows are odd"), client.enter(0, 10) as first, last_words():
+            first.take(ANY[:1], 0.0)
+            waiting = pool.submit(second.take, ANY[:1], WAIT_S)
+            raise BadRows("the rows are odd")
+        with pytest.raises(AttemptConflict, match=r"task attempt 11 may not write: task 0 failed: .*the rows are odd") as refused:
+            waiting.result(WAIT_S)
+    assert isinstance(heard(str(refused.value)), BadRows)
+
+
+@pytest.mark.parametrize(("error", "why"), [(ValueError("x" * 20_000), "x{10000}$"), (ValueError(), "ValueError$")])
+def test_what_a_failed_task_tells_is_short(server: LeaseServer, error: Exception, why: str) -> None:
+    """The text has a limit, and an error without one is told by its type."""
+    client = server.begin(participation(0))
+    with pytest.raises(ValueError, match=r"^x*$"), client.enter(0, 10):
+        raise error
+    with pytest.raises(AttemptConflict, match=f"task 0 failed: {why}"):
+        server.registry()
 
 
 def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) -> None:

@@ -193,7 +193,7 @@ def test_a_second_call_in_one_batch(site: Site) -> None:
     site.feed("1", "22")
     for _ in range(2):
         failure = site.run(twice) or ""
-        assert "without the rows of this DataFrame, which would be left out" in failure
+        assert "by an earlier call and without the rows of this DataFrame" in failure
         assert "with writer.batch(df, batch_id) as batch" in failure
         assert site.committed() == ["1"]
     site.feed("3", "44")
