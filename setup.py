@@ -140,4 +140,13 @@ if commands & {"bdist_wheel", "build", "build_ext", "install"}:
         build_record = [f"pure: {reason}"]
         print(f"fencepost: a pure Python build, nothing is compiled: {reason}", file=sys.stderr)
 
-setup(ext_modules=extensions, cmdclass={"build_py": BuildPy}, options=options)
+# pip installs these for the build. mypy and librt compile the hot modules; msgspec is what the compiled records are, and mypyc has to know
+# its Struct. A pure build needs none of them.
+COMPILER = ["mypy[mypyc]>=2.4,<2.5", "librt>=0.16,<0.17", "msgspec>=0.19,<0.23"]
+
+setup(
+    ext_modules=extensions,
+    cmdclass={"build_py": BuildPy},
+    options=options,
+    setup_requires=[] if commands & {"--name", "--version"} or why_pure() else COMPILER,
+)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
-from librt.time import time as wall_time
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
@@ -38,6 +37,7 @@ from fencepost.producer.errors import (
     again,
     plain,
 )
+from fencepost.producer.foundations.byte_writer import time as wall_time
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms

@@ -43,7 +43,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
     "producer": {
         "_hot": "",
         "foundations": "",
-        "wire": "",
+        "wire": "foundations",
         "errors": "foundations wire",
         "config": "foundations wire errors",
         "accumulator": "foundations wire errors config",

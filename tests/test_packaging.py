@@ -342,10 +342,21 @@ def imported_by(statement: ast.Import | ast.ImportFrom) -> list[str]:
     return [module.split(".")[0] for module in modules]
 
 
+def needed_to_compile() -> list[str]:
+    """What setup.py asks pip for, unless the build is pure."""
+    values = [
+        statement.value
+        for statement in ast.parse((ROOT / "setup.py").read_text()).body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "COMPILER"
+    ]
+    return [str(each) for each in ast.literal_eval(values[0])]
+
+
 def test_the_build_has_what_the_hot_modules_import() -> None:
-    """pip builds where there is what `build-system.requires` names and nothing else. mypyc has to see what it compiles against: it refuses
-    the arguments of a Struct that it does not know. Only a checkout's first build is made there; a later one would not tell."""
-    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    """pip builds with what `build-system.requires` and setup.py's COMPILER name, and nothing else. mypyc has to see what it compiles
+    against: it refuses the arguments of a Struct that it does not know. Only a checkout's first build is made there; a later one would not
+    tell."""
+    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"] + needed_to_compile()
     there = {re.split(r"[\[<>=]", requirement)[0].replace("-", "_") for requirement in requires} | {"mypy_extensions"}  # mypy brings it
     missing = {module: absent for module in _hot.HOT if (absent := third_party(ROOT / f"{module.replace('.', '/')}.py") - there)}
     assert missing == {}

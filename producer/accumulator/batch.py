@@ -20,11 +20,11 @@ from threading import get_ident
 from types import CodeType
 from typing import Any, Final, cast
 
-from librt.threading import Lock
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
+from fencepost.producer.foundations.byte_writer import Lock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from librt.strings import read_i32_le
 from mypy_extensions import i64
+
+from fencepost.producer.foundations.byte_writer import read_i32_le
 
 STICKY_BYTES: Final = 16384
 """Bytes after which the sticky partition changes: Java's default batch.size, so that a slow producer still spreads its records."""

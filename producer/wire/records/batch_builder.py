@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
+from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
 from fencepost.producer.wire.codecs.codec import Codec, compress
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.record_prefix import SMALL_BYTES, write_long_prefix

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from librt.strings import BytesWriter
 from msgspec import Struct
 
+from fencepost.producer.foundations.byte_writer import BytesWriter
 from fencepost.producer.wire.codecs.codec import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
 from fencepost.producer.wire.records.batch_header import (

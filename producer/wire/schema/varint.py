@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
+
+from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
 
 WITHOUT_SIGN: Final = (1 << 57) - 1
 """Clears what an arithmetic shift right by seven drags into the top of a 64-bit value."""
