@@ -21,7 +21,7 @@ from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
-from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event

@@ -20,7 +20,7 @@ from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.coordinator.inner_producer import InnerProducer
-from fencepost.txn.coordinator.retry_policy import refuse_undone, worth_another
+from fencepost.txn.coordinator.rerun_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_calls import TransactionCalls
 from fencepost.txn.coordinator.transaction_manager import TransactionManager

@@ -1,6 +1,7 @@
 """A classic group: its members, their leader, its generation and its state.
 
-It only keeps these: it waits for nothing, sets no timer and answers no request. `classic` does that. `offsets_log` persists groups.
+It only keeps these: it waits for nothing, sets no timer and answers no request. `classic_protocol` and `rebalances` do that.
+`consumer_offsets_log` persists groups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Offsets that were committed within a transaction and do not count until it ends.
 
-`offsets_log` takes the offsets of a transaction from here when it ends.
+`consumer_offsets_log` takes the offsets of a transaction from here when it ends.
 """
 
 from __future__ import annotations

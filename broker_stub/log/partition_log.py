@@ -28,7 +28,7 @@ from fencepost.broker_stub.log.producer_append_info import (
     Verified,
 )
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
-from fencepost.broker_stub.log.producer_state_manager import ProducerState, is_expired
+from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager, is_expired
 from fencepost.broker_stub.log.recovery import scan
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
@@ -63,7 +63,7 @@ class Checkpoint(NamedTuple):
     """The state of a log at one end: its end offset and its producers then."""
 
     end_offset: int
-    producers: ProducerState
+    producers: ProducerStateManager
 
 
 class PartitionLog:
@@ -80,7 +80,7 @@ class PartitionLog:
         self._first_offset = self._log_start_offset = self._log_end_offset = self._high_watermark = log_start_offset
         self._index = BatchIndex()
         self._epochs = LeaderEpochs()
-        self._producers = ProducerState()
+        self._producers = ProducerStateManager()
         self._verifications = Verifications()
 
     @classmethod

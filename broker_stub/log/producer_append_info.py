@@ -2,7 +2,7 @@
 
 `admit` is a pure function: an entry and a batch in, a verdict out. The rows of its tables are named after the rules of Kafka's behaviour:
 D1 to D12 for data, M1 to M8 for transaction markers. It never answers DUPLICATE_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, because no broker
-of Kafka 4 does. It keeps no entries (`producer_state` does), and looks at no offsets, bytes or clocks.
+of Kafka 4 does. It keeps no entries (`producer_state_manager` does), and looks at no offsets, bytes or clocks.
 
 D3, D5 and D6 compare the batch with its verification by the transaction coordinator (KIP-890). A candidate without `verified` passes them.
 """

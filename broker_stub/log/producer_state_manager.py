@@ -26,7 +26,7 @@ from fencepost.broker_stub.log.producer_append_info import (
 from fencepost.broker_stub.log.txn_index import Transactions
 
 
-class ProducerState:
+class ProducerStateManager:
     """Entries by producer id. `_whole` has the full entries of producers of which a snapshot kept less."""
 
     __slots__ = ("_entries", "_whole", "transactions")

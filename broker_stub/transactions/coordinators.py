@@ -21,6 +21,7 @@ from fencepost.broker_stub.cluster.release import TRANSACTION_VERSION
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
+from fencepost.broker_stub.transactions.init_and_add_table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from fencepost.broker_stub.transactions.state_log import TxnShard
 from fencepost.broker_stub.transactions.states import (
     NONE,
@@ -31,7 +32,6 @@ from fencepost.broker_stub.transactions.states import (
     is_timed_out,
     new_txn,
 )
-from fencepost.broker_stub.transactions.table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 

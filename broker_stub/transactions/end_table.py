@@ -1,6 +1,6 @@
 """The rules by which a transaction coordinator answers EndTxn and ends a transaction itself.
 
-Rows E1 to E7 are for clients before transaction version 2, rows F1 to F8 for later ones. Read the table as the one in `table`.
+Rows E1 to E7 are for clients before transaction version 2, rows F1 to F8 for later ones. Read the table as the one in `init_and_add_table`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.transactions.init_and_add_table import Decision, Row, always, decide, own
 from fencepost.broker_stub.transactions.states import (
     COMPLETE,
     EPOCH_EXHAUSTED,
@@ -22,7 +23,6 @@ from fencepost.broker_stub.transactions.states import (
     TransactionMetadata,
     Txn,
 )
-from fencepost.broker_stub.transactions.table import Decision, Row, always, decide, own
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 

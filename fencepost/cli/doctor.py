@@ -12,7 +12,7 @@ from fencepost.cli.output import say_json
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
-    from fencepost.cli.verdicts import Finding
+    from fencepost.cli.doctor_findings import Finding
 
 
 def doctor(
@@ -37,9 +37,9 @@ def doctor(
     with reporting_errors("doctor"):
         import asyncio
 
-        from fencepost.cli.examining import REQUEST_TIMEOUT_S, examine
+        from fencepost.cli.doctor_checks import REQUEST_TIMEOUT_S, examine
+        from fencepost.cli.doctor_findings import Verdict
         from fencepost.cli.reachability import settings_for
-        from fencepost.cli.verdicts import Verdict
 
         if address is not None and bootstrap is not None:
             raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")

@@ -110,7 +110,7 @@ class PartitionSender:
         """Whether the head of the queue may leave now, or may once it is packed and no thread packs it yet. After its deadline it may not
         leave, even if it cannot fail yet because older batches have no outcome."""
         head = self._accumulator.head(self.queue)
-        if head is None or not self.window.has_room() or self.linger_until(now_ms) > now_ms or self._deadline(head) <= now_ms:
+        if head is None or not self.window.has_room() or self.ready_at_ms(now_ms) > now_ms or self._deadline(head) <= now_ms:
             return False
         return self._packing is None or self._payload is not None or head is not self._packing
 
@@ -124,7 +124,7 @@ class PartitionSender:
         self._payload = None
         return True
 
-    def linger_until(self, now_ms: float) -> float:
+    def ready_at_ms(self, now_ms: float) -> float:
         """When the head of the queue may leave; infinity if the queue is empty."""
         head = self._accumulator.head(self.queue)
         if head is None:
@@ -179,7 +179,7 @@ class PartitionSender:
         """When the sender may next send or ask something that it may not now, in ms."""
         times = [self.window.backoff_until()]
         if self.window.has_room():
-            times.append(self.linger_until(now_ms))
+            times.append(self.ready_at_ms(now_ms))
         if not self.asking and (self.window.wants_answer() or self.window.wants_offsets()):
             times.append(self.query_not_before_ms)
         return soonest(times, now_ms)

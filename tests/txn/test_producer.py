@@ -25,7 +25,7 @@ from fencepost.producer.errors import (
 )
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.coordinator.inner_producer import NoTransaction
-from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout

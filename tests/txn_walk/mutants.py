@@ -19,13 +19,13 @@ from fencepost.broker_stub.transactions import (
     end_table as txn_end_table,
 )
 from fencepost.broker_stub.transactions import (
+    init_and_add_table as txn_table,
+)
+from fencepost.broker_stub.transactions import (
     markers,
 )
 from fencepost.broker_stub.transactions import (
     state_log as txn_shard,
-)
-from fencepost.broker_stub.transactions import (
-    table as txn_table,
 )
 from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
 from fencepost.broker_stub.transactions.markers import Markers

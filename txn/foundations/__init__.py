@@ -1,1 +1,1 @@
-"""What the other rooms of `txn` build on: the outcome of a call across threads, and versioned JSON."""
+"""What the other packages of `txn` build on: the outcome of a call across threads, and versioned JSON."""

@@ -26,11 +26,11 @@ from msgspec import Struct
 from fencepost.producer.accumulator.batch import UNTOLD
 from fencepost.producer.core.cluster.view import Leadership
 from fencepost.producer.core.error_table import ErrorAction, Landed, Row
+from fencepost.producer.core.idempotence.epoch_bump import next_epoch
 from fencepost.producer.core.idempotence.in_flight_batch import NO_IDENTITY, NO_SEQUENCE, InFlightBatch, State
 from fencepost.producer.core.idempotence.sequence import distance
 from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused, plain
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records import PRODUCER_EPOCH_MAX
 from fencepost.producer.wire.records.batch_header import BatchHeader
 
 RETRIED: Final = (ErrorAction.RETRY, ErrorAction.REFRESH, ErrorAction.HEAL)
@@ -402,12 +402,12 @@ class InFlightWindow:
             if in_flight.decided and in_flight.unresolved:
                 in_flight.state = State.FAILED
         self._hole = self.introduced = False
-        pid, epoch = self.identity
-        if epoch >= PRODUCER_EPOCH_MAX:
-            self.spent_pid = pid
-            self.identity = None
+        following = next_epoch(self.identity)
+        if following is not None:
+            self.adopt(following)
         else:
-            self.adopt((pid, epoch + 1))
+            self.spent_pid = self.identity[0]
+            self.identity = None
 
     def adopt(self, identity: tuple[int, int]) -> None:
         """Take an identity, and stamp every waiting batch with it."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from fencepost.broker_stub.log.producer_append_info import Candidate, Duplicate, Marker, Origin, Refused
-from fencepost.broker_stub.log.producer_state_manager import ProducerState
+from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager
 from tests.broker_stub.log.admit_model import Model
 from tests.broker_stub.log.log_tools import NOW, Again, Answer
 
@@ -65,7 +65,7 @@ class World:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
-        self.state = ProducerState()
+        self.state = ProducerStateManager()
         self.model = Model()
         self.end = 0
         self.now_ms = NOW

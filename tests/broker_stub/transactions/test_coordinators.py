@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.transactions.init_and_add_table import Decision
 from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
 from fencepost.broker_stub.transactions.states import State, Txn
-from fencepost.broker_stub.transactions.table import Decision
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import txn_offsets
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.cli import consume, control_client, examining, reachability, topics, waiting
+from fencepost.cli import consume, control_client, doctor_checks, reachability, topics, waiting
 from fencepost.cli.app import app
 from fencepost.producer.wire import Api
 from tests.fencepost.cli.shell import DEADLINE_S, running
@@ -83,7 +83,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (control_client, "TIMEOUT_S"),
         (consume, "METADATA_TIMEOUT_S"),
-        (examining, "REQUEST_TIMEOUT_S"),
+        (doctor_checks, "REQUEST_TIMEOUT_S"),
         (topics, "TIMEOUT_S"),
     ):
         monkeypatch.setattr(module, name, 1.5)

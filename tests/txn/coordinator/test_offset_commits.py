@@ -8,7 +8,7 @@ from fencepost.producer.errors import Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages import FindCoordinatorResponse
 from fencepost.producer.wire.messages.find_coordinator import Coordinator
-from fencepost.txn.coordinator.retry_policy import worth_another
+from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.errors import IllegalCall, MustAbort, NotPermitted, TransactionTimeout
 from tests.txn.coordinator.harness import CoordinatorHarness

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from fencepost.cli.topic_findings import topic_findings
-from fencepost.cli.verdicts import Finding, Verdict
+from fencepost.cli.doctor_findings import Finding, Verdict
+from fencepost.cli.doctor_topics import topic_findings
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.foundations.address import Address

@@ -11,6 +11,17 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.transactions.end_table import END_ROWS, END_ROWS_WITH_BUMP, End, decide_end
+from fencepost.broker_stub.transactions.init_and_add_table import (
+    ADD_ROWS,
+    INIT_ROWS,
+    VERIFY_ROWS,
+    Add,
+    Decision,
+    Init,
+    decide_add,
+    decide_init,
+    decide_verify,
+)
 from fencepost.broker_stub.transactions.states import (
     BEFORE,
     IDLE,
@@ -22,17 +33,6 @@ from fencepost.broker_stub.transactions.states import (
     is_expired,
     is_timed_out,
     new_txn,
-)
-from fencepost.broker_stub.transactions.table import (
-    ADD_ROWS,
-    INIT_ROWS,
-    VERIFY_ROWS,
-    Add,
-    Decision,
-    Init,
-    decide_add,
-    decide_init,
-    decide_verify,
 )
 from fencepost.producer.wire import ErrorCode
 

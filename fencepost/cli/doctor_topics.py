@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from fencepost.cli.verdicts import Finding, Verdict
+from fencepost.cli.doctor_findings import Finding, Verdict
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.wire import ErrorCode, Message, MetadataResponse, MetadataResponseTopic, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
