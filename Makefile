@@ -50,8 +50,9 @@ spark-demo: .venv/.built
 # simulation, transactions, and a smoke of the rest.
 test: test-compiled test-pure
 
-# Everything against both.
+# Everything against both, with every slow story.
 test-all: WHAT_PURE :=
+test-all: export FENCEPOST_STORIES := all
 test-all: test-compiled test-pure
 
 test-compiled: export FENCEPOST_PURE :=
@@ -65,8 +66,13 @@ test-compiled: .venv/.built
 
 WHAT_PURE := $(wildcard tests/test_*.py) tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
   $(addprefix tests/txn/,coordinator foundations ledger protocol recovery shared spark/sink/test_attempts.py) \
-  $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_subjects.py log transactions/test_coordinators.py) \
+  $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_topics_and_partitions.py log transactions/test_coordinators.py) \
   tests/fencepost/test_examples.py
+$(foreach path,$(WHAT_PURE),$(if $(wildcard $(path)),,$(error WHAT_PURE names $(path), which does not exist)))
+# Drawn once, so that a story that fails is drawn again when it is tried alone.
+ifndef FENCEPOST_STORIES
+export FENCEPOST_STORIES := $(shell date +%s)
+endif
 
 test-pure: .venv-pure/.built
 	@$(PURE) $(SAY)
@@ -85,7 +91,7 @@ endef
 
 define suite
 export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
-$(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile,"not alone",$(3) $(PYTEST_ARGS)) && \
+$(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder,"not alone",$(3) $(PYTEST_ARGS)) && \
 $(call twice,$(2) -m pytest,"alone",$(3) $(PYTEST_ARGS))
 endef
 

@@ -41,25 +41,29 @@ def test_an_error_is_told_as_it_is(spark: SparkSession) -> None:
 
 
 def test_more_than_may_be_is_not_waited_for(spark: SparkSession, tmp_path: Path) -> None:
-    """Collecting stops while a task of the job has not ended, and never would; and the job is cancelled."""
-    leave = str(tmp_path / "leave")
+    """Collecting stops while a task of the job has not ended, and the job is cancelled. There are many more bytes than the limit, because
+    the JVM sends nothing before its buffer is full."""
+    leave, ended = tmp_path / "leave", tmp_path / "ended"
 
     def second_one_waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        deadline = time.monotonic() + LIMIT_S
-        while context is not None and context.partitionId() == 1 and not Path(leave).exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        if context is not None and context.partitionId() == 1:
+            deadline = time.monotonic() + LIMIT_S
+            while not leave.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            ended.touch()
         yield from batches
 
-    df = spark.range(0, 2000, 1, 2).mapInArrow(second_one_waits, "id long")
+    df = spark.range(0, 400_000, 1, 2).mapInArrow(second_one_waits, "id long")
     try:
         with pytest.raises(TooMuch, match="more than collect_bytes_max=4000 bytes"):
             collected(df, 4000)
-        assert not Path(leave).exists()
+        assert not ended.exists()
         tracker = spark.sparkContext.statusTracker()
         until(lambda: not tracker.getActiveJobsIds(), "the job is cancelled", timeout_s=LIMIT_S / 2)
+        assert not ended.exists()
     finally:
-        Path(leave).touch()
+        leave.touch()
 
 
 def test_a_batch_that_is_larger_than_the_one_before(site: Site) -> None:
