@@ -91,7 +91,7 @@ endef
 
 define suite
 export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
-$(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder,"not alone",$(3) $(PYTEST_ARGS)) && \
+$(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile,"not alone",$(3) $(PYTEST_ARGS)) && \
 $(call twice,$(2) -m pytest,"alone",$(3) $(PYTEST_ARGS))
 endef
 

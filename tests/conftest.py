@@ -24,19 +24,7 @@ unclosed.watch()
 STORIES = os.environ.setdefault("FENCEPOST_STORIES", str(random.SystemRandom().randrange(10**6)))
 
 SPARK: Final = "tests/txn/spark/"
-"""The tests that share a Spark session."""
-CHAOS: Final = "tests/txn/spark/chaos/"
-"""The tests that start Sparks of their own."""
-FIRST: Final = (
-    SPARK,
-    CHAOS,
-    "tests/conformance/test_conformance.py",
-    "tests/conformance/test_security_on_kafka.py",
-    "tests/simulation/test_simulation.py",
-    "tests/bench/test_bench.py",
-    "tests/test_packaging.py",
-)
-"""What takes longest begins first, in this order."""
+"""Where the tests are that share a Spark session."""
 
 
 def pytest_report_header() -> list[str]:
@@ -45,17 +33,6 @@ def pytest_report_header() -> list[str]:
         f"fencepost {info.version} ({'compiled' if info.compiled else 'pure'}) from {Path(fencepost.__file__).parent}",
         f"slow stories are drawn with FENCEPOST_STORIES={STORIES}",
     ]
-
-
-def scope_of(nodeid: str) -> str:
-    """What runs in one process, one after the other: a file; and the tests of Spark, because a JVM for each of four workers is too much."""
-    return next((scope for scope in (CHAOS, SPARK) if nodeid.startswith(scope)), nodeid.split("::")[0])
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones first, and the others as they were."""
-    rank = {scope: place for place, scope in enumerate(FIRST)}
-    items.sort(key=lambda item: rank.get(scope_of(item.nodeid), len(FIRST)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -73,10 +50,11 @@ if importlib.util.find_spec("xdist") is not None:
     from xdist.scheduler import LoadFileScheduling
 
     class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
-        """Scopes side by side, in the order of their first tests."""
+        """Files side by side, but those that share a Spark session one after the other: a JVM for each of four workers is too much."""
 
         def _split_scope(self, nodeid: str) -> str:
-            return scope_of(nodeid)
+            file = str(super()._split_scope(nodeid))
+            return SPARK if file.startswith(SPARK) else file
 
     def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
         return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None

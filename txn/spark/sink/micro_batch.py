@@ -187,6 +187,7 @@ class Batch:
 
     def _replay(self) -> None:
         self._outcome = Outcome()
+        self.metrics.ledger = "open"
         for write in self._writes:
             self._execute(write)
 

@@ -57,6 +57,20 @@ def test_a_rerun_that_goes_well(site: Site, guard: str) -> None:
     assert writer.metrics["reruns"] == 1
 
 
+def test_metrics_during_a_rerun(site: Site) -> None:
+    """The aborted transaction is behind: the batch is open again, until the rerun commits."""
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).on_call(2).hold()
+    writer = site.by_hand(guard="driver")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(writer, site.rows("1"), site.offsets(0))
+        assert held.wait(timeout=60)
+        assert (writer.metrics["ledger"], writer.metrics["reruns"]) == ("open", 1)
+        held.release()
+        writing.result(60)
+    assert writer.metrics["ledger"] == "committed"
+
+
 def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The outcome of such a commit is unknown until the ledger is asked. Here the ledger does not have it: the batch is written again, up
     to the limit."""
