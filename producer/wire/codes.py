@@ -1,7 +1,7 @@
-"""The numbers of the protocol that have names: API keys and error codes, as of Kafka 4.3.
+"""The named numbers of the protocol: API keys and error codes, as of Kafka 4.3.
 
-Messages carry plain integers, because a newer broker may send numbers that are not here; such a number is a value, not a failure. What to
-do about an error code is not decided here.
+Messages carry plain integers, because a newer broker may send numbers that are not here. Such a number is a value, not a failure. Other
+modules decide what to do about an error code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from enum import IntEnum
 
 
 class Api(IntEnum):
-    """Every API key of Kafka 4.3. Keys 4 to 7 were ZooKeeper's and are no longer served; their numbers stay taken."""
+    """Every API key of Kafka 4.3. Keys 4 to 7 belonged to ZooKeeper clusters. Kafka no longer serves them, and does not reuse their
+    numbers.
+    """
 
     PRODUCE = 0
     FETCH = 1

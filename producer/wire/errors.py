@@ -51,7 +51,7 @@ class UnsupportedVersion(WireError):
     """A version of the message that is not supported here."""
 
     def __init__(self, message: str, version: int, *, versions: range) -> None:
-        super().__init__(f"{message} v{version} is not spoken here, only v{versions.start} to v{versions.stop - 1}")
+        super().__init__(f"{message} v{version} is not supported, only v{versions.start} to v{versions.stop - 1}")
         self.version = version
         self.versions = versions
 

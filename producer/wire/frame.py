@@ -1,8 +1,7 @@
 """Frames: a message with its header and length, and the splitting of a byte stream into frames.
 
-Which header a message has is decided here: version 2 of the request header and version 1 of the response header carry a tag buffer and
-belong to the flexible versions, except that an ApiVersions response always has header 0, so that a client can read it before it knows the
-broker. It does no I/O.
+This module also chooses the header of each message. Flexible versions have request header 2 and response header 1, which carry a tag
+buffer. The ApiVersions response always has header 0, so that a client can read it before it knows the broker. It does no I/O.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _RESPONSE_START: Final = Layout(">ii")
 
 
 class RequestHeader(msgspec.Struct, frozen=True):
-    """What stands in front of every request. Its client id is in the classic encoding in every version."""
+    """The header of every request. The client id is in the classic encoding in every version."""
 
     api_key: int
     api_version: int
@@ -39,7 +38,7 @@ class RequestHeader(msgspec.Struct, frozen=True):
 
 
 def encode_request(message: Message, version: int, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A request as a frame, length prefix included, in pieces for a gathering write."""
+    """Encode a request as a frame with its length prefix, in pieces for a gathering write."""
     try:
         client = b"" if client_id is None else client_id.encode()
         out = bytearray(_REQUEST_START.pack(0, message.api, version, correlation_id, -1 if client_id is None else len(client)))
@@ -52,7 +51,7 @@ def encode_request(message: Message, version: int, *, correlation_id: int, clien
 
 
 def encode_response(message: Message, version: int, *, correlation_id: int) -> list[Buffer]:
-    """A response as a frame, length prefix included, in pieces for a gathering write."""
+    """Encode a response as a frame with its length prefix, in pieces for a gathering write."""
     try:
         out = bytearray(_RESPONSE_START.pack(0, correlation_id))
     except StructError as error:
@@ -65,8 +64,8 @@ def encode_response(message: Message, version: int, *, correlation_id: int) -> l
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a request, and where its body starts.
 
-    The header can be read for versions that we do not speak, as the fallback of ApiVersions needs (KIP-511). Of an API that we do not speak
-    at all the header's version is unknown: it is read as version 1.
+    It also reads the header of unsupported versions, as the fallback of ApiVersions needs (KIP-511). For an unknown API the header's
+    version is unknown, and it reads version 1.
     """
     data = _bytes_of(frame)
     pos = 0
@@ -94,16 +93,16 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     header, pos = decode_request_header(frame)
     cls = REQUESTS.get(header.api_key)
     if cls is None or header.api_version not in cls.versions:
-        what = "API" if cls is None else "version"
-        raise Malformed(f"a request of an {what} not spoken here", 0, api=header.api_key, version=header.api_version)
+        what = "an API" if cls is None else "a version"
+        raise Malformed(f"a request of {what} that is not supported", 0, api=header.api_key, version=header.api_version)
     return header, decode(cls, header.api_version, frame, start=pos)
 
 
 def decode_response(frame: Buffer, api: int, version: int) -> tuple[int, Message]:
-    """A response, and the correlation id that says which request it answers.
+    """A response, and the correlation id of its request.
 
-    A broker that does not know our version of ApiVersions answers in version 0 with UNSUPPORTED_VERSION (KIP-511), so that answer is
-    understood, too.
+    A broker that does not know this version of ApiVersions answers in version 0 with UNSUPPORTED_VERSION (KIP-511). This function reads
+    that response, too.
     """
     cls = RESPONSES[api]
     data = _bytes_of(frame)
@@ -118,18 +117,17 @@ def decode_response(frame: Buffer, api: int, version: int) -> tuple[int, Message
     try:
         return correlation_id, decode(cls, version, frame, start=pos)
     except Malformed:
-        # The fallback came with version 3. In the older versions a truncated answer could pass for one of version 0.
+        # Only versions 3 and later have the fallback. A truncated response of an older version could look like version 0.
         if api != Api.API_VERSIONS or version < cls.flexible or bytes(data[pos : pos + 2]) != _UNSUPPORTED_VERSION:
             raise
     return correlation_id, decode(cls, 0, frame, start=pos)
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes into frames without their length prefix. Data may arrive in pieces of any size; each byte is copied at most
-    twice.
+    """Cuts a stream of bytes into frames without their length prefix. Data may arrive in pieces of any size.
 
-    A length that is negative or above the limit raises FrameTooLarge before any byte of that frame is stored. After that the start of the
-    next frame is unknown, so the splitter must not be fed again.
+    It copies each byte at most twice. For a length that is negative or above the limit it raises FrameTooLarge before it stores any byte of
+    that frame. The start of the next frame is then unknown, so do not feed the splitter again.
     """
 
     def __init__(self, *, limit: int = FRAME_BYTES_MAX) -> None:
@@ -144,12 +142,12 @@ class FrameSplitter:
 
     @property
     def missing(self) -> int:
-        """How many bytes are missing from the current length or frame. Fed so many, it returns at most one frame."""
+        """How many bytes are missing from the current length or frame. If you feed exactly so many, it returns at most one frame."""
         size = _SIZE.size if len(self._partial) < _SIZE.size else _SIZE.size + self._partial_size
         return size - len(self._partial)
 
     def feed(self, data: Buffer) -> list[bytes]:
-        """Take the next bytes of the stream; returns the frames that they complete."""
+        """Add the next bytes of the stream, and return the frames that they complete."""
         frames: list[bytes] = []
         view = memoryview(data).cast("B")
         pos = self._complete(view, frames) if self._partial else 0
@@ -165,7 +163,7 @@ class FrameSplitter:
         return frames
 
     def _complete(self, view: memoryview, frames: list[bytes]) -> int:
-        """Add bytes to the current frame; returns how many it took."""
+        """Add bytes to the current frame, and return how many it took."""
         partial = self._partial
         taken = 0
         if len(partial) < _SIZE.size:
@@ -196,7 +194,7 @@ _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def _frame(message: Message, version: int, out: bytearray) -> list[Buffer]:
-    """Complete a frame whose header is in `out`, four bytes kept free for the length."""
+    """Complete a frame whose header is in `out`, with four bytes in front for the length."""
     parts: list[Buffer] = []
     parts.append(encode_into(message, version, out, parts))
     size = -_SIZE.size

@@ -1,8 +1,8 @@
-"""Messages, and their encoding and decoding in every supported version.
+"""Messages, and their encoding and decoding in every supported version. One class stands for all versions of a message; the version is an
+argument.
 
-Versions are arguments: one class stands for all versions of a message. A version outside `versions` is refused with UnsupportedVersion, a
-value that the version cannot carry with UnsupportedFieldValue, bytes that break the layout with Malformed. Headers and length prefixes are
-`producer.wire.frame`'s.
+A version outside `versions` raises UnsupportedVersion. A value that the version cannot carry raises UnsupportedFieldValue. Bytes that break
+the layout raise Malformed. `producer.wire.frame` handles headers and length prefixes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def encode_parts(message: Message, version: int) -> list[Buffer]:
 def encode_into(message: Message, version: int, out: bytearray, parts: list[Buffer]) -> bytearray:
     """Append the body to `out` and return the last buffer.
 
-    Where records are referenced, `out` and then the records move to `parts`, and a new buffer goes on.
+    If records are not copied, `out` and then the records move to `parts`, and encoding continues in a new buffer.
     """
     if version not in message.versions:
         raise UnsupportedVersion(type(message).__name__, version, versions=message.versions)
@@ -57,7 +57,7 @@ def encode_into(message: Message, version: int, out: bytearray, parts: list[Buff
 
 
 def decode(cls: type[M], version: int, data: Buffer, *, start: int = 0) -> M:
-    """The message in `data` from `start` to its end. Its records are views into `data`, which must not change as long as they are used."""
+    """The message in `data` from `start` to its end. Its records are views into `data`: do not change `data` while they are in use."""
     if version not in cls.versions:
         raise UnsupportedVersion(cls.__name__, version, versions=cls.versions)
     if type(data) is not bytes:

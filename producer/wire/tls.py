@@ -17,7 +17,7 @@ READ_BYTES: Final = 256 * 1024
 
 
 class TlsPipe:
-    """See the module. After every call `pending()` has bytes for the peer, or none."""
+    """One TLS session. After every call, `pending()` has the bytes for the peer, or none."""
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool = False, server_hostname: str | None = None) -> None:
         self.established = False

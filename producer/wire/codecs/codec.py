@@ -1,6 +1,6 @@
-"""Compresses and opens the records of a batch with each of Kafka's codecs, framed as Kafka's Java clients frame them.
+"""Compresses and decompresses the records of a batch with each of Kafka's codecs, in the framing of Kafka's Java clients.
 
-The modules beside it define the framing of each codec, and what it refuses as damaged. Every call releases the GIL while it works.
+The modules beside it define each codec's framing, and what that codec refuses as damaged. Every call releases the GIL while it works.
 Decompression has a limit, and never allocates more than that; Kafka has no such limit. It refuses levels that a codec does not have.
 """
 
@@ -18,7 +18,7 @@ from fencepost.producer.wire.codecs.damage import CorruptBatch, TooMuch, too_muc
 __all__ = ["DECOMPRESSED_BYTES_MAX", "LEVELS", "Codec", "CorruptBatch", "Levels", "TooMuch", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
-"""How much `decompress` opens unless told otherwise. A batch of 1 MiB can claim a multiple of this."""
+"""The default limit of `decompress`. A compressed batch of 1 MiB can hold a multiple of this."""
 
 
 class Codec(IntEnum):
@@ -32,7 +32,7 @@ class Codec(IntEnum):
 
 
 class Levels(Struct, frozen=True):
-    """The levels of a codec as Kafka has them (KIP-390): from least to most thorough, and what is taken where none is named."""
+    """The levels of a codec in Kafka (KIP-390): the lowest, the highest, and the default."""
 
     low: int
     high: int
@@ -63,7 +63,7 @@ _READERS: Final[dict[Codec, Callable[[bytes, int], bytes]]] = {
 
 
 def compress(codec: Codec, data: bytes, *, level: int | None = None) -> bytes:
-    """The records as `codec` packs them, with a level from `LEVELS` or its default. Raises ValueError for a level that it does not have."""
+    """The compressed records, at a level from `LEVELS` or its default. Raises ValueError for a level that the codec does not have."""
     levels = LEVELS.get(codec)
     if levels is None:
         if level is not None:
@@ -75,7 +75,7 @@ def compress(codec: Codec, data: bytes, *, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The records again. Raises `CorruptBatch` on damage or when they would be more than `limit` bytes."""
+    """The uncompressed records. Raises `CorruptBatch` if the data are damaged, or if they hold more than `limit` bytes."""
     if codec != Codec.NONE:
         return _READERS[codec](bytes(data), limit)
     if len(data) > limit:

@@ -52,7 +52,7 @@ def decompress(stream: bytes, limit: int) -> bytes:
 
 
 def _open_member(stream: bytes, at: int, *, step: int, room: int) -> tuple[bytes | None, int]:
-    """The content of the member whose header ends at `at`, None if it has more than `room` bytes; and the end of the member."""
+    """The content of the member whose header ends at `at`, or None if the content exceeds `room` bytes; and the end of the member."""
     inflater = zlib.decompressobj(_WBITS_RAW)
     view = memoryview(stream)
     parts: list[bytes] = []

@@ -60,7 +60,7 @@ def decompress(frame: bytes, limit: int) -> bytes:
 
 
 def _check_descriptor(frame: bytes) -> int:
-    """The frame's flags. It refuses what `Lz4BlockInputStream` refuses, although liblz4 could read it."""
+    """Check the frame's flags. It refuses what `Lz4BlockInputStream` refuses, although liblz4 could read it."""
     if len(frame) < 7 or frame[:4] != _MAGIC:
         raise CorruptBatch("lz4: no frame")
     flags, block = frame[4], frame[5]
@@ -74,7 +74,7 @@ def _check_descriptor(frame: bytes) -> int:
 
 
 def _without_content_fields(frame: bytes, flags: int) -> bytes:
-    """The same frame with a header without content checksum and size: liblz4 verifies both, Kafka neither."""
+    """The same frame with a header without content checksum and content size. liblz4 verifies both, Kafka neither."""
     end = 14 if flags & _CONTENT_SIZE else 6
     if len(frame) <= end or frame[end] != _descriptor_checksum(frame[4:end]):
         raise CorruptBatch("lz4: header checksum")

@@ -1,9 +1,11 @@
-"""Snappy in the stream of blocks that Java writes (xerial's snappy-java); one raw block, which librdkafka writes, is read too.
+"""Snappy in the stream of blocks that Java writes (xerial's snappy-java). It also reads one raw block, which librdkafka writes.
 
-A stream is a header of 16 bytes and then blocks, each a length and so many bytes of raw snappy. This writer makes one
-block of any size, and Java a block every 32 KiB. Readers accept any length, and each call of the library releases the GIL and waits for
-it again. Another stream may follow. Fewer than four bytes at the end are ignored. It refuses damaged or truncated data, content above a
-limit, and a block that claims more than its bytes can hold, before anything is allocated for it. Snappy has no levels.
+A stream is a header of 16 bytes, and then blocks: a length, and so many bytes of raw snappy. This writer makes one block of any size; Java
+makes a block every 32 KiB. Readers accept any length, and each call of the library releases the GIL and waits for it again. Another stream
+may follow. Fewer than four bytes at the end are ignored.
+
+It refuses damaged or truncated data, and content above a limit. It refuses a block that claims more than its bytes can hold before it
+allocates anything for it. Snappy has no levels.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ _LENGTH: Final = Layout(">i")
 _HEADER_BYTES: Final = len(_MAGIC) + _VERSIONS.size
 _HEADER: Final = _MAGIC + _VERSIONS.pack(1, 1)
 _VERSION_MIN: Final = 1
-"""The version of a stream after another one; the first stream's version is ignored."""
+"""The lowest version of a stream that follows another stream. The first stream's version is ignored, as in Java."""
 _EXPANSION_MAX: Final = 22
-"""A byte of raw snappy stands for at most a third of 64 bytes: a copy of 64 bytes takes three."""
+"""One byte of raw snappy decompresses to at most 22 bytes: a copy element of three bytes yields at most 64."""
 
 
 def compress(data: bytes) -> bytes:
@@ -50,8 +52,8 @@ def _blocks(stream: bytes) -> list[memoryview]:
                 raise CorruptBatch("snappy: the stream ends in a header")
             if not stream.startswith(_MAGIC, at):
                 break
-            if _VERSIONS.unpack_from(stream, at + len(_MAGIC))[0] < _VERSION_MIN:
-                raise CorruptBatch("snappy: a stream of a version that there never was")
+            if (version := _VERSIONS.unpack_from(stream, at + len(_MAGIC))[0]) < _VERSION_MIN:
+                raise CorruptBatch(f"snappy: stream version {version}, the lowest is {_VERSION_MIN}")
             at += _HEADER_BYTES
             continue
         (length,) = _LENGTH.unpack_from(stream, at)
@@ -70,7 +72,7 @@ def _open_blocks(blocks: list[memoryview], limit: int) -> bytes:
         for block in blocks:
             claimed = cramjam.snappy.decompress_raw_len(block)
             if claimed > len(block) * _EXPANSION_MAX:
-                raise CorruptBatch(f"snappy: {len(block)} bytes cannot open to {claimed}")
+                raise CorruptBatch(f"snappy: {len(block)} bytes cannot decompress to {claimed}")
             total += claimed
             if total > limit:
                 raise too_much("snappy", limit)

@@ -1,6 +1,7 @@
-"""Every supported message, one file per API or small group of APIs, with the names of Kafka's schemas.
+"""Every message that fencepost can send or read, one file per API or small group of APIs, with the names of Kafka's schemas.
 
-A producer's messages are imported with this package. The others are imported from their own modules, or through REQUESTS and RESPONSES.
+Importing this package imports the messages of a producer. All others are imported from their own modules, or through REQUESTS and
+RESPONSES.
 """
 
 from __future__ import annotations

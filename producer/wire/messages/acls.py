@@ -1,5 +1,7 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: the permissions of principals. Only brokers up to Kafka 3.9 accept version 0. It has no pattern
-types: every name is literal."""
+"""DescribeAcls, CreateAcls and DeleteAcls: an administrator reads and changes the permissions of principals.
+
+Only brokers up to Kafka 3.9 accept version 0. It has no pattern types: every resource name is literal.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, sinc
 
 
 class DescribeAclsRequest(Message):
-    """Asks for the ACLs that match."""
+    """A client asks a broker for the ACLs that match these filters."""
 
     api = Api.DESCRIBE_ACLS
     versions = range(4)
@@ -28,7 +30,7 @@ class DescribeAclsRequest(Message):
 
 
 class AclDescription(WireStruct):
-    """A principal, and an operation that it may or may not do."""
+    """One ACL in a response: a principal, its host, an operation, and whether the ACL allows or denies it."""
 
     principal: str = ""
     host: str = ""
@@ -37,7 +39,7 @@ class AclDescription(WireStruct):
 
 
 class DescribeAclsResource(WireStruct):
-    """A pattern of names and the ACLs on it."""
+    """A resource pattern in a response, and the ACLs on it."""
 
     resource_type: i8 = 0
     resource_name: str = ""
@@ -46,7 +48,7 @@ class DescribeAclsResource(WireStruct):
 
 
 class DescribeAclsResponse(Message):
-    """The matching ACLs, by resource."""
+    """The broker answers with the matching ACLs, by resource."""
 
     api = Api.DESCRIBE_ACLS
     versions = range(4)
@@ -60,7 +62,7 @@ class DescribeAclsResponse(Message):
 
 
 class AclCreation(WireStruct):
-    """An ACL to create."""
+    """An ACL that the broker must create."""
 
     resource_type: i8 = 0
     resource_name: str = ""
@@ -72,7 +74,7 @@ class AclCreation(WireStruct):
 
 
 class CreateAclsRequest(Message):
-    """Creates ACLs."""
+    """A client tells a broker to create ACLs."""
 
     api = Api.CREATE_ACLS
     versions = range(4)
@@ -83,14 +85,14 @@ class CreateAclsRequest(Message):
 
 
 class AclCreationResult(WireStruct):
-    """The result for one ACL."""
+    """Whether the broker created one ACL; if not, the error."""
 
     error_code: i16 = 0
     error_message: str | None = ""
 
 
 class CreateAclsResponse(Message):
-    """One answer per ACL, in the order of the request."""
+    """The broker answers with one result per ACL, in the order of the request."""
 
     api = Api.CREATE_ACLS
     versions = range(4)
@@ -102,7 +104,7 @@ class CreateAclsResponse(Message):
 
 
 class DeleteAclsFilter(WireStruct):
-    """The ACLs to delete."""
+    """A filter: the broker must delete every ACL that matches it."""
 
     resource_type_filter: i8 = 0
     resource_name_filter: str | None = ""
@@ -114,7 +116,7 @@ class DeleteAclsFilter(WireStruct):
 
 
 class DeleteAclsRequest(Message):
-    """Deletes the ACLs that match any of the filters."""
+    """A client tells a broker to delete the ACLs that match at least one of the filters."""
 
     api = Api.DELETE_ACLS
     versions = range(4)
@@ -125,7 +127,7 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsMatchingAcl(WireStruct):
-    """A deleted ACL, or why it was not deleted."""
+    """An ACL that matched a filter, and the error if the broker did not delete it."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -139,7 +141,7 @@ class DeleteAclsMatchingAcl(WireStruct):
 
 
 class DeleteAclsFilterResult(WireStruct):
-    """The result for one filter."""
+    """The ACLs that matched one filter, or the error."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -147,7 +149,7 @@ class DeleteAclsFilterResult(WireStruct):
 
 
 class DeleteAclsResponse(Message):
-    """One answer per filter, in the order of the request."""
+    """The broker answers with one result per filter, in the order of the request."""
 
     api = Api.DELETE_ACLS
     versions = range(4)

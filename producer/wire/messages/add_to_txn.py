@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction's partitions, sent before they are written to."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: a producer names a transaction's partitions to the coordinator before it writes to them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, ign
 
 
 class AddPartitionsToTxnTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partitions: list[i32] = []
 
 
 class AddPartitionsToTxnTransaction(WireStruct):
-    """One of a broker's transactions, whose partitions are to be added or only to be verified."""
+    """One transaction in a broker's request. With `verify_only` the coordinator only checks that its partitions were added."""
 
     transactional_id: Annotated[str, since(4)] = ""
     producer_id: Annotated[i64, since(4)] = 0
@@ -27,8 +27,10 @@ class AddPartitionsToTxnTransaction(WireStruct):
 
 
 class AddPartitionsToTxnRequest(Message):
-    """Adds partitions to a transaction. Clients use it up to version 3. From version 4 on brokers send it to each other, for several
-    transactions."""
+    """A producer (up to version 3) tells the transaction coordinator to add partitions to its transaction.
+
+    From version 4 on brokers send it to the coordinator, for several transactions at once.
+    """
 
     api = Api.ADD_PARTITIONS_TO_TXN
     versions = range(6)
@@ -43,28 +45,28 @@ class AddPartitionsToTxnRequest(Message):
 
 
 class AddPartitionsToTxnPartitionResult(WireStruct):
-    """Whether one partition is part of the transaction now."""
+    """Whether one partition is part of the transaction; if not, the error."""
 
     partition_index: i32 = 0
     partition_error_code: i16 = 0
 
 
 class AddPartitionsToTxnTopicResult(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
 
 
 class AddPartitionsToTxnResult(WireStruct):
-    """The partitions of one transaction."""
+    """The results for the partitions of one transaction."""
 
     transactional_id: Annotated[str, since(4)] = ""
     topic_results: Annotated[list[AddPartitionsToTxnTopicResult], since(4)] = []
 
 
 class AddPartitionsToTxnResponse(Message):
-    """One answer per partition, from version 4 on by transaction."""
+    """The coordinator answers with one result per partition, from version 4 on grouped by transaction."""
 
     api = Api.ADD_PARTITIONS_TO_TXN
     versions = range(6)
@@ -78,7 +80,10 @@ class AddPartitionsToTxnResponse(Message):
 
 
 class AddOffsetsToTxnRequest(Message):
-    """Adds the partition with a group's offsets. With transaction version 2 it is not used: TxnOffsetCommit adds the partition."""
+    """A producer tells the transaction coordinator to add the `__consumer_offsets` partition of a group to its transaction.
+
+    Under transaction version 2 producers do not send it, because TxnOffsetCommit adds the partition.
+    """
 
     api = Api.ADD_OFFSETS_TO_TXN
     versions = range(5)
@@ -92,7 +97,7 @@ class AddOffsetsToTxnRequest(Message):
 
 
 class AddOffsetsToTxnResponse(Message):
-    """Whether it was added."""
+    """The coordinator answers whether it added the partition."""
 
     api = Api.ADD_OFFSETS_TO_TXN
     versions = range(5)

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: sets and removes quotas of clients (KIP-546)."""
+"""The request of AlterClientQuotas, which sets and removes quotas of clients (KIP-546)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse", "EntityData"
 
 
 class OpData(WireStruct):
-    """A quota and its new value, or its removal."""
+    """A quota by its name, with its new value, or `remove`."""
 
     key: str = ""
     value: f64 = 0.0
@@ -20,14 +20,14 @@ class OpData(WireStruct):
 
 
 class EntryData(WireStruct):
-    """An entity and the changes of its quotas."""
+    """An entity, and the changes to its quotas."""
 
     entity: list[EntityData] = []
     ops: list[OpData] = []
 
 
 class AlterClientQuotasRequest(Message):
-    """Changes quotas."""
+    """A client tells a broker to change quotas."""
 
     api = Api.ALTER_CLIENT_QUOTAS
     versions = range(2)

@@ -1,4 +1,4 @@
-"""The response of AlterClientQuotas. It has a file of its own, because Kafka calls its entries EntryData, as those of the request."""
+"""The response of AlterClientQuotas. It has its own file, because Kafka uses the name EntryData in the request and the response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32
 
 
 class EntryData(WireStruct):
-    """The result for one entity."""
+    """Whether the broker changed the quotas of one entity; if not, the error."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -17,7 +17,7 @@ class EntryData(WireStruct):
 
 
 class AlterClientQuotasResponse(Message):
-    """One result per entity."""
+    """The broker answers with one result per entity."""
 
     api = Api.ALTER_CLIENT_QUOTAS
     versions = range(2)

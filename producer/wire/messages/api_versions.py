@@ -1,6 +1,6 @@
-"""ApiVersions: the APIs and versions of a broker, and the features of its cluster.
+"""ApiVersions: the APIs and versions of a broker, and the features of its cluster. It is the first request on every connection.
 
-The first request on every connection. A broker that does not know the version of the request answers in version 0 (KIP-511).
+A broker that does not know the version of the request answers in version 0 (KIP-511).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, ign
 
 
 class ApiVersionsRequest(Message):
-    """Asks for all versions. From version 3 on it has the name and version of the client's software."""
+    """A client asks a broker which APIs and versions it has. From version 3 on the client sends its software's name and version."""
 
     api = Api.API_VERSIONS
     versions = range(5)
@@ -25,7 +25,7 @@ class ApiVersionsRequest(Message):
 
 
 class ApiVersion(WireStruct):
-    """The versions of one API, both ends included."""
+    """The lowest and the highest version that the broker has of one API."""
 
     api_key: i16 = 0
     min_version: i16 = 0
@@ -33,7 +33,7 @@ class ApiVersion(WireStruct):
 
 
 class SupportedFeatureKey(WireStruct):
-    """The levels of one feature that this broker could run."""
+    """The lowest and the highest level of one feature that this broker could run."""
 
     name: Annotated[str, since(3)] = ""
     min_version: Annotated[i16, since(3)] = 0
@@ -49,7 +49,7 @@ class FinalizedFeatureKey(WireStruct):
 
 
 class ApiVersionsResponse(Message):
-    """The broker's versions. Version 4 is the first in which a supported feature may start at level 0."""
+    """The broker answers with its APIs and features. Version 4 is the first in which a supported feature may start at level 0."""
 
     api = Api.API_VERSIONS
     versions = range(5)

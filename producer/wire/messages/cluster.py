@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeTopicPartitions: what Metadata tells, for administrators."""
+"""DescribeCluster and DescribeTopicPartitions: the contents of Metadata, in the form that administrators need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i8, i16
 
 
 class DescribeClusterRequest(Message):
-    """Asks for the brokers, or of a controller for the controllers."""
+    """A client asks for the brokers of the cluster, or, with endpoint type 2, asks a controller for the controllers."""
 
     api = Api.DESCRIBE_CLUSTER
     versions = range(3)
@@ -34,7 +34,7 @@ class DescribeClusterBroker(WireStruct):
 
 
 class DescribeClusterResponse(Message):
-    """The cluster."""
+    """The broker answers with the cluster's id, its controller and its brokers."""
 
     api = Api.DESCRIBE_CLUSTER
     versions = range(3)
@@ -52,20 +52,20 @@ class DescribeClusterResponse(Message):
 
 
 class TopicRequest(WireStruct):
-    """A topic that is asked about."""
+    """A topic that the client asks about."""
 
     name: str = ""
 
 
 class Cursor(WireStruct):
-    """Where a page begins."""
+    """The topic and partition at which a page begins."""
 
     topic_name: str = ""
     partition_index: i32 = 0
 
 
 class DescribeTopicPartitionsRequest(Message):
-    """Asks for topics, page by page; without names for all of them."""
+    """A client asks a broker for the partitions of topics, page by page. Without topic names it asks for all topics."""
 
     api = Api.DESCRIBE_TOPIC_PARTITIONS
     versions = range(1)
@@ -92,7 +92,7 @@ class DescribeTopicPartitionsResponsePartition(WireStruct):
 
 
 class DescribeTopicPartitionsResponseTopic(WireStruct):
-    """A topic, or as much of it as the page holds."""
+    """A topic, with the partitions that fit on this page."""
 
     error_code: i16 = 0
     name: str | None = ""
@@ -103,7 +103,7 @@ class DescribeTopicPartitionsResponseTopic(WireStruct):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    """One page; the next one begins at the cursor, if there is one."""
+    """The broker answers with one page. If there is a cursor, the client asks for the next page with it."""
 
     api = Api.DESCRIBE_TOPIC_PARTITIONS
     versions = range(1)

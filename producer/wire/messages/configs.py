@@ -1,5 +1,7 @@
-"""DescribeConfigs and AlterConfigs, which replaces all configs of a resource at once. Only brokers up to Kafka 3.9 take version 0 of
-DescribeConfigs."""
+"""DescribeConfigs reads the configs of a resource; AlterConfigs replaces all of them at once.
+
+Only brokers up to Kafka 3.9 accept version 0 of DescribeConfigs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, igno
 
 
 class DescribeConfigsResource(WireStruct):
-    """A topic, a broker or another resource, and which of its configs are asked for, null for all."""
+    """A topic, a broker or another resource, and the configs that the client asks for; null means all."""
 
     resource_type: i8 = 0
     resource_name: str = ""
@@ -19,7 +21,7 @@ class DescribeConfigsResource(WireStruct):
 
 
 class DescribeConfigsRequest(Message):
-    """Asks for configs. Those of a broker must be asked of that broker."""
+    """A client asks a broker for configs. It must ask a broker for that broker's own configs."""
 
     api = Api.DESCRIBE_CONFIGS
     versions = range(5)
@@ -32,7 +34,7 @@ class DescribeConfigsRequest(Message):
 
 
 class DescribeConfigsSynonym(WireStruct):
-    """A config that the value comes from, or would come from if the ones before it were not set."""
+    """One of the places from which the config can take its value, highest priority first."""
 
     name: Annotated[str, since(1)] = ""
     value: Annotated[str | None, since(1)] = ""
@@ -40,7 +42,7 @@ class DescribeConfigsSynonym(WireStruct):
 
 
 class DescribeConfigsResourceResult(WireStruct):
-    """One config: its value and where that comes from."""
+    """One config, its value, and the source of the value."""
 
     name: str = ""
     value: str | None = ""
@@ -54,7 +56,7 @@ class DescribeConfigsResourceResult(WireStruct):
 
 
 class DescribeConfigsResult(WireStruct):
-    """The configs of one resource."""
+    """The configs of one resource, or the error."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -64,7 +66,7 @@ class DescribeConfigsResult(WireStruct):
 
 
 class DescribeConfigsResponse(Message):
-    """One answer per resource."""
+    """The broker answers with one result per resource."""
 
     api = Api.DESCRIBE_CONFIGS
     versions = range(5)
@@ -91,7 +93,7 @@ class AlterConfigsResource(WireStruct):
 
 
 class AlterConfigsRequest(Message):
-    """Replaces the configs of resources: what is not named is as it would be without ever having been set."""
+    """A client tells a broker to replace the configs of resources. A config that the request does not name falls back to its default."""
 
     api = Api.ALTER_CONFIGS
     versions = range(3)
@@ -103,7 +105,7 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResourceResponse(WireStruct):
-    """What became of one resource."""
+    """Whether the broker replaced the configs of one resource; if not, the error."""
 
     error_code: i16 = 0
     error_message: str | None = ""
@@ -112,7 +114,7 @@ class AlterConfigsResourceResponse(WireStruct):
 
 
 class AlterConfigsResponse(Message):
-    """One answer per resource."""
+    """The broker answers with one result per resource."""
 
     api = Api.ALTER_CONFIGS
     versions = range(3)

@@ -1,4 +1,4 @@
-"""CreateTopics. Only brokers up to Kafka 3.9 take versions 0 and 1."""
+"""CreateTopics. Only brokers up to Kafka 3.9 accept versions 0 and 1."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i8, i16
 
 
 class CreatableReplicaAssignment(WireStruct):
-    """Which brokers shall hold one partition."""
+    """The brokers that get the replicas of one partition."""
 
     partition_index: i32 = 0
     broker_ids: list[i32] = []
 
 
 class CreatableTopicConfig(WireStruct):
-    """One configuration of the topic to create."""
+    """One config of the topic that the broker must create."""
 
     name: str = ""
     value: str | None = ""
 
 
 class CreatableTopic(WireStruct):
-    """A topic to create. Counts of -1 mean the broker's defaults (from version 4 on) or that there are assignments."""
+    """A topic that the broker must create. Counts of -1 mean the broker's defaults (from version 4 on), or that there are assignments."""
 
     name: str = ""
     num_partitions: i32 = 0
@@ -35,7 +35,7 @@ class CreatableTopic(WireStruct):
 
 
 class CreateTopicsRequest(Message):
-    """Creates topics, or with `validate_only` says whether it would."""
+    """A client tells a broker to create topics. With `validate_only` the broker only checks the request."""
 
     api = Api.CREATE_TOPICS
     versions = range(8)
@@ -48,7 +48,7 @@ class CreateTopicsRequest(Message):
 
 
 class CreatableTopicConfigs(WireStruct):
-    """One configuration of a created topic."""
+    """One config of a created topic."""
 
     name: Annotated[str, since(5)] = ""
     value: Annotated[str | None, since(5)] = ""
@@ -58,7 +58,7 @@ class CreatableTopicConfigs(WireStruct):
 
 
 class CreatableTopicResult(WireStruct):
-    """What became of one topic."""
+    """A created topic, or the error."""
 
     name: str = ""
     topic_id: Annotated[UUID, since(7), ignorable] = ZERO_UUID
@@ -71,7 +71,7 @@ class CreatableTopicResult(WireStruct):
 
 
 class CreateTopicsResponse(Message):
-    """One result per topic."""
+    """The broker answers with one result per topic."""
 
     api = Api.CREATE_TOPICS
     versions = range(8)

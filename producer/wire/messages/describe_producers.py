@@ -1,4 +1,4 @@
-"""DescribeProducers: which producers a partition's leader remembers."""
+"""DescribeProducers: the producers that the leader of a partition remembers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64
 
 
 class TopicRequest(WireStruct):
-    """Partitions of one topic to ask about."""
+    """The partitions of one topic that the client asks about."""
 
     name: str = ""
     partition_indexes: list[i32] = []
 
 
 class DescribeProducersRequest(Message):
-    """Must go to the leader of each partition."""
+    """A client asks the leader of each partition for the partition's producers. Other replicas answer for their own log."""
 
     api = Api.DESCRIBE_PRODUCERS
     versions = range(1)
@@ -26,7 +26,7 @@ class DescribeProducersRequest(Message):
 
 
 class ProducerState(WireStruct):
-    """What is remembered of one producer. The epoch is 32 bits wide here."""
+    """What the broker remembers of one producer. Timestamps are in milliseconds since 1970. The epoch is 32 bits wide here."""
 
     producer_id: i64 = 0
     producer_epoch: i32 = 0
@@ -37,7 +37,7 @@ class ProducerState(WireStruct):
 
 
 class PartitionResponse(WireStruct):
-    """The producers of one partition."""
+    """The producers of one partition, or the error."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
@@ -46,14 +46,14 @@ class PartitionResponse(WireStruct):
 
 
 class TopicResponse(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[PartitionResponse] = []
 
 
 class DescribeProducersResponse(Message):
-    """One answer per partition."""
+    """The broker answers with one result per partition."""
 
     api = Api.DESCRIBE_PRODUCERS
     versions = range(1)

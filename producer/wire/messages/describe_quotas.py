@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: how much clients may produce, fetch and ask for (KIP-546)."""
+"""DescribeClientQuotas: how many bytes clients may produce and fetch, and how much of the request threads they may use (KIP-546)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, f64, i8, i16, i32
 
 
 class ComponentData(WireStruct):
-    """One type of entity, and which entities of it: 0 the one of that name, 1 the default, 2 any."""
+    """A filter on one type of entity. `match_type` 0 is the entity of that name, 1 the default entity, 2 any entity of the type."""
 
     entity_type: str = ""
     match_type: i8 = 0
@@ -16,7 +16,7 @@ class ComponentData(WireStruct):
 
 
 class DescribeClientQuotasRequest(Message):
-    """Asks for the quotas of the entities that match. `strict`: of entities that have these types and no others."""
+    """A client asks a broker for the quotas of matching entities. `strict` leaves out entities that have other types besides these."""
 
     api = Api.DESCRIBE_CLIENT_QUOTAS
     versions = range(2)
@@ -28,14 +28,14 @@ class DescribeClientQuotasRequest(Message):
 
 
 class EntityData(WireStruct):
-    """One type of an entity and its name; null is the default of that type."""
+    """One type of an entity, and its name; null is the default entity of that type."""
 
     entity_type: str = ""
     entity_name: str | None = ""
 
 
 class ValueData(WireStruct):
-    """A quota."""
+    """A quota by its name, and its value: bytes per second, a percentage of the time, or a rate per second."""
 
     key: str = ""
     value: f64 = 0.0
@@ -49,7 +49,7 @@ class EntryData(WireStruct):
 
 
 class DescribeClientQuotasResponse(Message):
-    """The quotas."""
+    """The broker answers with the quotas, by entity."""
 
     api = Api.DESCRIBE_CLIENT_QUOTAS
     versions = range(2)

@@ -1,4 +1,4 @@
-"""DescribeTransactions: what a coordinator knows of a transaction. What a partition knows of it is DescribeProducers."""
+"""DescribeTransactions: a coordinator's state of a transaction. DescribeProducers shows a partition's state of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64
 
 
 class DescribeTransactionsRequest(Message):
-    """Asks for transactions by their ids."""
+    """A client asks the coordinator of each transactional id for its transaction."""
 
     api = Api.DESCRIBE_TRANSACTIONS
     versions = range(1)
@@ -26,7 +26,7 @@ class TopicData(WireStruct):
 
 
 class TransactionState(WireStruct):
-    """One transaction; while it ends, only the partitions that have no marker yet."""
+    """One transaction. While it ends, it has only the partitions whose marker is not written yet. Times are in milliseconds since 1970."""
 
     error_code: i16 = 0
     transactional_id: str = ""
@@ -39,7 +39,7 @@ class TransactionState(WireStruct):
 
 
 class DescribeTransactionsResponse(Message):
-    """One answer per transactional id."""
+    """The coordinator answers with one result per transactional id."""
 
     api = Api.DESCRIBE_TRANSACTIONS
     versions = range(1)

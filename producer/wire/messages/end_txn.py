@@ -1,6 +1,7 @@
-"""EndTxn and WriteTxnMarkers: the end of a transaction, sent to its coordinator, and by the coordinator to the partitions' leaders.
+"""EndTxn and WriteTxnMarkers: a producer ends its transaction at the coordinator, and the coordinator at the partitions' leaders.
 
-Version 0 of WriteTxnMarkers is not supported. Only brokers up to Kafka 3.9 accept it, and only from each other."""
+Version 0 of WriteTxnMarkers is not supported. Only brokers up to Kafka 3.9 accept it, and only from each other.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, i64,
 
 
 class EndTxnRequest(Message):
-    """Commits or aborts the transaction of a producer. From version 5 on (KIP-890) its epoch goes up with every end."""
+    """A producer tells the transaction coordinator to commit or abort its transaction. From version 5 on (KIP-890) each end raises the
+    epoch.
+    """
 
     api = Api.END_TXN
     versions = range(6)
@@ -26,7 +29,7 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    """Whether the end is decided, and from version 5 on the identity for the next transaction."""
+    """The coordinator answers whether it decided the end. From version 5 on it also sends the identity for the next transaction."""
 
     api = Api.END_TXN
     versions = range(6)
@@ -47,7 +50,7 @@ class WritableTxnMarkerTopic(WireStruct):
 
 
 class WritableTxnMarker(WireStruct):
-    """The end of one transaction: true is a commit."""
+    """The marker of one transaction. `transaction_result` is true for a commit, and false for an abort."""
 
     producer_id: i64 = 0
     producer_epoch: i16 = 0
@@ -58,7 +61,7 @@ class WritableTxnMarker(WireStruct):
 
 
 class WriteTxnMarkersRequest(Message):
-    """Writes markers. Coordinators send it to the partitions' leaders, and administrators to end a hanging transaction."""
+    """A coordinator tells a partition's leader to write markers. An administrator sends it to end a hanging transaction."""
 
     api = Api.WRITE_TXN_MARKERS
     versions = range(1, 3)
@@ -69,28 +72,28 @@ class WriteTxnMarkersRequest(Message):
 
 
 class WritableTxnMarkerPartitionResult(WireStruct):
-    """Whether the marker is in one partition."""
+    """Whether the marker is in one partition; if not, the error."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
 
 
 class WritableTxnMarkerTopicResult(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[WritableTxnMarkerPartitionResult] = []
 
 
 class WritableTxnMarkerResult(WireStruct):
-    """The partitions of one transaction."""
+    """The results for the partitions of one transaction."""
 
     producer_id: i64 = 0
     topics: list[WritableTxnMarkerTopicResult] = []
 
 
 class WriteTxnMarkersResponse(Message):
-    """One answer per marker and partition."""
+    """The leader answers with one result per marker and partition."""
 
     api = Api.WRITE_TXN_MARKERS
     versions = range(1, 3)

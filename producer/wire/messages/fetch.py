@@ -1,6 +1,7 @@
-"""Fetch. In versions 0 to 3, which only brokers up to Kafka 3.9 take, the records are message sets of formats v0 and v1.
+"""Fetch: consumers and followers read records.
 
-They pass through here as bytes: `producer.wire.records` reads format v2 alone.
+In versions 0 to 3, which only brokers up to Kafka 3.9 accept, the records are message sets of formats v0 and v1. This module passes them on
+as bytes: `producer.wire.records` reads only format v2.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, Records, WireStruct
 
 
 class ReplicaState(WireStruct):
-    """Which follower fetches; -1 for a consumer."""
+    """The broker id of the follower that fetches; -1 for a consumer."""
 
     replica_id: Annotated[i32, since(15)] = -1
     replica_epoch: Annotated[i64, since(15)] = -1
 
 
 class FetchPartition(WireStruct):
-    """From where one partition is read, and what the reader knows of it."""
+    """The offset from which one partition is read, and the leader epochs that the reader knows."""
 
     partition: i32 = 0
     current_leader_epoch: Annotated[i32, since(9), ignorable] = -1
@@ -35,7 +36,7 @@ class FetchPartition(WireStruct):
 
 
 class FetchTopic(WireStruct):
-    """The partitions of one topic, which goes by its id from version 13 on."""
+    """The partitions of one topic. From version 13 on the topic has its id instead of its name."""
 
     topic: Annotated[str, until(12), ignorable] = ""
     topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
@@ -43,7 +44,7 @@ class FetchTopic(WireStruct):
 
 
 class ForgottenTopic(WireStruct):
-    """Partitions to take out of the fetch session."""
+    """Partitions that the broker must remove from the fetch session."""
 
     topic: Annotated[str, since(7), until(12), ignorable] = ""
     topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
@@ -51,7 +52,10 @@ class ForgottenTopic(WireStruct):
 
 
 class FetchRequest(Message):
-    """Reads records; waits up to `max_wait_ms` for `min_bytes` of them. In a session (KIP-227) it names only what changed."""
+    """A consumer or follower asks a broker for records. The broker waits up to `max_wait_ms` for `min_bytes` of them.
+
+    In a fetch session (KIP-227) the request names only the partitions that changed.
+    """
 
     api = Api.FETCH
     versions = range(19)
@@ -73,21 +77,21 @@ class FetchRequest(Message):
 
 
 class EpochEndOffset(WireStruct):
-    """Where the broker's log parts from the reader's."""
+    """The epoch and offset at which the broker's log and the reader's log diverge."""
 
     epoch: Annotated[i32, since(12)] = -1
     end_offset: Annotated[i64, since(12)] = -1
 
 
 class SnapshotId(WireStruct):
-    """The snapshot to fetch instead of an offset that is gone."""
+    """The snapshot that a follower must fetch, because its offset is no longer in the log."""
 
     end_offset: i64 = -1
     epoch: i32 = -1
 
 
 class AbortedTransaction(WireStruct):
-    """A transaction whose records a committed reader leaves out, from this offset to its abort marker."""
+    """A transaction whose records a `read_committed` consumer skips, from `first_offset` to the abort marker."""
 
     producer_id: Annotated[i64, since(4)] = 0
     first_offset: Annotated[i64, since(4)] = 0
@@ -110,7 +114,7 @@ class PartitionData(WireStruct):
 
 
 class FetchableTopicResponse(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     topic: Annotated[str, until(12), ignorable] = ""
     topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
@@ -118,7 +122,7 @@ class FetchableTopicResponse(WireStruct):
 
 
 class FetchResponse(Message):
-    """What was read. In a session a partition without news is left out."""
+    """The broker answers with records. In a fetch session it leaves out partitions that did not change."""
 
     api = Api.FETCH
     versions = range(19)

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, igno
 
 
 class FindCoordinatorRequest(Message):
-    """Asks for one key, from version 4 on for many. Key type 0 is a group, 1 a transactional id, 2 a share group."""
+    """A client asks any broker for the coordinator of one key, from version 4 on of several.
+
+    Key type 0 is a group, 1 a transactional id, 2 a share group.
+    """
 
     api = Api.FIND_COORDINATOR
     versions = range(7)
@@ -23,7 +26,7 @@ class FindCoordinatorRequest(Message):
 
 
 class Coordinator(WireStruct):
-    """The coordinator of one key."""
+    """The coordinator of one key, or the error."""
 
     key: Annotated[str, since(4)] = ""
     node_id: Annotated[i32, since(4)] = 0
@@ -34,7 +37,7 @@ class Coordinator(WireStruct):
 
 
 class FindCoordinatorResponse(Message):
-    """The coordinator in fields of the response itself up to version 3, in a list later."""
+    """The broker answers with the coordinator. Up to version 3 it is in the response itself, later in a list."""
 
     api = Api.FIND_COORDINATOR
     versions = range(7)

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups: groups as an administrator sees them."""
+"""ListGroups, DescribeGroups and DeleteGroups: an administrator looks at groups and deletes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, ignorabl
 
 
 class ListGroupsRequest(Message):
-    """Asks a broker for the groups that it coordinates. Empty filters let all through."""
+    """A client asks a broker for the groups that it coordinates. An empty filter lets all groups pass."""
 
     api = Api.LIST_GROUPS
     versions = range(6)
@@ -31,7 +31,7 @@ class ListedGroup(WireStruct):
 
 
 class ListGroupsResponse(Message):
-    """The groups of one broker."""
+    """The broker answers with its groups."""
 
     api = Api.LIST_GROUPS
     versions = range(6)
@@ -44,7 +44,7 @@ class ListGroupsResponse(Message):
 
 
 class DescribeGroupsRequest(Message):
-    """Must go to the coordinator of each group."""
+    """A client asks the coordinator of each group about the group."""
 
     api = Api.DESCRIBE_GROUPS
     versions = range(7)
@@ -56,7 +56,7 @@ class DescribeGroupsRequest(Message):
 
 
 class DescribedGroupMember(WireStruct):
-    """A member of a group, with what it told and was told."""
+    """A member of a group, with its subscription and its assignment."""
 
     member_id: str = ""
     group_instance_id: Annotated[str | None, since(4), ignorable] = None
@@ -67,7 +67,7 @@ class DescribedGroupMember(WireStruct):
 
 
 class DescribedGroup(WireStruct):
-    """A group and its members."""
+    """A group and its members, or the error."""
 
     error_code: i16 = 0
     error_message: Annotated[str | None, since(6)] = None
@@ -80,7 +80,7 @@ class DescribedGroup(WireStruct):
 
 
 class DescribeGroupsResponse(Message):
-    """One answer per group."""
+    """The coordinator answers with one result per group."""
 
     api = Api.DESCRIBE_GROUPS
     versions = range(7)
@@ -92,7 +92,7 @@ class DescribeGroupsResponse(Message):
 
 
 class DeleteGroupsRequest(Message):
-    """Deletes groups that have no members, with their offsets."""
+    """A client tells the coordinator to delete groups that have no members, with their offsets."""
 
     api = Api.DELETE_GROUPS
     versions = range(3)
@@ -103,14 +103,14 @@ class DeleteGroupsRequest(Message):
 
 
 class DeletableGroupResult(WireStruct):
-    """What became of one group."""
+    """Whether the coordinator deleted one group; if not, the error."""
 
     group_id: str = ""
     error_code: i16 = 0
 
 
 class DeleteGroupsResponse(Message):
-    """One result per group."""
+    """The coordinator answers with one result per group."""
 
     api = Api.DELETE_GROUPS
     versions = range(3)

@@ -1,7 +1,7 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: how far a group has read.
+"""OffsetCommit, OffsetFetch and OffsetDelete: the offsets up to which a group has read. From version 10 on a topic has its id (KIP-848).
 
-Topics go by name, and by id from version 10 on (KIP-848). Versions 0 and 1 of OffsetCommit and version 0 of OffsetFetch, which only brokers
-up to Kafka 3.9 take, spoke to ZooKeeper."""
+Only brokers up to Kafka 3.9 accept versions 0 and 1 of OffsetCommit and version 0 of OffsetFetch, which go back to offsets in ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fencepost.producer.wire.schema.fields import NEVER, ZERO_UUID, WireStruct, 
 
 
 class OffsetCommitRequestPartition(WireStruct):
-    """How far the group has read one partition."""
+    """The offset of one partition from which the group reads on."""
 
     partition_index: i32 = 0
     committed_offset: i64 = 0
@@ -24,7 +24,7 @@ class OffsetCommitRequestPartition(WireStruct):
 
 
 class OffsetCommitRequestTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: Annotated[str, until(9), ignorable] = ""
     topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
@@ -32,7 +32,10 @@ class OffsetCommitRequestTopic(WireStruct):
 
 
 class OffsetCommitRequest(Message):
-    """Commits offsets. A generation of -1 without a member id is a consumer that manages its partitions itself."""
+    """A consumer tells the group coordinator to store offsets.
+
+    Generation -1 without a member id is a consumer that assigns its partitions itself.
+    """
 
     api = Api.OFFSET_COMMIT
     versions = range(11)
@@ -48,14 +51,14 @@ class OffsetCommitRequest(Message):
 
 
 class OffsetCommitResponsePartition(WireStruct):
-    """Whether the offset of one partition was taken."""
+    """Whether the coordinator stored the offset of one partition; if not, the error."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
 
 
 class OffsetCommitResponseTopic(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: Annotated[str, until(9), ignorable] = ""
     topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
@@ -63,7 +66,7 @@ class OffsetCommitResponseTopic(WireStruct):
 
 
 class OffsetCommitResponse(Message):
-    """One answer per partition."""
+    """The coordinator answers with one result per partition."""
 
     api = Api.OFFSET_COMMIT
     versions = range(11)
@@ -90,7 +93,7 @@ class OffsetFetchRequestTopics(WireStruct):
 
 
 class OffsetFetchRequestGroup(WireStruct):
-    """A group and the partitions asked for, null for all that have an offset."""
+    """A group and the partitions that the client asks for; null means all that have an offset."""
 
     group_id: Annotated[str, since(8)] = ""
     member_id: Annotated[str | None, since(9), ignorable] = None
@@ -99,7 +102,7 @@ class OffsetFetchRequestGroup(WireStruct):
 
 
 class OffsetFetchRequest(Message):
-    """Asks for committed offsets of one group, from version 8 on of several."""
+    """A client asks the group coordinator for the committed offsets of one group, from version 8 on of several."""
 
     api = Api.OFFSET_FETCH
     versions = range(11)
@@ -123,7 +126,7 @@ class OffsetFetchResponsePartition(WireStruct):
 
 
 class OffsetFetchResponseTopic(WireStruct):
-    """The partitions of one topic, in the versions for one group."""
+    """The offsets of one topic's partitions, in the versions for one group."""
 
     name: Annotated[str, until(7)] = ""
     partitions: Annotated[list[OffsetFetchResponsePartition], until(7)] = []
@@ -140,7 +143,7 @@ class OffsetFetchResponsePartitions(WireStruct):
 
 
 class OffsetFetchResponseTopics(WireStruct):
-    """The partitions of one topic, in the versions for several groups."""
+    """The offsets of one topic's partitions, in the versions for several groups."""
 
     name: Annotated[str, since(8), until(9), ignorable] = ""
     topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
@@ -148,7 +151,7 @@ class OffsetFetchResponseTopics(WireStruct):
 
 
 class OffsetFetchResponseGroup(WireStruct):
-    """The offsets of one group."""
+    """The offsets of one group, or the error."""
 
     group_id: Annotated[str, since(8)] = ""
     topics: Annotated[list[OffsetFetchResponseTopics], since(8)] = []
@@ -156,7 +159,7 @@ class OffsetFetchResponseGroup(WireStruct):
 
 
 class OffsetFetchResponse(Message):
-    """The offsets of one group, from version 8 on of each group."""
+    """The coordinator answers with the offsets of one group, from version 8 on of each group."""
 
     api = Api.OFFSET_FETCH
     versions = range(11)
@@ -170,20 +173,20 @@ class OffsetFetchResponse(Message):
 
 
 class OffsetDeleteRequestPartition(WireStruct):
-    """A partition whose offset is to be forgotten."""
+    """A partition whose offset the coordinator must delete."""
 
     partition_index: i32 = 0
 
 
 class OffsetDeleteRequestTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partitions: list[OffsetDeleteRequestPartition] = []
 
 
 class OffsetDeleteRequest(Message):
-    """Deletes committed offsets of a group."""
+    """A client tells the group coordinator to delete committed offsets."""
 
     api = Api.OFFSET_DELETE
     versions = range(1)
@@ -195,21 +198,21 @@ class OffsetDeleteRequest(Message):
 
 
 class OffsetDeleteResponsePartition(WireStruct):
-    """Whether the offset of one partition is gone."""
+    """Whether the coordinator deleted the offset of one partition; if not, the error."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
 
 
 class OffsetDeleteResponseTopic(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[OffsetDeleteResponsePartition] = []
 
 
 class OffsetDeleteResponse(Message):
-    """One answer per partition, or an error for all."""
+    """The coordinator answers with one result per partition, or one error for all."""
 
     api = Api.OFFSET_DELETE
     versions = range(1)

@@ -1,6 +1,7 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the life of a member of a classic group.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the members of a classic group and its coordinator.
 
-Metadata and assignments are bytes, which the coordinator passes on unread."""
+The coordinator passes subscriptions and assignments on as bytes, and does not read them.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, ignorabl
 
 
 class JoinGroupRequestProtocol(WireStruct):
-    """An assignor that the member knows, and what it tells that assignor."""
+    """An assignor that the member supports, and the member's subscription in that assignor's form."""
 
     name: str = ""
     metadata: bytes = b""
 
 
 class JoinGroupRequest(Message):
-    """Asks to be a member, or to stay one in the next generation. Its answer comes when the whole group has joined."""
+    """A consumer asks the group coordinator to become a member, or to stay one in the next generation.
+
+    The coordinator answers when all members have joined, or when the rebalance timeout has passed.
+    """
 
     api = Api.JOIN_GROUP
     versions = range(10)
@@ -37,7 +41,7 @@ class JoinGroupRequest(Message):
 
 
 class JoinGroupResponseMember(WireStruct):
-    """A member, as its group's leader sees it."""
+    """A member, as the group's leader sees it."""
 
     member_id: str = ""
     group_instance_id: Annotated[str | None, since(5), ignorable] = None
@@ -45,7 +49,7 @@ class JoinGroupResponseMember(WireStruct):
 
 
 class JoinGroupResponse(Message):
-    """The new generation. Only its leader is told the members; what it assigns to them goes into its SyncGroup."""
+    """The coordinator answers with the new generation. Only the group's leader gets the list of members: it assigns the partitions."""
 
     api = Api.JOIN_GROUP
     versions = range(10)
@@ -64,14 +68,14 @@ class JoinGroupResponse(Message):
 
 
 class SyncGroupRequestAssignment(WireStruct):
-    """What the leader assigns to one member."""
+    """The leader's assignment for one member."""
 
     member_id: str = ""
     assignment: bytes = b""
 
 
 class SyncGroupRequest(Message):
-    """Asks for the member's assignment. The leader's request has the assignments of all members."""
+    """A member asks the group coordinator for its assignment. The leader's request carries the assignments of all members."""
 
     api = Api.SYNC_GROUP
     versions = range(6)
@@ -88,7 +92,7 @@ class SyncGroupRequest(Message):
 
 
 class SyncGroupResponse(Message):
-    """The member's assignment."""
+    """The coordinator answers with the member's assignment."""
 
     api = Api.SYNC_GROUP
     versions = range(6)
@@ -103,7 +107,7 @@ class SyncGroupResponse(Message):
 
 
 class HeartbeatRequest(Message):
-    """Tells that the member is alive."""
+    """A member tells the group coordinator that it is alive."""
 
     api = Api.HEARTBEAT
     versions = range(5)
@@ -117,7 +121,7 @@ class HeartbeatRequest(Message):
 
 
 class HeartbeatResponse(Message):
-    """Whether it still belongs to this generation."""
+    """The coordinator answers whether the member still belongs to this generation."""
 
     api = Api.HEARTBEAT
     versions = range(5)
@@ -129,7 +133,7 @@ class HeartbeatResponse(Message):
 
 
 class MemberIdentity(WireStruct):
-    """A member that leaves; without a member id it is named by its instance id."""
+    """A member that leaves. Without a member id, the instance id names it."""
 
     member_id: Annotated[str, since(3)] = ""
     group_instance_id: Annotated[str | None, since(3)] = None
@@ -137,7 +141,7 @@ class MemberIdentity(WireStruct):
 
 
 class LeaveGroupRequest(Message):
-    """Takes one member, from version 3 on several, out of the group."""
+    """A client tells the group coordinator to remove one member, from version 3 on several."""
 
     api = Api.LEAVE_GROUP
     versions = range(6)
@@ -150,7 +154,7 @@ class LeaveGroupRequest(Message):
 
 
 class MemberResponse(WireStruct):
-    """What became of one of them."""
+    """Whether the coordinator removed one member; if not, the error."""
 
     member_id: Annotated[str, since(3)] = ""
     group_instance_id: Annotated[str | None, since(3)] = ""
@@ -158,7 +162,7 @@ class MemberResponse(WireStruct):
 
 
 class LeaveGroupResponse(Message):
-    """Whether they have left; from version 3 on the error is each member's own."""
+    """The coordinator answers whether the members have left. From version 3 on each member has its own error."""
 
     api = Api.LEAVE_GROUP
     versions = range(6)

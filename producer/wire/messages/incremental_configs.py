@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: changes to some configs of a resource (KIP-339)."""
+"""IncrementalAlterConfigs: changes some configs of a resource and leaves the others as they are (KIP-339)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i32
 
 
 class AlterableConfig(WireStruct):
-    """A config, its new value, and what to do with it: 0 set, 1 delete, 2 append to its list, 3 subtract from it."""
+    """A config, its new value, and the operation: 0 set, 1 delete, 2 append to its list, 3 subtract from its list."""
 
     name: str = ""
     config_operation: i8 = 0
@@ -17,7 +17,7 @@ class AlterableConfig(WireStruct):
 
 
 class AlterConfigsResource(WireStruct):
-    """A resource and what shall change."""
+    """A resource, and the changes to its configs."""
 
     resource_type: i8 = 0
     resource_name: str = ""
@@ -25,7 +25,7 @@ class AlterConfigsResource(WireStruct):
 
 
 class IncrementalAlterConfigsRequest(Message):
-    """Changes configs of resources."""
+    """A client tells a broker to change configs of resources."""
 
     api = Api.INCREMENTAL_ALTER_CONFIGS
     versions = range(2)
@@ -37,7 +37,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    """One answer per resource."""
+    """The broker answers with one result per resource."""
 
     api = Api.INCREMENTAL_ALTER_CONFIGS
     versions = range(2)

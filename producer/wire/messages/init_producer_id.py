@@ -1,4 +1,4 @@
-"""InitProducerId: a producer's identity."""
+"""InitProducerId: a producer gets its producer id and epoch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from fencepost.producer.wire.schema.fields import i16, i32, i64, ignorable, sinc
 
 
 class InitProducerIdRequest(Message):
-    """Asks for a producer id and epoch. Version 6 (KIP-939) exists in Kafka but its brokers do not advertise it.
+    """A producer asks a broker, or with a transactional id its coordinator, for a producer id and epoch.
 
-    Without a transactional id the field must be null: the default is the schema's empty string, which brokers refuse.
+    Kafka has version 6 (KIP-939), but its brokers do not advertise it. Without a transactional id, set the field to null: the schema's
+    default is the empty string, which brokers refuse.
     """
 
     api = Api.INIT_PRODUCER_ID
@@ -29,7 +30,9 @@ class InitProducerIdRequest(Message):
 
 
 class InitProducerIdResponse(Message):
-    """The identity, and with a kept transaction the identity that it runs under."""
+    """The broker answers with the producer id and epoch. If the request kept a prepared transaction, `ongoing_txn_*` are that
+    transaction's.
+    """
 
     api = Api.INIT_PRODUCER_ID
     versions = range(7)

@@ -1,6 +1,6 @@
-"""ListOffsets: the offset that belongs to a time, or to one of the special places.
+"""ListOffsets: the offset for a timestamp, or for a special position such as the start of the log.
 
-In version 0, which only brokers up to Kafka 3.9 take, the answer is a list of offsets, where segments begin, without timestamps.
+In version 0, which only brokers up to Kafka 3.9 accept, the response is a list of offsets at which segments begin, without timestamps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 
 
 class ListOffsetsPartition(WireStruct):
-    """Which offset the request is about: a timestamp, or one of the special ones above."""
+    """The timestamp, in milliseconds since 1970, whose offset the client asks for, or one of the special positions above."""
 
     partition_index: i32 = 0
     current_leader_epoch: Annotated[i32, since(4), ignorable] = -1
@@ -29,14 +29,14 @@ class ListOffsetsPartition(WireStruct):
 
 
 class ListOffsetsTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partitions: list[ListOffsetsPartition] = []
 
 
 class ListOffsetsRequest(Message):
-    """Asks for one offset per partition, in version 0 for up to `max_num_offsets` of them."""
+    """A client asks the leader for one offset per partition, in version 0 for up to `max_num_offsets` of them."""
 
     api = Api.LIST_OFFSETS
     versions = range(12)
@@ -50,7 +50,7 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsPartitionResponse(WireStruct):
-    """The offset found and the timestamp of its record; -1 where there is none. Version 0 has only the list."""
+    """The offset that the leader found, and the timestamp of its record; -1 if it found none. Version 0 has only the list."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
@@ -61,14 +61,14 @@ class ListOffsetsPartitionResponse(WireStruct):
 
 
 class ListOffsetsTopicResponse(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = []
 
 
 class ListOffsetsResponse(Message):
-    """One offset per partition, in version 0 several."""
+    """The leader answers with one offset per partition, in version 0 with several."""
 
     api = Api.LIST_OFFSETS
     versions = range(12)

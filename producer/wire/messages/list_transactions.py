@@ -1,4 +1,4 @@
-"""ListTransactions: the transactions of a coordinator, told apart by state, producer, age and name."""
+"""ListTransactions: the transactions of a coordinator, filtered by state, producer id, age and transactional id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, sin
 
 
 class ListTransactionsRequest(Message):
-    """Asks for a coordinator's transactions. Empty filters let everything pass."""
+    """A client asks a broker for the transactions that it coordinates. An empty filter lets all transactions pass."""
 
     api = Api.LIST_TRANSACTIONS
     versions = range(3)
@@ -32,7 +32,7 @@ class TransactionState(WireStruct):
 
 
 class ListTransactionsResponse(Message):
-    """The transactions that passed, and the filters that are no states."""
+    """The broker answers with the transactions that passed, and with the state filters that it does not know."""
 
     api = Api.LIST_TRANSACTIONS
     versions = range(3)

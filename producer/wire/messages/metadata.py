@@ -10,18 +10,18 @@ from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i16, i32, ignorable, nullable, since, until
 
 OPERATIONS_NOT_ASKED_FOR: Final = -(1 << 31)
-"""In place of a set of authorized operations that the request did not ask for."""
+"""The broker sends this value if the request did not ask for the authorized operations."""
 
 
 class MetadataRequestTopic(WireStruct):
-    """A topic by name or, from version 12 on, by id."""
+    """A topic by its name or, from version 12 on, by its id."""
 
     topic_id: Annotated[UUID, since(10), ignorable] = ZERO_UUID
     name: Annotated[str | None, nullable(10)] = ""
 
 
 class MetadataRequest(Message):
-    """Asks about some topics. All topics are an empty list in version 0 and null later, where an empty list means none."""
+    """A client asks a broker about topics. In version 0 an empty list means all topics. Later null means all, and an empty list none."""
 
     api = Api.METADATA
     versions = range(14)
@@ -35,7 +35,7 @@ class MetadataRequest(Message):
 
 
 class MetadataResponseBroker(WireStruct):
-    """A live broker."""
+    """A live broker and its address."""
 
     node_id: i32 = 0
     host: str = ""
@@ -44,7 +44,7 @@ class MetadataResponseBroker(WireStruct):
 
 
 class MetadataResponsePartition(WireStruct):
-    """A partition; leader -1 means that there is none now."""
+    """A partition, its leader and its replicas. Leader -1 means that it has no leader now."""
 
     error_code: i16 = 0
     partition_index: i32 = 0
@@ -56,7 +56,7 @@ class MetadataResponsePartition(WireStruct):
 
 
 class MetadataResponseTopic(WireStruct):
-    """A topic, or why there is none. The name is null when an unknown id was asked for."""
+    """A topic, or the error. The name is null if the client asked for an unknown id."""
 
     error_code: i16 = 0
     name: Annotated[str | None, nullable(12)] = ""
@@ -67,7 +67,7 @@ class MetadataResponseTopic(WireStruct):
 
 
 class MetadataResponse(Message):
-    """The cluster as the answering broker sees it."""
+    """The broker answers with its view of the cluster."""
 
     api = Api.METADATA
     versions = range(14)

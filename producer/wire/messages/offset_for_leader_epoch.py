@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended. Only brokers up to Kafka 3.9 take versions 0 and 1."""
+"""OffsetForLeaderEpoch: the offset at which a leader epoch ended. Only brokers up to Kafka 3.9 accept versions 0 and 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, ign
 
 
 class OffsetForLeaderPartition(WireStruct):
-    """The leader epoch whose end is asked for."""
+    """The leader epoch whose end offset is asked for."""
 
     partition: i32 = 0
     current_leader_epoch: Annotated[i32, since(2), ignorable] = -1
@@ -18,14 +18,14 @@ class OffsetForLeaderPartition(WireStruct):
 
 
 class OffsetForLeaderTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = []
 
 
 class OffsetForLeaderEpochRequest(Message):
-    """Must go to the leader of each partition. A replica id of -1 is a consumer's."""
+    """A follower or consumer asks the leader of each partition where a leader epoch ended. A consumer sends replica id -1."""
 
     api = Api.OFFSET_FOR_LEADER_EPOCH
     versions = range(5)
@@ -37,7 +37,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 
 class EpochEndOffset(WireStruct):
-    """The largest epoch up to the one asked for, and the first offset after it."""
+    """The largest epoch that is not above the requested one, and the first offset after it."""
 
     error_code: i16 = 0
     partition: i32 = 0
@@ -46,14 +46,14 @@ class EpochEndOffset(WireStruct):
 
 
 class OffsetForLeaderTopicResult(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     topic: str = ""
     partitions: list[EpochEndOffset] = []
 
 
 class OffsetForLeaderEpochResponse(Message):
-    """One answer per partition."""
+    """The leader answers with one result per partition."""
 
     api = Api.OFFSET_FOR_LEADER_EPOCH
     versions = range(5)

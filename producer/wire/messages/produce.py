@@ -1,6 +1,7 @@
-"""Produce. In versions 0 to 2, which only brokers up to Kafka 3.9 take, the records are message sets of formats v0 and v1.
+"""Produce: a producer appends record batches.
 
-They pass through here as bytes: `producer.wire.records` reads and writes format v2, and so version 3 and later, alone.
+In versions 0 to 2, which only brokers up to Kafka 3.9 accept, the records are message sets of formats v0 and v1. This module passes them on
+as bytes: `producer.wire.records` reads and writes only format v2, which version 3 and later carry.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class PartitionProduceData(WireStruct):
 
 
 class TopicProduceData(WireStruct):
-    """The partitions of one topic, which goes by its id from version 13 on."""
+    """The partitions of one topic. From version 13 on the topic has its id instead of its name."""
 
     name: Annotated[str, until(12), ignorable] = ""
     topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
@@ -30,7 +31,7 @@ class TopicProduceData(WireStruct):
 
 
 class ProduceRequest(Message):
-    """Appends batches. With acks 0 there is no response.
+    """A producer tells the partitions' leader to append batches. With acks 0 the leader does not respond.
 
     Inside a transaction, version 12 and later also add the partitions to it (KIP-890).
     """
@@ -47,14 +48,14 @@ class ProduceRequest(Message):
 
 
 class BatchIndexAndErrorMessage(WireStruct):
-    """A record because of which its whole batch was refused."""
+    """A record because of which the leader refused the whole batch."""
 
     batch_index: Annotated[i32, since(8)] = 0
     batch_index_error_message: Annotated[str | None, since(8)] = None
 
 
 class PartitionProduceResponse(WireStruct):
-    """What became of the batch of one partition."""
+    """The offset of the batch of one partition, or the error."""
 
     index: i32 = 0
     error_code: i16 = 0
@@ -67,7 +68,7 @@ class PartitionProduceResponse(WireStruct):
 
 
 class TopicProduceResponse(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: Annotated[str, until(12), ignorable] = ""
     topic_id: Annotated[UUID, since(13), ignorable] = ZERO_UUID
@@ -75,7 +76,7 @@ class TopicProduceResponse(WireStruct):
 
 
 class ProduceResponse(Message):
-    """One answer per partition, and where new leaders are reached."""
+    """The leader answers with one result per partition, and with the addresses of new leaders."""
 
     api = Api.PRODUCE
     versions = range(14)

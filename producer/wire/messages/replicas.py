@@ -1,4 +1,4 @@
-"""ElectLeaders and ListPartitionReassignments: elections of leaders, and moves of replicas."""
+"""ElectLeaders starts leader elections. ListPartitionReassignments lists partitions whose replicas are moving."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, sinc
 
 
 class TopicPartitions(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     topic: str = ""
     partitions: list[i32] = []
 
 
 class ElectLeadersRequest(Message):
-    """Has the preferred replicas lead, or with election type 1 any replica that is left; null is every partition."""
+    """A client tells a broker to elect leaders. Election type 0 elects the preferred replica, 1 any replica that is up.
+
+    A null list means every partition.
+    """
 
     api = Api.ELECT_LEADERS
     versions = range(3)
@@ -30,7 +33,7 @@ class ElectLeadersRequest(Message):
 
 
 class PartitionResult(WireStruct):
-    """What became of one election."""
+    """Whether one election succeeded; if not, the error."""
 
     partition_id: i32 = 0
     error_code: i16 = 0
@@ -38,14 +41,14 @@ class PartitionResult(WireStruct):
 
 
 class ReplicaElectionResult(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     topic: str = ""
     partition_result: list[PartitionResult] = []
 
 
 class ElectLeadersResponse(Message):
-    """One result per partition."""
+    """The broker answers with one result per partition."""
 
     api = Api.ELECT_LEADERS
     versions = range(3)
@@ -58,14 +61,14 @@ class ElectLeadersResponse(Message):
 
 
 class ListPartitionReassignmentsTopics(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partition_indexes: list[i32] = []
 
 
 class ListPartitionReassignmentsRequest(Message):
-    """Asks which partitions are on the move; null is every partition."""
+    """A client asks a broker which partitions are being reassigned. A null list means every partition."""
 
     api = Api.LIST_PARTITION_REASSIGNMENTS
     versions = range(1)
@@ -77,7 +80,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class OngoingPartitionReassignment(WireStruct):
-    """A partition that is on the move."""
+    """A partition that is being reassigned, and its replicas."""
 
     partition_index: i32 = 0
     replicas: list[i32] = []
@@ -86,14 +89,14 @@ class OngoingPartitionReassignment(WireStruct):
 
 
 class OngoingTopicReassignment(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic that are being reassigned."""
 
     name: str = ""
     partitions: list[OngoingPartitionReassignment] = []
 
 
 class ListPartitionReassignmentsResponse(Message):
-    """The partitions that are on the move."""
+    """The broker answers with the partitions that are being reassigned."""
 
     api = Api.LIST_PARTITION_REASSIGNMENTS
     versions = range(1)

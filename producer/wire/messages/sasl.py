@@ -1,6 +1,6 @@
 """SaslHandshake and SaslAuthenticate: authentication (KIP-43, KIP-152), and the lifetime of a session (KIP-368).
 
-The mechanism defines the bytes of an exchange. They never appear in a `repr`, because with PLAIN they contain the password.
+The mechanism defines the bytes of the exchange. They never appear in a `repr`, because with PLAIN they contain the password.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fencepost.producer.wire.schema.fields import NEVER, i16, i64, ignorable, si
 
 
 class SaslHandshakeRequest(Message):
-    """Names the mechanism. After version 0 the exchange is bare tokens, after version 1 it is SaslAuthenticate."""
+    """A client names the mechanism that it wants to use. After version 0 it sends bare tokens, later SaslAuthenticate requests."""
 
     api = Api.SASL_HANDSHAKE
     versions = range(2)
@@ -24,7 +24,7 @@ class SaslHandshakeRequest(Message):
 
 
 class SaslHandshakeResponse(Message):
-    """Whether the broker has that mechanism, and which it has."""
+    """The broker answers whether it has that mechanism, and which mechanisms it has."""
 
     api = Api.SASL_HANDSHAKE
     versions = range(2)
@@ -36,7 +36,7 @@ class SaslHandshakeResponse(Message):
 
 
 class SaslAuthenticateRequest(Message):
-    """The client's next message of the exchange. A client that sends version 1 or later can reauthenticate on the same connection."""
+    """The client sends its next bytes of the exchange. From version 1 on it can authenticate again on the same connection."""
 
     api = Api.SASL_AUTHENTICATE
     versions = range(3)
@@ -50,8 +50,10 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    """The broker's next message. The last one has the session's lifetime in ms, 0 for no limit. After it, the broker only answers a
-    reauthentication."""
+    """The broker answers with its next bytes. The last response has the session's lifetime in milliseconds; 0 means no limit.
+
+    After that lifetime the broker closes the connection, unless the client authenticates again.
+    """
 
     api = Api.SASL_AUTHENTICATE
     versions = range(3)

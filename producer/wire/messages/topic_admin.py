@@ -1,4 +1,4 @@
-"""DeleteTopics, CreatePartitions and DeleteRecords. Only brokers up to Kafka 3.9 take version 0 of DeleteTopics."""
+"""DeleteTopics, CreatePartitions and DeleteRecords. Only brokers up to Kafka 3.9 accept version 0 of DeleteTopics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i16, i3
 
 
 class DeleteTopicState(WireStruct):
-    """A topic to delete, by name or by id."""
+    """A topic to delete, by its name or its id."""
 
     name: Annotated[str | None, since(6)] = None
     topic_id: Annotated[UUID, since(6)] = ZERO_UUID
 
 
 class DeleteTopicsRequest(Message):
-    """Deletes topics, by name; from version 6 on also by id."""
+    """A client tells a broker to delete topics, by name, from version 6 on also by id."""
 
     api = Api.DELETE_TOPICS
     versions = range(7)
@@ -31,7 +31,7 @@ class DeleteTopicsRequest(Message):
 
 
 class DeletableTopicResult(WireStruct):
-    """What became of one topic."""
+    """Whether the broker deleted one topic; if not, the error."""
 
     name: Annotated[str | None, nullable(6)] = ""
     topic_id: Annotated[UUID, since(6), ignorable] = ZERO_UUID
@@ -40,7 +40,7 @@ class DeletableTopicResult(WireStruct):
 
 
 class DeleteTopicsResponse(Message):
-    """One result per topic."""
+    """The broker answers with one result per topic."""
 
     api = Api.DELETE_TOPICS
     versions = range(7)
@@ -52,13 +52,13 @@ class DeleteTopicsResponse(Message):
 
 
 class CreatePartitionsAssignment(WireStruct):
-    """Which brokers shall hold one new partition."""
+    """The brokers that get the replicas of one new partition."""
 
     broker_ids: list[i32] = []
 
 
 class CreatePartitionsTopic(WireStruct):
-    """A topic, and how many partitions it shall have in the end. Without assignments the broker places them."""
+    """A topic and its new number of partitions. Without assignments the broker places the new ones."""
 
     name: str = ""
     count: i32 = 0
@@ -66,7 +66,7 @@ class CreatePartitionsTopic(WireStruct):
 
 
 class CreatePartitionsRequest(Message):
-    """Adds partitions, or with `validate_only` says whether it would."""
+    """A client tells a broker to add partitions to topics. With `validate_only` the broker only checks the request."""
 
     api = Api.CREATE_PARTITIONS
     versions = range(4)
@@ -79,7 +79,7 @@ class CreatePartitionsRequest(Message):
 
 
 class CreatePartitionsTopicResult(WireStruct):
-    """What became of one topic."""
+    """Whether the broker added the partitions of one topic; if not, the error."""
 
     name: str = ""
     error_code: i16 = 0
@@ -87,7 +87,7 @@ class CreatePartitionsTopicResult(WireStruct):
 
 
 class CreatePartitionsResponse(Message):
-    """One result per topic."""
+    """The broker answers with one result per topic."""
 
     api = Api.CREATE_PARTITIONS
     versions = range(4)
@@ -99,21 +99,21 @@ class CreatePartitionsResponse(Message):
 
 
 class DeleteRecordsPartition(WireStruct):
-    """The offset before which everything shall go; -1 for the high watermark."""
+    """The leader deletes all records before this offset; -1 is the high watermark."""
 
     partition_index: i32 = 0
     offset: i64 = 0
 
 
 class DeleteRecordsTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partitions: list[DeleteRecordsPartition] = []
 
 
 class DeleteRecordsRequest(Message):
-    """Moves the start of logs. Must go to the leader of each partition."""
+    """A client tells the leader of each partition to move the start of its log."""
 
     api = Api.DELETE_RECORDS
     versions = range(3)
@@ -125,7 +125,7 @@ class DeleteRecordsRequest(Message):
 
 
 class DeleteRecordsPartitionResult(WireStruct):
-    """Where the log starts now."""
+    """The offset at which the log starts now, or the error."""
 
     partition_index: i32 = 0
     low_watermark: i64 = 0
@@ -133,14 +133,14 @@ class DeleteRecordsPartitionResult(WireStruct):
 
 
 class DeleteRecordsTopicResult(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[DeleteRecordsPartitionResult] = []
 
 
 class DeleteRecordsResponse(Message):
-    """One result per partition."""
+    """The leader answers with one result per partition."""
 
     api = Api.DELETE_RECORDS
     versions = range(3)

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: the offsets of a group that a transaction commits."""
+"""TxnOffsetCommit: a transaction commits a group's offsets with its records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencepost.producer.wire.schema.fields import WireStruct, i16, i32, i64, ign
 
 
 class TxnOffsetCommitRequestPartition(WireStruct):
-    """How far the group will have read one partition."""
+    """The offset of one partition from which the group reads on, once the transaction commits."""
 
     partition_index: i32 = 0
     committed_offset: i64 = 0
@@ -19,14 +19,17 @@ class TxnOffsetCommitRequestPartition(WireStruct):
 
 
 class TxnOffsetCommitRequestTopic(WireStruct):
-    """The partitions of one topic."""
+    """The partitions of one topic in the request."""
 
     name: str = ""
     partitions: list[TxnOffsetCommitRequestPartition] = []
 
 
 class TxnOffsetCommitRequest(Message):
-    """Commits offsets within a transaction. With a member and its generation (KIP-447) a group's zombies are refused."""
+    """A producer tells the group coordinator to store offsets as part of its transaction.
+
+    With the consumer's member id and generation (KIP-447), the coordinator refuses offsets of a member that the group has removed.
+    """
 
     api = Api.TXN_OFFSET_COMMIT
     versions = range(6)
@@ -44,21 +47,21 @@ class TxnOffsetCommitRequest(Message):
 
 
 class TxnOffsetCommitResponsePartition(WireStruct):
-    """Whether the offset of one partition was taken."""
+    """Whether the coordinator stored the offset of one partition; if not, the error."""
 
     partition_index: i32 = 0
     error_code: i16 = 0
 
 
 class TxnOffsetCommitResponseTopic(WireStruct):
-    """The partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = ""
     partitions: list[TxnOffsetCommitResponsePartition] = []
 
 
 class TxnOffsetCommitResponse(Message):
-    """One answer per partition."""
+    """The coordinator answers with one result per partition."""
 
     api = Api.TXN_OFFSET_COMMIT
     versions = range(6)

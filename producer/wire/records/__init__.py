@@ -1,4 +1,4 @@
-"""Record batches, format v2: the names that other packages import. Nothing is defined here."""
+"""Record batches, format v2: re-exports the names that other rooms import."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from fencepost.producer.wire.schema.varint import write_signed
 Headers = Sequence[tuple[str, bytes | None]]
 
 COPIED_BYTES_MAX: Final = 8192
-"""Up to so many bytes it is cheaper to copy encoded records than to keep them as a piece of their own."""
+"""Encoded records of at most this many bytes are copied, because a piece of their own costs more."""
 
 PIECES_MAX: Final = 4
-"""Of a batch: each has to be summed, counted and written on its own, so that it is cheaper to put more of them together."""
+"""A batch with more pieces than this is joined: the checksum and the write handle each piece on its own, and copying is cheaper."""
 
 
 def write_sized(writer: BytesWriter, content: bytes | None) -> None:
@@ -39,8 +39,10 @@ def write_sized(writer: BytesWriter, content: bytes | None) -> None:
 
 
 def pack_headers(headers: Headers) -> bytes:
-    """The headers as they stand in a record, their count in front. A name that UTF-8 cannot encode raises UnicodeEncodeError.
-    Callers pack headers before they lock a batch, to hold the lock for a short time."""
+    """Encode headers as in a record, with their count in front. A name that UTF-8 cannot encode raises UnicodeEncodeError.
+
+    Callers pack headers before they lock a batch, to hold the lock for a short time.
+    """
     writer = BytesWriter()
     write_signed(writer, len(headers))
     for name, content in headers:
@@ -52,8 +54,8 @@ def pack_headers(headers: Headers) -> bytes:
 def write_record(
     writer: BytesWriter, offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: bytes | None
 ) -> i64:
-    """Append one record and return how many bytes it took. `headers`: packed. If this raises, the writer is as it was before."""
-    # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
+    """Append one record and return how many bytes it took. `headers`: packed. If this raises, the writer is unchanged."""
+    # These are statements, because mypyc boxes the value of a conditional expression of two integer types.
     key_length: i64 = 0
     key_field: i64 = 1
     if key is not None:
@@ -129,8 +131,8 @@ def write_record(
 class BatchBuilder:
     """An open batch of records without their header.
 
-    `count`, `base_timestamp` (the first record's, -1 before it) and `max_timestamp` are what the header will say; `size` is
-    the exact size of the batch so far, uncompressed and with the header's 61 bytes.
+    `count`, `base_timestamp` (the first record's; -1 while there is none) and `max_timestamp` go into the header. `size` is the exact size
+    of the batch so far in bytes, uncompressed and with the header's 61 bytes.
     """
 
     def __init__(self) -> None:
@@ -143,13 +145,12 @@ class BatchBuilder:
         self.max_timestamp: i64 = NO_TIMESTAMP
 
     def append(self, timestamp: i64, key: bytes | None, value: bytes | None, headers: bytes | None) -> None:
-        """Add one record, its headers packed. The timestamp is in milliseconds since 1970, -1 for none; a record's may be smaller than the
-        one before."""
+        """Add one record with packed headers. The timestamp is in milliseconds since 1970, -1 for none. Timestamps may decrease."""
         if self._closed:
             raise ValueError("the batch is closed")
-        # Compiled, the second half cannot be true, and a constant of 2^63-1 would be converted at every record.
+        # The second half is for plain Python: an i64 is never above 2^63-1. mypyc would convert a constant of 2^63-1 at every record.
         if timestamp < NO_TIMESTAMP or timestamp >> 63 > 0:
-            raise ValueError(f"{timestamp} is no timestamp")
+            raise ValueError(f"{timestamp} is not a timestamp: the lowest is -1, the highest 2^63 - 1")
         count: i64 = self.count
         base: i64 = timestamp if count == 0 else self.base_timestamp
         self.size += write_record(self._writer, count, timestamp - base, key, value, headers)
@@ -159,8 +160,7 @@ class BatchBuilder:
             self.max_timestamp = timestamp
 
     def extend(self, records: bytes | memoryview, count: i64, size: i64, base_timestamp: i64, max_timestamp: i64) -> None:
-        """Add records that were encoded for this place, without copying them where that pays. `size` and the timestamps are what the batch
-        has with them."""
+        """Add records that were encoded for this place, large ones without a copy. `size` and the timestamps become those of the batch."""
         if self._closed:
             raise ValueError("the batch is closed")
         writer = self._writer
@@ -190,16 +190,16 @@ class BatchBuilder:
         pieces = self._pieces
         if len(self._writer) > 0 or not pieces:
             pieces.append(self._writer.getvalue())
-        # The batch lives on until its outcome is known, and its bytes need not be there twice.
+        # The sender keeps the batch until its outcome is known. The builder drops its copy of the bytes.
         self._writer, self._pieces = BytesWriter(), []
         return pieces if len(pieces) <= PIECES_MAX else [b"".join(pieces)]
 
     def payload(self, codec: Codec, level: int | None = None) -> bytes:
-        """Close the batch and return its records as they travel, in one piece."""
+        """Close the batch and return its records in one piece, compressed."""
         return compress(codec, joined(self.pieces()), level=level)
 
 
 def joined(pieces: list[bytes | memoryview]) -> bytes:
-    """All of them as one."""
+    """The pieces as one bytes object."""
     first = pieces[0]
     return first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)

@@ -1,7 +1,7 @@
-"""The 61 bytes in front of the records of a batch (format v2): reading, making, stamping and checking them.
+"""The 61 bytes in front of the records of a batch (format v2): read, build, stamp and check them.
 
-It refuses, with `CorruptBatch`, bytes that cannot be a batch; whether a broker should take the batch is not decided here.
-Records are read elsewhere.
+It refuses, with `CorruptBatch`, bytes that cannot be a batch. Other modules decide whether a broker accepts the batch, and read its
+records.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Readable = bytes | bytearray | memoryview
 
 
 class UnsupportedMagic(CorruptBatch):
-    """A batch of another format version: 0 and 1 are of before Kafka 0.11."""
+    """A batch of another format version. Clients and brokers before Kafka 0.11 write versions 0 and 1."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(f"record format v{magic}, only v{MAGIC} is spoken")
@@ -53,7 +53,7 @@ class UnsupportedMagic(CorruptBatch):
 
 
 class BatchHeader(Struct, frozen=True, gc=False):
-    """What a batch says of itself. Field names are Kafka's."""
+    """The header of a batch, with Kafka's field names. Timestamps are in milliseconds since 1970."""
 
     base_offset: int
     batch_length: int
@@ -71,22 +71,22 @@ class BatchHeader(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch."""
+        """The size of the whole batch in bytes."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """The last offset it takes, also when compaction removed the record there."""
+        """The last offset of the batch, even if compaction removed the record there."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last offset, on the ring of 2^31; -1 where there are none."""
+        """The sequence of the last offset, modulo 2^31; -1 if the batch has no sequences."""
         return NO_SEQUENCE if self.base_sequence < 0 else increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def codec(self) -> Codec:
-        """Raises `CorruptBatch` for the numbers 5 to 7, which mean nothing."""
+        """The codec. Raises `CorruptBatch` for the unassigned numbers 5 to 7."""
         number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
             raise CorruptBatch(f"unknown codec {number}")
@@ -107,17 +107,17 @@ class BatchHeader(Struct, frozen=True, gc=False):
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """`sequence` + `by` on the ring of 2^31: 2147483647 is followed by 0."""
+    """`sequence` + `by`, modulo 2^31: 2147483647 + 1 is 0."""
     return (sequence + by) & 0x7FFFFFFF
 
 
 def decrement_sequence(sequence: int, by: int) -> int:
-    """`sequence` - `by` on the ring of 2^31: 0 comes after 2147483647."""
+    """`sequence` - `by`, modulo 2^31: 0 - 1 is 2147483647."""
     return (sequence - by) & 0x7FFFFFFF
 
 
 def read_header(data: Readable, offset: int = 0) -> BatchHeader:
-    """The header at `offset`. Only its shape is judged: there are 61 bytes, the length covers them, the format version is 2."""
+    """The header at `offset`. It checks only the shape: 61 bytes, a length that covers them, format version 2."""
     room = len(data) - offset
     if offset < 0 or room < BATCH_OVERHEAD:
         if offset >= 0 and room > _MAGIC_AT:
@@ -136,7 +136,7 @@ def _check_magic(magic: int) -> None:
 
 
 def iter_batches(data: Readable) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each complete batch in `data`, not copied. A partial one at the end is left out, as a broker may send one."""
+    """Each complete batch in `data`, not copied. It leaves out a partial batch at the end, because a broker may send one."""
     view = memoryview(data)
     start = 0
     while len(view) - start > _MAGIC_AT:
@@ -150,12 +150,12 @@ def iter_batches(data: Readable) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def compute_crc(batch: Readable) -> int:
-    """CRC-32C over everything from the attributes on; what stands before may change without it."""
+    """CRC-32C over everything from the attributes on. The bytes before them can change without a new checksum."""
     return crc32c(memoryview(batch)[_CHECKED_AT:])
 
 
 def check_crc(batch: Readable) -> bool:
-    """Whether exactly these bytes, one whole batch, are what was written."""
+    """Whether the checksum of these bytes, one whole batch, is correct."""
     if len(batch) < BATCH_OVERHEAD:
         return False
     (written,) = _CRC.unpack_from(batch, _CRC_AT)
@@ -176,7 +176,7 @@ def pack_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """One batch: header, checksum, payload. The payload is copied once."""
+    """Build one batch: header, checksum, payload. The payload is copied once."""
     header = pack_header(
         (payload,),
         attributes=attributes,
@@ -207,7 +207,7 @@ def pack_header(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """What stands before a payload that lies in pieces."""
+    """Build the header of a batch whose payload is in several pieces."""
     checked = _CHECKED.pack(
         attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records_count
     )
@@ -220,16 +220,13 @@ def pack_header(
 
 
 def with_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Stamp, in place, what a leader assigns. Neither is under the checksum."""
+    """Write, in place, the base offset and leader epoch that a leader assigns. The checksum does not cover them."""
     _I64.pack_into(batch, 0, base_offset)
     _I32.pack_into(batch, 12, leader_epoch)
 
 
 def with_timestamps(batch: bytearray, max_timestamp: int, *, log_append_time: bool) -> None:
-    """Set, in place, the timestamp type and maximum that a leader decides on.
-
-    These are under the checksum, which is made anew if they changed.
-    """
+    """Write, in place, the timestamp type and maximum timestamp that a leader sets. If they change, compute the checksum again."""
     attributes, *_, before = _TIMES.unpack_from(batch, _CHECKED_AT)
     changed = attributes | LOG_APPEND_TIME if log_append_time else attributes & ~LOG_APPEND_TIME
     if (changed, max_timestamp) == (attributes, before):

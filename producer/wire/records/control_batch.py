@@ -1,6 +1,7 @@
-"""Control batches: the markers with which a broker ends a transaction, and their kinds.
+"""Control batches: the markers with which a broker ends a transaction, and their types.
 
-It refuses, with `CorruptBatch`, a control batch whose key is none. A kind it does not know is a number: readers skip those.
+It refuses, with `CorruptBatch`, a control batch with an invalid key. An unknown type is returned as a number, because readers skip such
+batches.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _KEY: Final = Layout(">hh")
 _VALUE: Final = Layout(">hi")
 
 CONTROL_BYTES_MAX: Final = 64 * 1024
-"""A control record takes a few dozen."""
+"""A control batch with larger records is refused. A control record takes a few dozen bytes."""
 
 
 class ControlType(IntEnum):
-    """What a control record says: the second number of its key."""
+    """The type of a control record: the second number of its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -40,7 +41,7 @@ def encode_marker(
     coordinator_epoch: int,
     timestamp: int,
 ) -> bytes:
-    """The batch that commits or aborts a transaction on one partition. It takes one offset and no sequence."""
+    """Build the batch that commits or aborts a transaction on one partition. It takes one offset and no sequence."""
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind.name} ends no transaction")
     return encode_batch(
@@ -53,7 +54,7 @@ def encode_marker(
 
 
 def read_marker(batch: Readable) -> tuple[int, int, int]:
-    """(type, coordinator epoch, version) of a control batch; the epoch is -1 for the types that end no transaction."""
+    """(type, coordinator epoch, version) of a control batch. The epoch is -1 if the type does not end a transaction."""
     if not read_header(batch).is_control:
         raise CorruptBatch("not a control batch")
     records = read_records(batch, limit=CONTROL_BYTES_MAX, with_headers=False)

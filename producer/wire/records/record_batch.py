@@ -1,8 +1,7 @@
-"""Record batches of format v2, whole: what Kafka stores and sends.
+"""Whole record batches of format v2, as Kafka stores and sends them.
 
-Writing refuses records that the format cannot hold; reading refuses, with `CorruptBatch`, bytes that were damaged, before it
-takes them apart. Neither judges whether a broker should accept the batch. The producer writes through `BatchBuilder`;
-all other code uses `encode_batch`.
+Writing refuses records that the format cannot hold. Reading checks for damage first, and raises `CorruptBatch`. Neither decides whether a
+broker accepts the batch. The producer writes through `BatchBuilder`; all other code uses `encode_batch`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
 
 
 class Record(Struct, frozen=True):
-    """One record of a batch. `sequence` is -1 where the batch has no producer id."""
+    """One record of a batch. The timestamp is in milliseconds since 1970. `sequence` is -1 if the batch has no producer id."""
 
     offset: int
     timestamp: int
@@ -39,7 +38,7 @@ class Record(Struct, frozen=True):
 
 
 Entry = Record | tuple[int, bytes | None, bytes | None] | tuple[int, bytes | None, bytes | None, Headers | None]
-"""A record to write: a `Record`, whose offset counts, or (timestamp, key, value[, headers]), whose place in the batch does."""
+"""A record to write: a `Record` with its own offset, or (timestamp, key, value[, headers]), which gets its offset from its position."""
 
 
 def encode_batch(
@@ -55,7 +54,7 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch. The rest of the header follows from the records.
+    """Build one batch. The other header fields follow from the records.
 
     Refuses offsets that do not rise or lie outside the batch, and timestamps below -1.
     """
@@ -73,7 +72,7 @@ def encode_batch(
             timestamp, key, value, *rest = entry
             headers = rest[0] if rest else None
         if timestamp < NO_TIMESTAMP:
-            raise ValueError(f"{timestamp} is no timestamp")
+            raise ValueError(f"{timestamp} is not a timestamp: the lowest is -1, the highest 2^63 - 1")
         if not last_delta < delta <= 0x7FFFFFFF:
             raise ValueError(f"offset {base_offset + delta} after {base_offset + last_delta}")
         if count == 0:
@@ -106,15 +105,18 @@ def read_records(
     records_max: int | None = None,
     with_headers: bool = True,
 ) -> list[Record]:
-    """The records of exactly one batch; none of a header-only one. At most `limit` bytes of records are opened, and none of a batch of more
-    than `records_max` records: raises TooMuch. A caller that limits memory must leave out the headers, too: two bytes can make a header."""
+    """The records of exactly one batch; none if the batch has only a header.
+
+    It raises TooMuch if the records take more than `limit` bytes uncompressed, or if there are more than `records_max`. A caller that
+    limits its memory must also leave out the headers, because a header can take only two bytes.
+    """
     header = read_header(batch)
     if header.size != len(batch):
         raise CorruptBatch(f"a batch of {header.size} bytes, {len(batch)} are there")
     if verify_crc and not check_crc(batch):
         raise CorruptBatch("the checksum does not match")
     if header.records_count == 0:
-        # Kafka does not look at what follows either: a compacted batch may keep its codec.
+        # Compaction can leave a batch without records that keeps its codec. Kafka ignores the bytes after its header, too.
         return []
     if records_max is not None and header.records_count > records_max:
         raise TooMuch(f"{header.records_count} records, where at most {records_max} are taken")

@@ -1,9 +1,7 @@
-"""Where keys, values and headers lie in the records of batches, as Arrow's columns want to know it: numbers in buffers, no object per row.
+"""Finds keys, values and headers in the records of batches, and returns their positions in buffers for Arrow's columns.
 
-The bytes themselves stay where they are. Records outside the offsets that are wanted are walked over. It refuses what `record_reader`
-refuses, but it skips headers unread if the caller does not want them.
-
-Compiled by mypyc.
+It makes no object per row, and does not copy the bytes. It skips records outside the wanted offsets. It refuses what `record_reader`
+refuses, but does not read headers that the caller does not want. Compiled by mypyc.
 """
 
 from __future__ import annotations
@@ -18,16 +16,18 @@ from fencepost.producer.wire.records.record_reader import RECORD_BYTES_MIN, TIME
 from fencepost.producer.wire.schema.varint import VarintError, read_signed, read_signed_long
 
 ENDS_MAX: Final = (1 << 31) - 1
-"""Where the last byte may lie that a 32-bit offset of Arrow's can name."""
+"""The highest position that Arrow's 32-bit offsets can hold."""
 
 
 class RecordColumns:
-    """Rows of one batch after the other, whose records lie end to end in one piece of memory.
+    """The rows of several batches, whose records lie end to end in one piece of memory.
 
-    `pieces` has four 32-bit numbers a row: where its key begins and ends, and its value. `header_pieces` has the same for names and values
-    of headers, and `header_ends` one 64-bit number a row: how many headers there are up to its end. `nulls` has a byte a row, 1 where the
-    key is null, 2 where the value is, 3 where both are, and `header_nulls` one a header, 1 where its value is. `offsets` and `timestamps`
-    are 64-bit numbers.
+    - `pieces`: four 32-bit numbers a row: where its key begins and ends, and where its value begins and ends.
+    - `nulls`: one byte a row: 1 if the key is null, 2 if the value is null, 3 if both are.
+    - `offsets`, `timestamps`: one 64-bit number a row; timestamps are in milliseconds since 1970.
+    - `header_pieces`: four 32-bit numbers a header, for its name and its value.
+    - `header_ends`: one 64-bit number a row: how many headers this row and the rows before it have.
+    - `header_nulls`: one byte a header: 1 if its value is null.
     """
 
     def __init__(self, *, with_headers: bool = False) -> None:
@@ -57,8 +57,10 @@ class RecordColumns:
         first: i64,
         until: i64,
     ) -> None:
-        """The rows from offset `first` to before `until`, of a batch of `count` records that lies at `place`. With an append time, that is
-        every record's timestamp."""
+        """Add the rows of a batch of `count` records at `place`, from offset `first` to before `until`.
+
+        An append time replaces every record's timestamp.
+        """
         if count < 0 or count * RECORD_BYTES_MIN > len(data):
             raise CorruptBatch(f"{count} records in {len(data)} bytes")
         if place + len(data) > ENDS_MAX:
@@ -68,7 +70,7 @@ class RecordColumns:
         fixed_time: i64 = append_time if append_time is not None else 0
         size: i64 = len(data)
         begun: i64 = self.rows
-        room: i64 = until - first if first > 0 else until  # How many offsets there are for them.
+        room: i64 = until - first if first > 0 else until  # The wanted range has so many offsets.
         try:
             while index < count:
                 length, at = read_signed(data, at)
@@ -92,13 +94,13 @@ class RecordColumns:
                 offset: i64 = base_offset + delta
                 if first <= offset < until:
                     if self.rows - begun >= room:
-                        raise CorruptBatch(f"record {index} has an offset that another one has")
+                        raise CorruptBatch(f"record {index} repeats an offset")
                     if append_time is not None:
                         timestamp = fixed_time
                     elif base_timestamp > 0 and timestamp > TIMESTAMP_MAX - base_timestamp:
-                        raise CorruptBatch(f"record {index} is later than time goes")
+                        raise CorruptBatch(f"record {index} has a timestamp above 2^63 - 1")
                     elif base_timestamp < 0 and timestamp < -TIMESTAMP_MAX - 1 - base_timestamp:
-                        raise CorruptBatch(f"record {index} is earlier than time goes")
+                        raise CorruptBatch(f"record {index} has a timestamp below -2^63")
                     else:
                         timestamp += base_timestamp
                     write_i64_le(self.pieces, (place + key_begin) | (place + key_end) << 32)

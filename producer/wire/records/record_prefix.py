@@ -1,7 +1,6 @@
 """Writes the bytes before the key of a record: its length, attributes, deltas, and the length of its key.
 
-It writes no keys, no values and no headers: `batch_builder` writes whole records, and Arrow copies keys and values to their prefixes.
-
+It does not write keys, values or headers: `batch_builder` writes whole records, and Arrow copies keys and values after the prefixes.
 Compiled by mypyc.
 """
 
@@ -16,7 +15,7 @@ from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, wr
 
 BODY_BYTES_MAX: Final = 0x7FFFFFFF
 SMALL_BYTES: Final = 8180
-"""Below so many bytes of key, value and headers, the lengths of record and value take at most two bytes each."""
+"""If key, value and headers together take fewer bytes than this, the lengths of record and value take at most two bytes each."""
 
 
 def write_prefix(
@@ -24,7 +23,7 @@ def write_prefix(
 ) -> i64:
     """Append the prefix of a record and return how many bytes the whole record takes. A key or value of length -1 is null.
     `headers_length` includes the count of headers."""
-    # Written out as statements: mypyc boxes the value of a conditional expression of two integer types.
+    # These are statements, because mypyc boxes the value of a conditional expression of two integer types.
     content: i64 = headers_length
     key_field: i64 = 1
     if key_length >= 0:

@@ -1,10 +1,9 @@
 """Reads the records of one batch, uncompressed and without the batch header.
 
-It reads what Kafka's clients read: any negative key or value length is null, and a header name that is not UTF-8 gets
-replacement characters. It refuses, with `CorruptBatch`, lengths that do not add up, fewer records than announced, and bytes
-after the last one. If the caller does not want the headers, they are skipped unread.
-
-Compiled by mypyc; the caller says what a record becomes, because Structs are not compiled.
+It reads what Kafka's clients read: any negative key or value length is null, and a header name that is not UTF-8 gets replacement
+characters. It refuses, with `CorruptBatch`, lengths that do not add up, fewer records than announced, and bytes after the last one. If the
+caller does not want the headers, it skips them unread. Compiled by mypyc. The caller passes the function that makes a record, because
+Structs are not compiled.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def parse_records(
     make: Callable[[int, int, bytes | None, bytes | None, Headers, int], T],
     with_headers: bool = True,
 ) -> list[T]:
-    """Each record as `make(offset, timestamp, key, value, headers, sequence)`. With an append time, that is every record's timestamp."""
+    """Each record as `make(offset, timestamp, key, value, headers, sequence)`. An append time replaces every record's timestamp."""
     if count < 0 or count * RECORD_BYTES_MIN > len(data):
         raise CorruptBatch(f"{count} records in {len(data)} bytes")
     records: list[T] = []
@@ -66,9 +65,9 @@ def parse_records(
             if append_time is not None:
                 timestamp = append_time
             elif base_timestamp > 0 and timestamp_delta > TIMESTAMP_MAX - base_timestamp:
-                raise CorruptBatch(f"record {index} is later than time goes")
+                raise CorruptBatch(f"record {index} has a timestamp above 2^63 - 1")
             elif base_timestamp < 0 and timestamp_delta < -TIMESTAMP_MAX - 1 - base_timestamp:
-                raise CorruptBatch(f"record {index} is earlier than time goes")
+                raise CorruptBatch(f"record {index} has a timestamp below -2^63")
             else:
                 timestamp = base_timestamp + timestamp_delta
             sequence: i64 = -1

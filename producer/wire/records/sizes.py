@@ -1,7 +1,4 @@
-"""How many bytes records take in a batch of format v2: every limit on sizes is checked against these.
-
-Compiled by mypyc.
-"""
+"""How many bytes records take in a batch of format v2. Every check of a size limit uses these numbers. Compiled by mypyc."""
 
 from __future__ import annotations
 
@@ -19,14 +16,15 @@ RECORD_OVERHEAD_MAX: Final = 21
 """Length, attributes and both deltas of a record (`DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 
 RECORD_BOUND: Final = BATCH_OVERHEAD + RECORD_OVERHEAD_MAX
-"""What a record in a batch of its own can take beyond key, value and headers: both overheads
+"""The most bytes that a record in a batch of its own can take besides key, value and headers
 (`DefaultRecordBatch.estimateBatchSizeUpperBound`)."""
 
 
 def record_bound(key: bytes | None, value: bytes | None, headers: bytes | None) -> i64:
-    """The most bytes that a record takes, in a batch of its own. `headers`: packed.
+    """The most bytes that a record can take, in a batch of its own. `headers`: packed.
 
-    `BaseProducer._accept` and `Accumulator.append` count the same in place: each call would make `send` about 1 % slower."""
+    `BaseProducer._accept` and `Accumulator.append` repeat this sum in place: each call would make `send` about 1 % slower.
+    """
     size: i64 = RECORD_BOUND
     if key is not None:
         size += len(key)

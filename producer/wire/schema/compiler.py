@@ -1,7 +1,7 @@
-"""Compiles the encoder and the decoder of a struct in one version, when it is first asked for, and keeps them.
+"""Compiles the encoder and the decoder of a struct in one version when a caller first asks for it, and keeps the function.
 
-The source is registered with linecache, so that tracebacks show its lines and a debugger steps through them. Nothing is compiled at import,
-and two threads that compile the same thing at once both get a working function.
+The source is registered with linecache, so that tracebacks show its lines and a debugger steps through them. Import compiles nothing. If
+two threads compile the same struct at once, both get a working function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _decoders: dict[tuple[type[WireStruct], int], Decoder] = {}
 
 
 def encoder_of(struct: type[WireStruct], version: int, *, flexible: bool) -> Encoder:
-    """The function that appends a struct of this type to a buffer."""
+    """Return the function that appends a struct of this type to a buffer."""
     encoder = _encoders.get((struct, version))
     if encoder is None:
         from fencepost.producer.wire.schema.encoder import EncoderWriter
@@ -30,7 +30,7 @@ def encoder_of(struct: type[WireStruct], version: int, *, flexible: bool) -> Enc
 
 
 def decoder_of(struct: type[WireStruct], version: int, *, flexible: bool, api: int | None) -> Decoder:
-    """The function that reads a struct of this type; `api` is for the Malformed that it raises."""
+    """Return the function that reads a struct of this type. `api` appears in the Malformed that it raises."""
     decoder = _decoders.get((struct, version))
     if decoder is None:
         from fencepost.producer.wire.schema.decoder import DecoderWriter

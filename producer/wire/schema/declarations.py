@@ -1,6 +1,6 @@
-"""Reads the declarations of `producer.wire.schema.fields` into plain descriptions that the code writers, and the tests, work from.
+"""Reads the declarations of `producer.wire.schema.fields` into plain descriptions. The code writers and the tests use these.
 
-It refuses, with TypeError at first use, a declaration that has no meaning on the wire. It knows nothing of any one message.
+It refuses, with TypeError at first use, a declaration that has no form on the wire. It knows nothing about any single message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Uuid(msgspec.Struct, frozen=True):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """A struct in its place."""
+    """A struct inside another one."""
 
     struct: type[WireStruct]
 
@@ -44,7 +44,7 @@ Kind = Element | RecordsType | Array
 
 
 class FieldSpec(msgspec.Struct, frozen=True):
-    """One field of a struct: what it is and in which versions."""
+    """One field of a struct: its type and its versions."""
 
     name: str
     kind: Kind
@@ -60,18 +60,18 @@ class FieldSpec(msgspec.Struct, frozen=True):
         return self.since <= version <= self.until
 
     def nullable_in(self, version: int) -> bool:
-        """Whether this version has a way to say null."""
+        """Whether the field may be null in this version."""
         return version >= self.nullable
 
 
 @cache
 def describe(struct: type[WireStruct]) -> tuple[FieldSpec, ...]:
-    """The fields of a struct in wire order, tagged ones in the place where they are declared."""
+    """The fields of a struct in wire order. Tagged fields stand where they are declared."""
     return tuple(_describe_field(f"{struct.__name__}.{field.name}", field) for field in msgspec.structs.fields(struct))
 
 
 def _describe_field(where: str, field: msgspec.structs.FieldInfo) -> FieldSpec:
-    """One field from its annotation and default; `where` is for the error that a meaningless one gives."""
+    """Describe one field from its annotation and default. `where` names the field in the error."""
     default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     if default is msgspec.NODEFAULT:
         raise TypeError(f"{where} has no default")
@@ -98,14 +98,14 @@ def _describe_field(where: str, field: msgspec.structs.FieldInfo) -> FieldSpec:
 
 
 def _unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without its Annotated wrapper, and what the wrapper said."""
+    """A type hint without Annotated, and the marks that Annotated held."""
     if get_origin(hint) is Annotated:
         return hint.__origin__, hint.__metadata__
     return hint, ()
 
 
 def _kind(where: str, hint: Any, marks: tuple[Any, ...]) -> Kind:
-    """The wire type of a hint that is no longer optional."""
+    """The wire type of a hint without `| None`."""
     for mark in marks:
         if isinstance(mark, Scalar | RecordsType):
             return mark
@@ -128,7 +128,7 @@ def _kind(where: str, hint: Any, marks: tuple[Any, ...]) -> Kind:
 
 
 def smallest_size(kind: Kind, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value can take: a count that promises more elements than fit is refused before anything is allocated."""
+    """The fewest bytes that a value can take. A decoder refuses a count whose elements cannot fit, before it allocates anything."""
     match kind:
         case Scalar():
             return kind.size_bytes
@@ -145,5 +145,5 @@ def smallest_size(kind: Kind, version: int, *, flexible: bool) -> int:
 
 
 def _has_marker(field: FieldSpec, version: int) -> bool:
-    """Whether a byte in front says if the struct is there."""
+    """Whether a byte in front of the struct says if the struct is there."""
     return isinstance(field.kind, Nested) and field.nullable_in(version)

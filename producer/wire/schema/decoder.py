@@ -1,7 +1,7 @@
-"""Writes the source of decoders: one straight function per (message, version), nested structs and arrays inlined.
+"""Writes the source of decoders: one straight function per (message, version), with nested structs and arrays inlined.
 
-Neighbouring fields of fixed width are read by one call, together with the length of what follows them. Every length and count is checked
-against what is left before anything is made of it; data that break the layout leave the function as Malformed.
+One call reads neighbouring fields of fixed width, together with the length of what follows them. The decoder compares every length and
+count with the remaining bytes before it allocates. For data that break the layout it raises Malformed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LENGTH_CODES = {Text: "h", Blob: "i", RecordsType: "i", Array: "i"}
 
 
 class DecoderWriter:
-    """Writes `name(data, pos, end)`, which reads the struct from `pos` to `end` exactly and returns it."""
+    """Writes `name(data, pos, end)`, which reads one struct from exactly the bytes between `pos` and `end`, and returns it."""
 
     def __init__(self, struct: type[WireStruct], version: int, *, flexible: bool, api: int | None) -> None:
         self.name = f"decode_{struct.__name__}_v{version}"
@@ -38,7 +38,7 @@ class DecoderWriter:
 
     @property
     def constants(self) -> dict[str, object]:
-        """What the source refers to."""
+        """The objects that the source refers to, by name."""
         return self._source.constants
 
     def _write(self, struct: type[WireStruct], api: int | None) -> None:
@@ -55,7 +55,7 @@ class DecoderWriter:
                 source.line(f"raise malformed(error, pos, {None if api is None else int(api)}, {self._version}) from error")
 
     def _struct(self, struct: type[WireStruct]) -> str:
-        """Read the fields of a struct; returns the expression that makes it of them."""
+        """Write the reading of a struct's fields; return the expression that builds the struct."""
         present = [field for field in describe(struct) if field.present(self._version)]
         arguments = {}
         for field in present:
@@ -69,7 +69,7 @@ class DecoderWriter:
         return f"{maker}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
     def _value(self, kind: Kind, name: str, where: str, *, nullable: bool) -> str:
-        """Read one value; returns the expression that stands for it once the pending fields are flushed."""
+        """Write the reading of one value; return the expression for it. The expression is valid after the next flush."""
         match kind:
             case Scalar():
                 return self._fixed(kind.code, name)
@@ -89,7 +89,7 @@ class DecoderWriter:
         return result
 
     def _sized(self, kind: Text | Blob | RecordsType | Array, size: str, result: str, where: str) -> None:
-        """Read what has a length or a count in front; null is already dealt with."""
+        """Write the reading of a value with a length or a count in front. The caller has handled null."""
         source = self._source
         match kind:
             case Array():
@@ -109,7 +109,9 @@ class DecoderWriter:
         source.line("pos = stop")
 
     def _array(self, kind: Array, size: str, result: str, where: str) -> None:
-        """Read the elements after a count, which is first held against the fewest bytes that so many elements can take."""
+        """Write the reading of the elements after a count. The decoder first compares the count with the fewest bytes that the elements can
+        take.
+        """
         source = self._source
         smallest = max(1, smallest_size(kind.element, self._version, flexible=self._flexible))
         with source.block(f"if {size} < 0 or {size} * {smallest} > end - pos:"):
@@ -125,7 +127,7 @@ class DecoderWriter:
             source.line(f"{result}.append({element})")
 
     def _nested(self, kind: Nested, name: str, where: str, *, nullable: bool) -> str:
-        """Read a struct in its place, behind a marker when it may be null."""
+        """Write the reading of a nested struct. A struct that may be null has a marker byte in front."""
         if not nullable:
             return self._struct(kind.struct)
         source = self._source
@@ -141,7 +143,9 @@ class DecoderWriter:
         return result
 
     def _tags(self, struct: type[WireStruct], fields: list[FieldSpec]) -> dict[str, str]:
-        """Read the tag buffer at the end of a struct; unknown tags are skipped, and the last of equal tags holds, as in Kafka."""
+        """Write the reading of the tag buffer at the end of a struct. It skips unknown tags; of equal tags the last one counts, as in
+        Kafka.
+        """
         source = self._source
         arguments = {}
         for field in fields:
@@ -178,24 +182,24 @@ class DecoderWriter:
         return arguments
 
     def _length(self, kind: Text | Blob | RecordsType | Array, name: str) -> str:
-        """Read a length or a count into a local, -1 for null, and flush."""
+        """Write the reading of a length or a count into a local, -1 for null, and flush."""
         size = self._fixed("B" if self._flexible else LENGTH_CODES[type(kind)], f"{name}_size")
         self._flush()
         if self._flexible:
-            # The first byte came with the fixed fields in front; a longer varint is read again from its start.
+            # The first byte was read with the fixed fields in front of it. A longer varint is read again from its start.
             with self._source.block(f"if {size} > 127:"):
                 self._source.line(f"{size}, pos = read_uvarint(data, pos - 1)")
             self._source.line(f"{size} -= 1")
         return size
 
     def _fixed(self, code: str, name: str) -> str:
-        """Queue a value of fixed width; its local holds it after the next flush."""
+        """Queue a value of fixed width. Its local has the value after the next flush."""
         result = self._source.local(name)
         self._pending.append((code, result))
         return result
 
     def _flush(self) -> None:
-        """Read all queued values with one call."""
+        """Write one call that reads all queued values."""
         if not self._pending:
             return
         codes = "".join(code for code, _ in self._pending)

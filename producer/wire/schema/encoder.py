@@ -1,7 +1,7 @@
-"""Writes the source of encoders: one straight function per (message, version), nested structs and arrays inlined.
+"""Writes the source of encoders: one straight function per (message, version), with nested structs and arrays inlined.
 
-Neighbouring fields of fixed width are written by one call. A value that the version has no place for raises UnsupportedFieldValue, unless
-its field is ignorable.
+One call writes neighbouring fields of fixed width. If the version lacks a field that has a value, the encoder raises UnsupportedFieldValue,
+unless the field is ignorable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fencepost.producer.wire.schema.source import Source
 class EncoderWriter:
     """Writes `name(message, out, parts)`, which appends to `out` and returns the last buffer.
 
-    Where records are referenced, what is in `out` and then the records move to `parts`, and a new buffer goes on.
+    If the encoder does not copy records, it moves the contents of `out` and then the records to `parts`, and continues with a new buffer.
     """
 
     def __init__(self, struct: type[WireStruct], version: int, *, flexible: bool) -> None:
@@ -44,11 +44,11 @@ class EncoderWriter:
 
     @property
     def constants(self) -> dict[str, object]:
-        """What the source refers to."""
+        """The objects that the source refers to, by name."""
         return self._source.constants
 
     def _struct(self, struct: type[WireStruct], owner: str) -> None:
-        """Write the fields of the struct that the expression `owner` stands for."""
+        """Write the fields of the struct that the expression `owner` names."""
         tagged = []
         for field in describe(struct):
             where = f"{struct.__name__}.{field.name}"
@@ -68,7 +68,7 @@ class EncoderWriter:
             self._pending.append(("x", ""))
 
     def _field(self, field: FieldSpec, expression: str, where: str) -> None:
-        """Write one field, after making sure that a null has a form in this version."""
+        """Write one field, after a check that this version can express a null."""
         if isinstance(field.kind, Scalar | Uuid) or (isinstance(field.kind, Nested) and field.nullable == NEVER):
             self._value(field.kind, field.name, expression, where, nullable=False)
             return
@@ -83,7 +83,7 @@ class EncoderWriter:
         self._value(field.kind, field.name, value, where, nullable=nullable)
 
     def _value(self, kind: Kind, name: str, value: str, where: str, *, nullable: bool) -> None:
-        """Write one value. Only a plain name is handed in where it is used more than once."""
+        """Write one value. If the code uses the expression more than once, the caller passes a plain name."""
         match kind:
             case Scalar():
                 self._pending.append((kind.code, value))
@@ -123,7 +123,7 @@ class EncoderWriter:
             source.line(f"out += {value}")
 
     def _records(self, name: str, value: str, where: str, *, nullable: bool) -> None:
-        """Write records: the caller's own object goes between two buffers where copying it would cost more than one more piece."""
+        """Write records. If copying costs more than one more buffer, the caller's own object goes between two buffers."""
         if self._inside_tag:
             raise TypeError(f"{where}: records in a tagged field have no form here")
         source = self._source
@@ -156,7 +156,7 @@ class EncoderWriter:
             self._flush()
 
     def _nested(self, kind: Nested, value: str, *, nullable: bool) -> None:
-        """Write a struct in its place, behind a marker when it may be null."""
+        """Write a nested struct. A struct that may be null has a marker byte in front."""
         if not nullable:
             self._struct(kind.struct, value)
             return
@@ -169,7 +169,7 @@ class EncoderWriter:
             self._flush()
 
     def _tags(self, struct: type[WireStruct], owner: str, fields: list[FieldSpec]) -> None:
-        """Write the tag buffer: only what differs from its default, ids ascending, each value behind its size."""
+        """Write the tag buffer: only fields that differ from their default, ids ascending, each value after its size."""
         source = self._source
         self._flush()
         fields = sorted(fields, key=lambda field: field.tag or 0)
@@ -204,7 +204,7 @@ class EncoderWriter:
             self._source.line(f"out += uvarint({size} + 1)")
 
     def _flush(self) -> None:
-        """Write all queued values with one call."""
+        """Write one call that writes all queued values."""
         if not self._pending:
             return
         codes = "".join(code for code, _ in self._pending)
@@ -216,7 +216,7 @@ class EncoderWriter:
         self._pending.clear()
 
     def _differs(self, field: FieldSpec, value: str) -> str:
-        """An expression that is True where the value is not the field's default."""
+        """An expression that is true if the value differs from the field's default."""
         default: Any = field.default
         if default is None:
             return f"{value} is not None"

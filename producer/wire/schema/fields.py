@@ -18,10 +18,10 @@ from uuid import UUID
 import msgspec
 
 NEVER: Final = 1 << 15
-"""Above every version: a message that is `flexible = NEVER` has no flexible version, a field `nullable(NEVER)` is never null."""
+"""Above every version: a message with `flexible = NEVER` has no flexible version, and a `nullable(NEVER)` field is never null."""
 
 ZERO_UUID: Final = UUID(int=0)
-"""Kafka's "no id"; compare with `is` first, decoding returns this very object."""
+"""Kafka's value for "no id". Decoders return this very object, so compare with `is` first."""
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Scalar(msgspec.Struct, frozen=True):
 
 
 class RecordsType(msgspec.Struct, frozen=True):
-    """Marks record batches: bytes that are referenced rather than copied where that pays."""
+    """Marks record batches: the encoder does not copy these bytes if a reference is cheaper."""
 
 
 class Since(msgspec.Struct, frozen=True):
@@ -54,13 +54,13 @@ class Nullable(msgspec.Struct, frozen=True):
 
 
 class Tag(msgspec.Struct, frozen=True):
-    """The number under which the field travels in the tag buffer instead of in its place."""
+    """The field is in the tag buffer, under this number."""
 
     number: int
 
 
 class Ignorable(msgspec.Struct, frozen=True):
-    """Marks a field whose value may be dropped silently where the version does not have it."""
+    """The encoder drops the field's value silently if the version does not have the field."""
 
 
 def since(version: int) -> Since:
@@ -98,12 +98,11 @@ Records: TypeAlias = Annotated[Buffer, RecordsType()]
 
 
 def gathered(pieces: tuple[Buffer, ...]) -> Buffer:
-    """Record batches that lie in pieces, as the value of a field to be encoded and for nothing else: they are written one after the
-    other."""
+    """Record batches in several pieces, as the value of a field. The encoder writes the pieces in order. Decoders never return it."""
     return cast(Buffer, pieces)
 
 
-# The decorator tells type checkers what msgspec does anyway: subclasses are frozen and keyword-only, too.
+# msgspec makes subclasses frozen and keyword-only, too. The decorator tells type checkers so.
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class WireStruct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Part of a message. Every field has a default; unknown tags are dropped when it is read."""
+    """Part of a message. Every field has a default. Decoders drop unknown tags."""

@@ -1,7 +1,8 @@
-"""What the generated encoders and decoders call: the parts that are loops or exceptions rather than layout.
+"""What the generated encoders and decoders call: loops and exceptions.
 
-Lengths and tags fit 31 bits here; a varint of more than five bytes or above 2^31 - 1 is refused, because nothing so long fits in a frame.
-Longer forms than needed are accepted, as Kafka does. Record varints, which are zigzag and wider, are `producer.wire.schema.varint`'s.
+Lengths and tags fit 31 bits here. A varint of more than five bytes or above 2^31 - 1 is refused, because nothing so long fits in a frame.
+Varints that are longer than needed are accepted, as in Kafka. Record varints are wider and in zigzag form: see
+`producer.wire.schema.varint`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from fencepost.producer.wire.schema.fields import ZERO_UUID, Buffer
 UVARINT_MAX: Final = (1 << 31) - 1
 
 RECORDS_COPIED_BYTES_MAX: Final = 4096
-"""Records up to this size are copied into the buffer around them: cheaper than one more piece in a gathering write."""
+"""Records of at most this many bytes are copied into the surrounding buffer, because one more piece in a gathering write costs more."""
 
 
 def records_size(records: Buffer | tuple[Buffer, ...]) -> int:
-    """The bytes of record batches, in one piece or gathered."""
+    """How many bytes record batches take, in one piece or gathered."""
     return sum(memoryview(piece).nbytes for piece in records) if isinstance(records, tuple) else memoryview(records).nbytes
 
 
 class Refused(Exception):
-    """Raised in generated code where the data break the layout; it leaves as Malformed."""
+    """Generated code raises this if data break the layout. The decoder turns it into Malformed."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -34,11 +35,11 @@ class Refused(Exception):
 
 
 REFUSALS: Final = (StructError, IndexError, UnicodeDecodeError, Refused)
-"""Everything that damaged data can raise inside a decoder."""
+"""The exceptions that damaged data can raise inside a decoder."""
 
 
 def malformed(error: Exception, offset: int, api: int | None, version: int | None) -> Malformed:
-    """What damaged data turn into; `offset` is where the item starts that was being read."""
+    """The error for damaged data; `offset` is where the item starts that the decoder was reading."""
     match error:
         case Refused():
             return Malformed(str(error), error.offset, api=api, version=version)
@@ -59,7 +60,7 @@ def not_null(where: str, version: int) -> UnsupportedFieldValue:
 
 
 def too_long(where: str, size_bytes: int) -> UnsupportedFieldValue:
-    """The error for text above what both string encodings carry."""
+    """The error for text that is longer than either string encoding allows."""
     return UnsupportedFieldValue(f"{where} has {size_bytes} bytes, 32767 are the most that a string carries")
 
 
@@ -89,7 +90,7 @@ def read_uvarint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(data: bytes | memoryview, pos: int, end: int) -> int:
-    """Pass over a whole tag buffer, from its count on, none of whose tags is known; returns where it ends."""
+    """Skip a whole tag buffer, from its count on, and return where it ends."""
     count, pos = read_uvarint(data, pos)
     if count * 2 > end - pos:
         raise Refused(f"{count} tags in {end - pos} bytes", pos)
@@ -104,5 +105,5 @@ def skip_tags(data: bytes | memoryview, pos: int, end: int) -> int:
 
 @lru_cache(maxsize=1024)
 def uuid_of(raw: bytes) -> UUID:
-    """The id in sixteen bytes. Ids repeat from message to message, and making one costs a microsecond."""
+    """The UUID of sixteen bytes, cached: the same ids come in message after message, and building one costs a microsecond."""
     return UUID(bytes=raw) if any(raw) else ZERO_UUID

@@ -1,4 +1,4 @@
-"""Python source in the making: lines with indentation, local names that do not collide, and the constants that the source refers to."""
+"""Builds Python source: lines with indentation, unique local names, and the constants that the source refers to."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Source:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Add a line that opens a block; what is added inside belongs to it."""
+        """Add a line that opens a block. Lines that are added inside the `with` belong to the block."""
         self.line(header)
         self._depth += 1
         yield
         self._depth -= 1
 
     def local(self, wish: str) -> str:
-        """A name like `wish` that nothing else uses."""
+        """A name like `wish` that is unique in this function."""
         name = wish
         number = 2
         while name in self._names:
@@ -41,7 +41,7 @@ class Source:
         return name
 
     def constant(self, wish: str, value: Any) -> str:
-        """A name for an object from outside; the same object under the same wish keeps its name."""
+        """A name for an object from outside. The same object with the same wish gets the same name."""
         for name, known in self.constants.items():
             if known is value and re.fullmatch(f"{re.escape(wish)}(_[0-9]+)?", name):
                 return name

@@ -1,11 +1,10 @@
-"""Variable-length integers: base 128, low group first; unsigned as in compact protocol fields, or zigzag as in records.
+"""Variable-length integers, base 128, low group first: unsigned as in compact protocol fields, or zigzag as in records.
 
-It reads what Kafka reads: at most five bytes for 32 bits and ten for 64, longer forms than needed included, bits past the
-width dropped. It refuses, with `VarintError`, an integer that does not end within that many bytes or within the data. It does
-not know what the numbers mean.
+It reads what Kafka reads: at most five bytes for 32 bits and ten for 64. It accepts longer forms than needed, and drops bits past the
+width. It refuses, with `VarintError`, an integer that does not end within that many bytes or within the data. It does not know what the
+numbers mean.
 
-Compiled by mypyc. Values are worked on as 64 bits throughout: a 32-bit value is the same number there, and so has the same
-zigzag form.
+Compiled by mypyc. All values are 64 bits wide here: a 32-bit value is the same number, so its zigzag form is the same.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ WITHOUT_SIGN: Final = (1 << 57) - 1
 
 
 class VarintError(ValueError):
-    """The bytes at this place are no integer: they go on for too long, or end too early."""
+    """The bytes at this place are not an integer: it has too many bytes, or the data end too early."""
 
 
 def zigzag(n: i64) -> i64:
-    """Fold the sign into the lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3. The result is to be read as unsigned."""
+    """Fold the sign into the lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3. Read the result as unsigned."""
     return (n << 1) ^ (n >> 63)
 
 

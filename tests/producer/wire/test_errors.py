@@ -31,7 +31,7 @@ def test_the_text_of_each_error() -> None:
         "FETCH v12: ends too early at byte 7",
         "frame: ends too early at byte 0",
         "a frame of -1 bytes, where 0 to 1000 are allowed",
-        "FetchRequest v99 is not spoken here, only v4 to v18",
+        "FetchRequest v99 is not supported, only v4 to v18",
         "v3 has no field A.b, so its value would be lost",
     ]
 

@@ -135,6 +135,6 @@ def test_more_records_than_offsets_are_refused() -> None:
     """An offset stands for one record: a few thousand bytes cannot open to ten million rows at one offset."""
     records = bytes.fromhex("0c000000010100") * 1000  # null keys and values, all at the first offset
     columns = RecordColumns()
-    with pytest.raises(CorruptBatch, match="record 10 has an offset that another one has"):
+    with pytest.raises(CorruptBatch, match="record 10 repeats an offset"):
         columns.append(records, 1000, place=0, base_offset=5, base_timestamp=1, append_time=None, first=0, until=10)
     assert columns.rows == 10

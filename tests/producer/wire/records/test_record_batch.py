@@ -311,10 +311,10 @@ def test_lengths_that_do_not_add_up(records: str, count: int, reason: str) -> No
 def test_timestamps_beyond_time() -> None:
     """A delta that leads out of 64 bits is damage; it neither wraps nor grows."""
     late = resealed(raw("1e 00 feffffffffffffffff01 00 01 01 00"), 27, (1).to_bytes(8, "big"))
-    with pytest.raises(CorruptBatch, match="later"):
+    with pytest.raises(CorruptBatch, match="above"):
         read_records(late)
     early = resealed(raw("1e 00 ffffffffffffffffff01 00 01 01 00"), 27, (-1).to_bytes(8, "big", signed=True))
-    with pytest.raises(CorruptBatch, match="earlier"):
+    with pytest.raises(CorruptBatch, match="below"):
         read_records(early)
 
 
