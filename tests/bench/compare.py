@@ -1,10 +1,9 @@
-"""`make bench-compare BASE=REVISION`: is this build slower than another one? Both run in turns, on the same brokers, in the same minutes.
+"""`make bench-compare BASE=REVISION`: is this build slower than another one?
 
-Each round measures every row with both builds, one right after the other, in an order that changes from round to round. A ratio is taken
-within a round; the table gives the median of the ratios and the interval that holds it with 95 % (from the logarithms of the ratios, by
-Student's t). A row is worse where that whole interval lies beyond 5 %: then the exit code is 1.
-
-A build is named by the Python of the environment that it is installed in; its own checkout's workers drive it.
+Both builds run alternately on the same brokers. Each round measures every row with both builds, one right after the other, in an order that
+changes from round to round. A ratio compares two measurements of one round. The table has the median of the ratios and their 95 % interval
+(Student's t on the logarithms). A row is worse if its whole interval is beyond 5 %. Then the exit code is 1. The Python of a build's
+environment names the build, and the workers of that checkout drive it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tests.bench.transaction_worker import Contender as Committer
 HERE: Final = Path(__file__).resolve().parents[2]
 TOLERATED: Final = 0.05
 T_95: Final = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""Student's t for two sides of 95 %, by the degrees of freedom from 1; beyond the last one it hardly changes."""
+"""Student's t for a two-sided 95 % interval, by degrees of freedom from 1. After the last one it hardly changes."""
 
 ROWS: Final = tuple(
     (contender, scenario)
@@ -57,19 +56,19 @@ FOUND: Final[dict[str, tuple[Callable[[Found], float], bool]]] = {
     "committed records/s": (lambda found: found.records_per_s, True),
     "CPU per record": (lambda found: found.cpu_ns, False),
 }
-"""What is compared, and whether more of it is better."""
+"""The compared figures, and whether more is better."""
 FOUND_OF_TEN: Final[dict[str, tuple[Callable[[Found], float], bool]]] = {
     **FOUND,
     "p50 of a transaction": (lambda found: found.p50_ms, False),
 }
-"""Where a transaction lasts so many milliseconds, the build that sends faster has more to commit in it, and takes longer."""
+"""If a transaction lasts for so many milliseconds, the faster build has more records to commit, so its commit takes longer."""
 
 
 T = TypeVar("T")
 
 
 class Build(msgspec.Struct, frozen=True):
-    """An installed build, and the checkout it was made from."""
+    """An installed build, and the checkout from which it was made."""
 
     name: str
     home: Path
@@ -79,12 +78,12 @@ class Build(msgspec.Struct, frozen=True):
         return self.home / ".venv" / "bin" / "python"
 
     def ask(self, worker: str, work: msgspec.Struct) -> bytes:
-        """Run one of its workers; RuntimeError when it fails."""
+        """Run one of the build's workers. Raises RuntimeError if it fails."""
         return ask(self.home / "tests" / "bench" / worker, work, f"{self.name}: {worker}", python=str(self.python))
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of one row: this build's as a multiple of the other's, in each round."""
+    """One figure of one row: this build's value as a multiple of the other's, in each round."""
 
     broker: str
     row: str
@@ -94,7 +93,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Holds the ratio with 95 %."""
+        """The 95 % interval of the ratio."""
         logarithms = [math.log(ratio) for ratio in self.ratios]
         if len(logarithms) < 2:
             return 0.0, math.inf
@@ -103,13 +102,13 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worse(self) -> bool:
-        """Whether the whole interval is worse than what is tolerated."""
+        """Whether the whole interval is worse than the tolerance."""
         low, high = self.interval
         return high < 1 / (1 + TOLERATED) if self.more_is_better else low > 1 + TOLERATED
 
 
 def main() -> int:
-    """Measure, print, and return 1 where a row is worse."""
+    """Measure and print. Return 1 if a row is worse."""
     options = parsed()
     console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
     builds = (Build("this build", HERE), Build("base", options.base.resolve()))
@@ -142,8 +141,11 @@ def main() -> int:
 def measured(
     host: Host, builds: tuple[Build, Build], options: argparse.Namespace
 ) -> Iterator[tuple[int, str, dict[str, tuple[bool, float, float]]]]:
-    """Every row in every round: the round, the row's name, and of each figure whether more is better, ours and the other's. Round 0 warms
-    up."""
+    """Measure every row in every round. Each result has the round, the row's name and, for each figure, whether more is better, this
+    build's value and the other's.
+
+    Round 0 is a warm-up.
+    """
     for number in range(options.rounds + 1):
         turn = builds if number % 2 else builds[::-1]
         for contender, scenario in ROWS:
@@ -169,7 +171,7 @@ def in_pairs(
 
 
 def send(host: Host, build: Build, contender: Contender, scenario: Scenario, options: argparse.Namespace) -> Figures:
-    """One build's figures of one row."""
+    """One build's figures of one sending row."""
     host.renew(topic := fresh(), PARTITIONS)
     return msgspec.json.decode(build.ask("worker.py", load(host, topic, contender, scenario, options)), type=Figures)
 
@@ -194,7 +196,7 @@ def load(host: Host, topic: str, contender: Contender, scenario: Scenario, optio
 
 
 def commit(host: Host, build: Build, contender: Committer, interval_ms: int, options: argparse.Namespace) -> Found:
-    """One build's figures of transactions."""
+    """One build's figures of one row of transactions."""
     host.renew(topic := fresh(), PARTITIONS)
     work = Work(
         contender=contender,
@@ -208,7 +210,7 @@ def commit(host: Host, build: Build, contender: Committer, interval_ms: int, opt
 
 
 def stubs(builds: tuple[Build, Build], options: argparse.Namespace) -> Iterator[tuple[int, float, float]]:
-    """The stub of either build under confluent-kafka: acknowledged records/s on ours and on the other's."""
+    """Both builds' stubs under confluent-kafka: acknowledged records/s on this build's stub and on the other's."""
     for number in range(options.rounds + 1):
         speeds = {}
         for build in builds if number % 2 else builds[::-1]:
@@ -221,7 +223,7 @@ _topics = iter(range(10**9))
 
 
 def fresh() -> str:
-    """A topic's name that no measurement had before."""
+    """A topic name that no measurement has used yet."""
     return f"compare-{next(_topics)}"
 
 
@@ -239,17 +241,17 @@ def table(rows: list[Compared]) -> Table:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/compare.py", description=__doc__)
-    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="a checkout of the other revision in which `make` was run")
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="a checkout of the other revision, after `make`")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long transactions are committed for")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for how many seconds each contender commits transactions")
     parser.add_argument("--commits", type=int, default=300, help="how many transactions of ten records")
     parser.add_argument("--brokers", type=names({"stub": 0, "kafka": 0}), default=["stub", "kafka"], metavar="NAMES", help="of stub,kafka")
     ours = {contender: CONTENDERS[contender] for contender, _ in ROWS}
     parser.add_argument("--contenders", type=names(ours), default=list(ours), metavar="NAMES", help=f"of {','.join(ours)}")
     parser.add_argument("--no-transactions", dest="transactions", action="store_false")
     parser.add_argument("--no-stub", dest="stub", action="store_false", help="leave out the stubs of both builds under confluent-kafka")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every ratio there, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every ratio to this file")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
-"""The producers under test, each behind the same three calls: send so many records, wait until all are observed, close.
+"""The producers that the bench compares, behind the same three calls: send many records, wait for all outcomes, close.
 
-Every loop is as tight as a user of that library would write it, and none of them hides a failure: a delivery that fails ends the worker.
+Every loop is as tight as a user of that library would write it. None of them hides a failure: a failed delivery ends the worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fencepost.producer import BulkFuture, Producer, RecordFuture
 from tests.bench.load import Contender, Load
 
 POLL_EVERY = 1_000
-"""confluent-kafka runs its callbacks inside `poll`, so its caller has to call it now and then; after every record would cost it more."""
+"""Records between two calls of `poll`. confluent-kafka runs its callbacks there; a call after every record would cost it more."""
 
 BULK_ROWS = 10_000
 FLUSH_TIMEOUT_S = 300.0
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Sender(Protocol):
-    """What the worker drives. `send` may be called by several threads at once, `finish` by one when none of them sends."""
+    """The interface that the worker drives. Several threads may call `send` at once. One thread calls `finish` when no `send` runs."""
 
     acked: int
 
@@ -38,7 +38,7 @@ class Sender(Protocol):
 
 
 def open_sender(load: Load) -> Sender:
-    """The sender of the load's contender; the ceiling is none."""
+    """The sender of the load's contender. The ceiling has none."""
     match load.contender:
         case Contender.FUTURES:
             return FencepostFutures(load)
@@ -53,7 +53,7 @@ def open_sender(load: Load) -> Sender:
         case Contender.CONFLUENT_BATCH:
             return ConfluentBatch(load)
         case Contender.AIOKAFKA | Contender.KAFKA_PYTHON:
-            from tests.bench import strangers  # imported here: the other contenders do not load its clients
+            from tests.bench import strangers  # imported here, so that the other contenders do not load its clients
 
             return strangers.Aiokafka(load) if load.contender is Contender.AIOKAFKA else strangers.KafkaPython(load)
         case _:
@@ -61,7 +61,7 @@ def open_sender(load: Load) -> Sender:
 
 
 class FencepostFutures:
-    """Keeps every future and asks each for its result."""
+    """Keeps every future, and asks each one for its result."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0
@@ -94,7 +94,7 @@ class FencepostFutures:
 
 
 class FencepostCallbacks:
-    """Hears of every delivery on the sender thread."""
+    """Gets every delivery in a callback on the sender thread."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0
@@ -122,7 +122,7 @@ class FencepostCallbacks:
 
 
 class FencepostMany:
-    """Lists of pairs, `BULK_ROWS` in a call; asks each bulk for its result."""
+    """Sends lists of pairs, `BULK_ROWS` per call, and asks each bulk for its result."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0
@@ -148,7 +148,7 @@ class FencepostMany:
 
 
 class FencepostArrow(FencepostMany):
-    """The same rows as Arrow tables."""
+    """Sends the same rows as Arrow tables."""
 
     def __init__(self, load: Load) -> None:
         super().__init__(load)
@@ -162,7 +162,7 @@ class FencepostArrow(FencepostMany):
 
 
 class Confluent:
-    """librdkafka through confluent-kafka: `produce` with a delivery callback, `poll` now and then, and again when its queue is full."""
+    """librdkafka through confluent-kafka: `produce` with a delivery callback, and `poll` from time to time and if the queue is full."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0
@@ -175,7 +175,7 @@ class Confluent:
                 "acks": "all",
                 "linger.ms": load.linger_ms,
                 "batch.size": load.batch_bytes,
-                # Its limit of 10,000 records and of 100,000 in the queue would make batches and buffer smaller than everybody else's.
+                # Its defaults (10,000 records per batch, 100,000 in the queue) would make its batches and its buffer smaller.
                 "batch.num.messages": 1_000_000,
                 "queue.buffering.max.messages": 10_000_000,
                 "queue.buffering.max.kbytes": load.buffer_bytes // 1024,
@@ -228,7 +228,7 @@ class Confluent:
 
 
 class ConfluentBatch(Confluent):
-    """Lists of mappings, `BULK_ROWS` in a call, and what the full queue refused again."""
+    """Sends lists of mappings, `BULK_ROWS` per call, and sends again what the full queue refused."""
 
     def __init__(self, load: Load) -> None:
         super().__init__(load)
@@ -237,7 +237,7 @@ class ConfluentBatch(Confluent):
     def send(self, count: int) -> None:
         produce_batch, poll = self._producer.produce_batch, self._producer.poll
         for rows in bulks(self._rows, count):
-            left = [dict(row) for row in rows]  # it writes what went wrong into them
+            left = [dict(row) for row in rows]  # confluent-kafka writes errors into the messages
             while left:
                 produce_batch(self._load.topic, left, on_delivery=self._delivered)
                 left = [{"key": row["key"], "value": row["value"]} for row in left if "_error" in row]
@@ -255,7 +255,7 @@ def fencepost_producer(load: Load) -> Producer:
 
 
 def bulks(rows: Sequence[R], count: int) -> Iterator[Sequence[R]]:
-    """So many rows, from the start as often as needed, `BULK_ROWS` at a time."""
+    """So many rows in lists of `BULK_ROWS`. The rows repeat from the start as needed."""
     place = 0
     while count > 0:
         taken = rows[place : place + min(BULK_ROWS, count)]
@@ -265,5 +265,5 @@ def bulks(rows: Sequence[R], count: int) -> Iterator[Sequence[R]]:
 
 
 def endless(keys: list[bytes], count: int) -> Iterator[bytes]:
-    """So many keys, from the start as often as needed, at next to no cost of its own."""
+    """So many keys. They repeat from the start as needed, at almost no cost."""
     return islice(cycle(keys), count)

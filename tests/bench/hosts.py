@@ -1,7 +1,7 @@
-"""The brokers that the bench runs against, each in a process of its own: the stub, and a real Apache Kafka.
+"""The brokers of the bench, each in its own process: the stub, and a real Apache Kafka.
 
-The stub keeps every record in memory, so each measurement gets a new one; Kafka stays, warm, and forgets each topic after its measurement.
-What the log holds in the end, confluent-kafka tells.
+The stub keeps every record in memory, so each measurement gets a new stub. Kafka keeps running, and deletes each topic after its
+measurement. confluent-kafka reads what the log holds at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG_ERRORS = 3
 
 
 class Host(Protocol):
-    """A broker that takes one topic after the other."""
+    """A broker that gets one topic after the other."""
 
     name: str
 
@@ -35,11 +35,11 @@ class Host(Protocol):
     def __enter__(self) -> Host: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def renew(self, topic: str, partitions: int) -> None:
-        """Forget all topics before and make this one."""
+        """Delete all earlier topics, and create this one."""
 
 
 class ProcessHost:
-    """A broker in a process of its own, which ends with the block."""
+    """A broker in its own process, which ends with the block."""
 
     def __init__(self) -> None:
         self.bootstrap = ""
@@ -61,7 +61,7 @@ class ProcessHost:
 
 
 class StubHost(ProcessHost):
-    """`fencepost broker`, new for every topic; of the build that `python` has."""
+    """`fencepost broker`, started anew for every topic, from the build of `python`."""
 
     name = "broker_stub"
 
@@ -71,7 +71,7 @@ class StubHost(ProcessHost):
 
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()
-        # -P: the installed package, as everywhere in the bench. The command, because an older build has its modules elsewhere.
+        # -P: the installed package, as everywhere in the bench. The command is run, because an older build has its modules in other places.
         command = [self._python, "-P", "-m", "fencepost", "broker", "--port", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
@@ -81,7 +81,7 @@ class StubHost(ProcessHost):
         too_late.cancel()
         self.bootstrap = greeting.rpartition(" ")[2].strip()
         if not self.bootstrap:
-            raise RuntimeError("broker_stub ended before it listened")
+            raise RuntimeError("the stub's process ended before it listened")
         create_topic(self.bootstrap, topic, partitions)
 
     def _stop(self) -> None:
@@ -99,7 +99,7 @@ class StubHost(ProcessHost):
 
 
 class KafkaHost:
-    """Apache Kafka with the JVM flags of its own start script. Raises KafkaUnavailable where there is none."""
+    """Apache Kafka with the JVM flags of its own start script. Raises KafkaUnavailable if there is no Kafka."""
 
     name = "Apache Kafka"
 
@@ -128,7 +128,7 @@ class KafkaHost:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """One replica, and the broker's defaults."""
+    """Create the topic with one replica and the broker's default configs."""
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1)
     admin = admin_client(bootstrap)
     admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
@@ -145,5 +145,5 @@ def records_in_log(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 def admin_client(bootstrap: str) -> AdminClient:
-    """Give it a name: a client gives up what it was asked when it is collected. It logs errors only."""
+    """An administrator's client. Keep it in a variable: a client that is garbage-collected drops its requests. It logs only errors."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})

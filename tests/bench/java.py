@@ -1,6 +1,6 @@
-"""Kafka's own ProducerPerformance in a JVM of its own, with the settings that everybody has.
+"""Kafka's ProducerPerformance in its own JVM, with the settings of all contenders.
 
-It sends values without keys, which is what it can; its JVM warms up inside the measurement. What a call costs it does not tell.
+It sends values without keys, because it cannot send keys. Its JVM warms up inside the measurement. It does not report the cost of a call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REPORT = re.compile(r"(\d+) records sent, ([\d.,]+) records/sec")
 
 
 def run_java(load: Load) -> Figures:
-    """All the load's records; the CPU is the JVM's, from its start to its end."""
+    """Send all records of the load. The CPU time is the JVM's, from its start to its end."""
     settings = {
         "bootstrap.servers": load.bootstrap,
         "acks": "all",
@@ -38,7 +38,7 @@ def run_java(load: Load) -> Figures:
     reports = REPORT.findall(done.stdout)
     if done.returncode or not reports:
         raise RuntimeError(f"ProducerPerformance failed: {(done.stderr or done.stdout).strip()[-2000:]}")
-    # The last line is of the whole run, those before it of some seconds each.
+    # The last line is about the whole run. Each earlier line is about some seconds.
     sent, per_s = reports[-1]
     if int(sent) != load.records:
         raise RuntimeError(f"ProducerPerformance sent {sent} of {load.records} records")

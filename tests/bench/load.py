@@ -1,7 +1,4 @@
-"""What one measurement is asked to do and what it found: the structs that travel between the bench and its worker processes.
-
-It measures nothing.
-"""
+"""The structs that travel between the bench and its worker processes: what a measurement does, and what it found. It measures nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ KEYS_DISTINCT = 100_000
 
 
 class Contender(enum.Enum):
-    """Who sends. Each of them observes the delivery of every record."""
+    """The producers that send. Each one observes the delivery of every record."""
 
     FUTURES = "fencepost, futures"
     CALLBACKS = "fencepost, callbacks"
@@ -28,7 +25,7 @@ class Contender(enum.Enum):
 
 
 class Scenario(enum.Enum):
-    """What the caller's side looks like."""
+    """What the calling side does."""
 
     ONE = "one calling thread"
     FOUR = "four calling threads"
@@ -42,22 +39,22 @@ class Scenario(enum.Enum):
 
 
 SLOW = {Contender.AIOKAFKA: 10, Contender.KAFKA_PYTHON: 10}
-"""Who gets a tenth of the records, so that nobody waits for minutes; the table says so."""
+"""These contenders get a tenth of the records, because they would take minutes. The table says so."""
 
 WAITS = {Contender.CONFLUENT: 500, Contender.CONFLUENT_BATCH: 500}
-"""Who asks for the interpreter again for every record that is acknowledged: beside a thread that computes, that is 5 ms each time."""
+"""These contenders take the GIL for every acknowledged record. Beside a thread that computes, each time takes 5 ms."""
 
 LONE = (Contender.FUTURES, Contender.CONFLUENT, Contender.AIOKAFKA, Contender.KAFKA_PYTHON)
 MEMORY = (Contender.CALLBACKS, Contender.MANY, Contender.ARROW, Contender.CONFLUENT)
 SINGLE = (Contender.AIOKAFKA, Contender.KAFKA_PYTHON, Contender.JAVA)
-"""Who can be measured with lone records, whose memory is looked at, and who is measured with one caller only."""
+"""The contenders that are measured with lone records, those whose memory is measured, and those with one calling thread only."""
 
 REPLAYED = (Contender.CEILING, Contender.JAVA)
-"""Who is not called by the worker: no bursts, and no cost of a call."""
+"""The worker does not call these contenders, so they have no bursts and no cost per call."""
 
 
 def takes_part(contender: Contender, scenario: Scenario) -> bool:
-    """Whether the scenario means anything for the contender."""
+    """Whether the scenario makes sense for the contender."""
     match scenario:
         case Scenario.ONE:
             return True
@@ -70,14 +67,14 @@ def takes_part(contender: Contender, scenario: Scenario) -> bool:
 
 
 def fewer(contender: Contender, scenario: Scenario) -> int:
-    """By which number its records are divided."""
+    """The divisor of the contender's number of records."""
     if scenario is Scenario.LONE:
         return 1
     return WAITS.get(contender, 1) if scenario is Scenario.BESIDE_BURNER and contender in WAITS else SLOW.get(contender, 1)
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement. `records` are sent in the long run, `bursts` times `burst` records before it into an empty buffer."""
+    """One measurement. It sends `bursts` times `burst` records into an empty buffer, and then `records` in a long run."""
 
     contender: Contender
     scenario: Scenario
@@ -98,7 +95,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> list[bytes]:
-        """The keys that are sent, over and over."""
+        """The keys that are sent; they repeat."""
         return [b"%0*d" % (self.key_bytes, number) for number in range(min(self.records, KEYS_DISTINCT))]
 
     @property
@@ -107,12 +104,12 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What one measurement found. The ceiling and Java make no calls that could be seen, so they have no costs of one.
+    """The results of one measurement. The ceiling and Java have no visible calls, so they have no cost per call.
 
-    `burst_us`: per call while the buffer has room, all threads together. `send_us`: per call over the long run, waiting for room
-    included. `burner_share`: of one core, what the burning thread got. `p50_us`, `p99_us`: from the call for a lone record to its
-    acknowledgement. `grown_bytes`: by how much the resident memory of the long run's peak exceeds what it was before,
-    `grown_share`: of what the buffer may hold.
+    `burst_us`: per call while the buffer has room, all threads together. `send_us`: per call in the long run, with the waits for room.
+    `burner_share`: the burning thread's share of one core. `p50_us`, `p99_us`: from the call for a lone record to its acknowledgement.
+    `grown_bytes`: how much the peak of resident memory in the long run exceeds the memory before it. `grown_share`: the same, as a share of
+    `buffer_memory`.
     """
 
     acked: int
@@ -128,7 +125,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures and where they belong."""
+    """Figures, and the table and row to which they belong."""
 
     broker: str
     round: int

@@ -1,4 +1,4 @@
-"""How long a lone record takes, and how much memory a long run does: the two measurements that are not of throughput."""
+"""Measures the latency of a lone record, and the memory of a long run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.contenders import Sender
 from tests.bench.load import Figures, Load
 
 LONE_SHARE = 1_000
-"""One lone record for so many of the load's: they are waited for one by one."""
+"""One lone record for so many of the load's records, because the bench waits for each of them."""
 
 LONE_WARM_UP = 100
 STATUS = Path("/proc/self/status")
@@ -21,7 +21,7 @@ CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 def lone_records(sender: Sender, load: Load) -> Figures:
-    """One record after the other, each waited for."""
+    """Send one record after the other, and wait for each."""
     count = max(LONE_WARM_UP, load.records // LONE_SHARE)
     keys = (load.keys * (1 + (count + LONE_WARM_UP) // len(load.keys)))[: count + LONE_WARM_UP]
     for key in keys[:LONE_WARM_UP]:
@@ -44,11 +44,11 @@ def lone_records(sender: Sender, load: Load) -> Figures:
 
 
 def peak_growth(run: Callable[[], object]) -> int:
-    """By how many bytes the peak of the resident memory in a run exceeds what it was before."""
+    """How many bytes the peak of resident memory in a run exceeds the memory before it."""
     if STATUS.exists():
         before = status("VmRSS")
         if os.access(CLEAR_REFS, os.W_OK):
-            CLEAR_REFS.write_text("5")  # begins the peak anew
+            CLEAR_REFS.write_text("5")  # resets the peak
         run()
         return status("VmHWM") - before
     unit = 1 if sys.platform == "darwin" else 1024

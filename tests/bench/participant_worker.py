@@ -1,8 +1,7 @@
-"""One process of the participation benchmark: so many participants, each on a thread of its own, that write what they are told by lines of
-JSON.
+"""One process of the participants bench: several participants, each on its own thread, that write in shared transactions.
 
-It measures and prints; it judges nothing. The arguments are a bootstrap address and the number of participants. Each line of the input is
-an `Errand`, which is answered with one line of `Done`s; the end of the input ends it.
+The arguments are a bootstrap address and the number of participants. Each input line is an `Errand` in JSON. The worker answers it with one
+line of `Done`s. It ends at the end of the input. It measures and prints, and judges nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +24,10 @@ WAIT_S = 120.0
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """What to do: `partitions` of the participation, one for each participant; `records` of each after the first one, which is waited for;
-    `participants`: how many there are, as they are told."""
+    """What the participants write: `partitions` of the participation, one for each participant.
+
+    `records`: how many each one sends after its first record, for which it waits. `participants`: the number that `begin` gets.
+    """
 
     participation: str
     partitions: list[tuple[str, int]]
@@ -35,8 +36,9 @@ class Errand(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What a participant did. `first_ms`: from the participation to the acknowledgement of the first record; `retries`: how often that was
-    repeated."""
+    """What one participant did. `first_ms`: from the participation to the acknowledgement of the first record. `retries`: how often that
+    record was sent again.
+    """
 
     first_ms: float
     retries: int
@@ -62,7 +64,7 @@ def main() -> int:
 
 
 def write(participant: Participant, participation: Participation, tp: tuple[str, int], errand: Errand, together: Barrier) -> Done:
-    """One participant's part."""
+    """What one participant does."""
     topic, partition = tp
     together.wait(WAIT_S)
     begun = time.monotonic()

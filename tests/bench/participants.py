@@ -1,9 +1,10 @@
-"""`python -P tests/bench/participants.py`, which is `make bench-participants`: many participants that write one transaction to one broker.
+"""`python -P tests/bench/participants.py` (`make bench-participants`): many participants write one transaction to one broker.
 
-One Apache Kafka broker, each transaction version in turn: a transaction is shared to all participants, which begin at once, each with a
-partition of its own, in a few processes. The leader asks the coordinator about each partition once, and keeps one question at a time for a
-transactional id, so first batches collide (KIP-890): what is printed is how long each partition's first acknowledgement took, and after
-how many repeats. The first transaction of a version finds the participants without connections. What readers find is counted at the end.
+The broker is one Apache Kafka, with each transaction version in turn. The producer shares a transaction with all participants. They run in
+a few processes, begin at once, and have one partition each. The leader asks the coordinator once about each partition, and sends one such
+request at a time per transactional id. So first batches collide (KIP-890). The bench prints how long each partition's first acknowledgement
+took, and how many repeats it needed. In the first transaction of a version the participants have no connections yet. At the end the bench
+counts what a consumer with `read_committed` reads.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if __name__ == "__main__":
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it exports them, and its types do not say so
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # the module exports them, but its type stubs do not say so
 from rich.console import Console
 from rich.table import Table
 
@@ -36,7 +37,7 @@ WORKER = Path(__file__).with_name("participant_worker.py")
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One transaction of a version. `share_ms`, `end_ms`: of the calls that shared and committed it."""
+    """One transaction of a version. `share_ms`, `end_ms`: how long the calls took that shared and committed it."""
 
     version: int
     number: int
@@ -60,7 +61,7 @@ def main() -> int:
 
 
 def play(bootstrap: str, version: int, options: argparse.Namespace) -> list[Turn]:
-    """All transactions of a version, and the count of what a reader of committed records finds."""
+    """Run all transactions of a version, and count what a consumer with `read_committed` reads."""
     topic = "participants"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, options.participants, 1)])[topic].result(WAIT_S)
@@ -85,13 +86,13 @@ def play(bootstrap: str, version: int, options: argparse.Namespace) -> list[Turn
             turns.append(Turn(version, number, (shared - begun) * 1000.0, (time.monotonic() - ending) * 1000.0, done))
     found, wanted = committed(bootstrap, topic, options.participants), options.transactions * options.participants * (options.records + 1)
     if found != wanted:
-        raise RuntimeError(f"a reader of committed records finds {found} of {wanted}")
+        raise RuntimeError(f"a consumer with read_committed reads {found} of {wanted} records")
     return turns
 
 
 @contextmanager
 def worker(bootstrap: str, participants: int) -> Iterator[subprocess.Popen[str]]:
-    """A process of participants, from the moment that they are there."""
+    """A process of participants that is ready."""
     command = [sys.executable, "-P", str(WORKER), bootstrap, str(participants)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -112,12 +113,12 @@ def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     said = process.stdout.readline().rstrip("\n")
     if not said:
-        raise RuntimeError("a process of participants ended; its words are above")
+        raise RuntimeError("a process of participants ended; its error output is above")
     return said
 
 
 def committed(bootstrap: str, topic: str, partitions: int) -> int:
-    """How many records a reader of committed ones finds up to the ends as they are now."""
+    """How many records a consumer with `read_committed` reads up to the current ends."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
@@ -130,7 +131,7 @@ def committed(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 def table(turns: list[Turn], participants: int) -> Table:
-    """One row a transaction."""
+    """One row for each transaction."""
     shown = Table(title=f"{participants} participants, one broker: the first acknowledgement of each partition")
     for heading in ("version", "transaction", "share ms", "first p50 ms", "p90", "max", "retries p50", "max", "in all", "commit ms"):
         shown.add_column(heading, justify="right")
@@ -154,12 +155,12 @@ def table(turns: list[Turn], participants: int) -> Table:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--participants", type=int, default=64)
-    parser.add_argument("--processes", type=int, default=4, help="among which the participants are divided evenly")
-    parser.add_argument("--transactions", type=int, default=8, help="of each version")
-    parser.add_argument("--records", type=int, default=200, help="of each participant after its first one")
-    parser.add_argument("--versions", type=int, nargs="+", choices=[1, 2], default=[1, 2], help="of transactions")
-    parser.add_argument("--unaware", action="store_true", help="do not tell the participants how many they are")
-    parser.add_argument("--json", type=Path, help="where to write all that was measured")
+    parser.add_argument("--processes", type=int, default=4, help="number of processes; each has the same number of participants")
+    parser.add_argument("--transactions", type=int, default=8, help="number of transactions of each version")
+    parser.add_argument("--records", type=int, default=200, help="records of each participant after its first one")
+    parser.add_argument("--versions", type=int, nargs="+", choices=[1, 2], default=[1, 2], help="transaction versions")
+    parser.add_argument("--unaware", action="store_true", help="do not pass the number of participants to begin()")
+    parser.add_argument("--json", type=Path, help="write every measurement to this file")
     options = parser.parse_args()
     if options.participants % options.processes:
         parser.error(f"--participants={options.participants} cannot be divided evenly among --processes={options.processes}")

@@ -1,7 +1,7 @@
-"""Medians and ratios of what was measured, as a table and as rows for JSON.
+"""Medians and ratios of measurements, as a table and as rows for JSON.
 
-A ratio is taken inside a round, between neighbours in time, and then its median over the rounds: a machine that is slower in one round
-is slower for both. It judges nothing.
+A ratio compares two measurements of one round, which are close in time. The table has the median of the ratios over the rounds. A machine
+that is slower in one round is slower for both. It judges nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.bench.load import Contender, Figures, Measurement, Scenario, fewer
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One contender on one broker in one scenario: medians over the rounds, and ratios to confluent-kafka's and the ceiling's.
+    """One contender on one broker in one scenario: medians over the rounds, and ratios to confluent-kafka and to the ceiling.
 
     `burst_ratio`, `send_ratio`, `cpu_ratio`: below 1 is cheaper than confluent-kafka. `acked_ratio`: above 1 is more records per second.
     `ceiling_share`: acknowledged records per second as a share of the ceiling's.
@@ -47,11 +47,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Where = tuple[str, Scenario, int, str]
-"""What a table is of: broker, scenario, partitions, codec."""
+"""The key of a table: broker, scenario, partitions, codec."""
 
 
 def summarize(measured: Sequence[Measurement]) -> list[Row]:
-    """A row for every broker, scenario, number of partitions, codec and contender that was measured."""
+    """One row for every measured broker, scenario, number of partitions, codec and contender."""
     groups: dict[tuple[Where, Contender], dict[int, Figures]] = {}
     for one in measured:
         where = (one.broker, one.scenario, one.partitions, one.codec)
@@ -92,20 +92,20 @@ def summarize(measured: Sequence[Measurement]) -> list[Row]:
 
 
 def in_reading_order(keys: Iterable[tuple[Where, Contender]]) -> list[tuple[Where, Contender]]:
-    """Brokers, partitions and codecs as they were measured, the rest as it is declared."""
+    """Brokers, partitions and codecs in the order of measurement; scenarios and contenders as declared."""
     places = {where: place for place, where in enumerate(dict.fromkeys(where for where, _ in keys))}
     contenders = list(Contender)
     return sorted(keys, key=lambda key: (places[key[0]], contenders.index(key[1])))
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of what there is, None when there is nothing."""
+    """The median of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 
 
 def ratio(ours: dict[int, Figures], theirs: dict[int, Figures], figure: Callable[[Figures], float | None]) -> float | None:
-    """The median over the rounds of ours / theirs."""
+    """The median over the rounds of the ratio of two contenders' values."""
     ratios = []
     for number, mine in ours.items():
         above, below = figure(mine), figure(theirs[number]) if number in theirs else None
@@ -115,7 +115,7 @@ def ratio(ours: dict[int, Figures], theirs: dict[int, Figures], figure: Callable
 
 
 def tables(rows: Sequence[Row]) -> Iterable[Table]:
-    """One table for every broker, scenario, number of partitions and codec. The multiples are those of confluent-kafka's figure."""
+    """One table for every broker, scenario, number of partitions and codec. The multiples compare with confluent-kafka."""
     for where in dict.fromkeys((row.broker, row.scenario, row.partitions, row.codec) for row in rows):
         shown = [row for row in rows if (row.broker, row.scenario, row.partitions, row.codec) == where]
         broker, scenario, partitions, codec = where
@@ -164,4 +164,4 @@ COLUMNS: Mapping[Scenario, Mapping[str, Callable[[Row], str]]] = {
         "of the buffer": lambda row: percent(row.grown_share),
     },
 }
-"""What the tables have beside the names."""
+"""The columns of the tables after the name."""

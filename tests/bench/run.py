@@ -1,8 +1,8 @@
-"""`python -P tests/bench/run.py`, which is `make bench`: fencepost, confluent-kafka and the ceiling, on the stub and on Apache Kafka.
+"""`python -P tests/bench/run.py` (`make bench`): compares fencepost, confluent-kafka and the ceiling, on the stub and on Apache Kafka.
 
-Every measurement runs in its own process; brokers run in theirs. All contenders of a round follow one another in an order that rotates
-from round to round, so that a machine that changes its pace changes it for everybody. It measures the installed package, says which
-build that is, and passes no judgement. docs/performance.md explains the table.
+Every measurement and every broker runs in its own process. In each round the contenders follow one another, in an order that changes from
+round to round, so that a change of the machine's speed affects all of them. It measures the installed package, prints which build that is,
+and judges nothing. docs/performance.md explains the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MEMORY_SHARE = 2
 run."""
 
 JVM_TOOL = ("-Xmx512m", "-Dlog4j2.level=ERROR")
-"""As Kafka's own script starts its tools."""
+"""The JVM flags of Kafka's own script for tools."""
 
 OUTPUT_WIDTH = 130
 BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
@@ -69,7 +69,7 @@ WHOLE = {
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` writes. `load_average`: of the machine, before the first measurement."""
+    """What `--json` writes. `load_average`: the machine's, before the first measurement."""
 
     build: str
     versions: dict[str, str]
@@ -88,12 +88,12 @@ def main() -> int:
     build = str(fencepost.build_info())
     console.print(f"{build}; confluent-kafka {version('confluent-kafka')}; {os.cpu_count()} cores, load average {load_average:.2f}")
     if load_average > 0.3:
-        console.print("Other work is running on this machine: trust the ratios more than the figures, and neither too much.")
+        console.print("Other work is running on this machine. The figures are not reliable; the ratios are a little better.")
     measured: list[Measurement] = []
     skipped: list[str] = []
 
     def save() -> None:
-        """After every measurement: a long run that is cut short has told what it found."""
+        """Write the results after every measurement, so that an interrupted run keeps what it has measured."""
         if options.json:
             result = Result(
                 build=build,
@@ -125,7 +125,7 @@ def main() -> int:
 
 
 def measure_on(host: Host, options: argparse.Namespace, console: Console) -> Iterator[Measurement]:
-    """All rounds on one broker."""
+    """Run all rounds on one broker."""
     plan = [*(warm_up(options) if options.warm_up else ()), *planned(options)]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(host.name, total=len(plan))
@@ -146,7 +146,7 @@ def measure_on(host: Host, options: argparse.Namespace, console: Console) -> Ite
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement to be made. Round 0 is made and thrown away."""
+    """One measurement. The results of round 0 are thrown away."""
 
     round: int
     scenario: Scenario
@@ -160,13 +160,13 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def warm_up(options: argparse.Namespace) -> Iterator[Turn]:
-    """Everybody once."""
+    """One measurement for each contender."""
     for name in options.contenders:
         yield Turn(round=0, scenario=Scenario.ONE, contender=CONTENDERS[name], partitions=options.partitions[0], codec=options.codecs[0])
 
 
 def planned(options: argparse.Namespace) -> Iterator[Turn]:
-    """Rounds, tables in each, contenders in each: neighbours in time are what ratios compare."""
+    """The rounds, the tables in each, and the contenders in each table. Ratios compare neighbours in time."""
     contenders = [CONTENDERS[name] for name in options.contenders]
     for number in range(1, options.rounds + 1):
         for scenario, partitions, codec in asked_for(options):
@@ -177,7 +177,7 @@ def planned(options: argparse.Namespace) -> Iterator[Turn]:
 
 
 def asked_for(options: argparse.Namespace) -> list[tuple[Scenario, int, str]]:
-    """The tables: latency and memory only with the first number of partitions and the first codec."""
+    """The tables. Latency and memory are measured only with the first number of partitions and the first codec."""
     found = [
         (SCENARIOS[name], partitions, codec) for partitions in options.partitions for codec in options.codecs for name in options.scenarios
     ]
@@ -209,7 +209,7 @@ def load_of(options: argparse.Namespace, host: Host, topic: str, turn: Turn) -> 
 
 
 def measure(host: Host, load: Load) -> Figures:
-    """Run one worker; RuntimeError when it fails, or when the log does not hold exactly what was acknowledged."""
+    """Run one worker. Raises RuntimeError if it fails, or if the log does not hold exactly the acknowledged records."""
     figures = figures_of(load, host.name)
     sent = figures.acked + warmed_up(load)
     logged = records_in_log(host.bootstrap, load.topic, load.partitions)
@@ -219,12 +219,12 @@ def measure(host: Host, load: Load) -> Figures:
 
 
 def figures_of(load: Load, broker: str) -> Figures:
-    """Run one worker; RuntimeError when it fails, and when not every record was acknowledged."""
+    """Run one worker. Raises RuntimeError if it fails, or if a record was not acknowledged."""
     return msgspec.json.decode(ask(WORKER, load, f"{load.contender.value} on {broker}"), type=Figures)
 
 
 def ask(worker: Path, work: msgspec.Struct, what: str, *, python: str = sys.executable) -> bytes:
-    """What a worker process answers; RuntimeError, which names `what`, when it fails."""
+    """The answer of a worker process. Raises RuntimeError, which names `what`, if the process fails."""
     command = [python, "-P", str(worker)]
     done = subprocess.run(command, input=msgspec.json.encode(work), capture_output=True, timeout=WORKER_TIMEOUT_S, check=False)
     if done.returncode:
@@ -233,7 +233,7 @@ def ask(worker: Path, work: msgspec.Struct, what: str, *, python: str = sys.exec
 
 
 def warmed_up(load: Load) -> int:
-    """Records beside those of the long run."""
+    """The number of records besides those of the long run."""
     if load.contender in REPLAYED:
         return 0
     match load.scenario:
@@ -247,28 +247,28 @@ def warmed_up(load: Load) -> int:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.py", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to see that the bench works; no real figures")
-    parser.add_argument("--whole", action="store_true", help="every table of docs/performance.md but the burner's: 50 minutes a broker")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
+    parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to check that the bench works; ignore the figures")
+    parser.add_argument("--whole", action="store_true", help="every table of docs/performance.md except the burner's: 50 minutes a broker")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure to this file")
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument("--scenarios", type=names(SCENARIOS), default=list(SCENARIOS), metavar="NAMES", help="of one,four,burner")
     parser.add_argument(
         "--contenders", type=names(CONTENDERS), default=list(CONTENDERS), metavar="NAMES", help=f"of {','.join(CONTENDERS)}"
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=2_000_000, help="sent in the long run of each measurement")
-    parser.add_argument("--burst", type=int, default=100_000, help="sent at once into an empty buffer, for the cost of the call alone")
+    parser.add_argument("--records", type=int, default=2_000_000, help="records of each measurement's long run")
+    parser.add_argument("--burst", type=int, default=100_000, help="records sent into an empty buffer, to measure the call alone")
     parser.add_argument("--bursts", type=int, default=7)
-    parser.add_argument("--partitions", type=numbers, default=[6], metavar="NUMBERS", help="such as 1,6,50: a table for each")
+    parser.add_argument("--partitions", type=numbers, default=[6], metavar="NUMBERS", help="such as 1,6,50: one table for each")
     parser.add_argument("--codecs", type=names(dict.fromkeys(CODECS)), default=["none"], metavar="NAMES", help=f"of {','.join(CODECS)}")
-    parser.add_argument("--latency", action="store_true", help="also how long a lone record takes")
-    parser.add_argument("--memory", action="store_true", help="also how much memory a long run takes beside its buffer")
+    parser.add_argument("--latency", action="store_true", help="also measure how long a lone record takes")
+    parser.add_argument("--memory", action="store_true", help="also measure how much memory a long run takes besides its buffer")
     parser.add_argument("--key-bytes", type=int, default=12)
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--linger-ms", type=float, default=5.0)
     parser.add_argument("--batch-bytes", type=int, default=256 * 1024)
     parser.add_argument("--buffer-bytes", type=int, default=64 * 1024 * 1024)
-    parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the round that is measured and thrown away")
+    parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the warm-up round")
     if parser.parse_known_args()[0].whole:
         parser.set_defaults(**WHOLE)
     options = parser.parse_args()
@@ -282,7 +282,7 @@ def parsed() -> argparse.Namespace:
 
 
 def java_is_there() -> bool:
-    """Whether ProducerPerformance can be had here."""
+    """Whether ProducerPerformance can run here."""
     try:
         find_java()
         kafka_home()
@@ -292,12 +292,12 @@ def java_is_there() -> bool:
 
 
 def numbers(text: str) -> list[int]:
-    """Reads numbers with commas between them."""
+    """Read numbers that are separated by commas."""
     return [int(each) for each in text.split(",")]
 
 
 def names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
-    """Reads a comma-separated choice."""
+    """Read names that are separated by commas, each from the known ones."""
 
     def read(text: str) -> list[str]:
         chosen = text.split(",")

@@ -1,9 +1,10 @@
-"""`python -P tests/bench/spark.py`, which is `make bench-spark`: micro-batches through foreachBatch, beside Spark's own Kafka sink.
+"""`python -P tests/bench/spark.py` (`make bench-spark`): micro-batches through foreachBatch, compared with Spark's own Kafka sink.
 
-One Apache Kafka, and two Spark applications that live through the whole run and work in turns: fencepost's on the pyspark that is
-installed, and Spark's sink, which promises at least once, on the newest pyspark that it can be had for (`spark_home`). All get the same
-rows, acks, compression, batch size and linger. Rounds go from contender to contender, in an order that rotates; ratios are those inside a
-round. A query's first batches are thrown away. What a reader of committed records finds afterwards has to be what was written, to the row.
+One Apache Kafka and two Spark applications run for the whole bench, and the applications work alternately. One is fencepost's, on the
+installed pyspark. The other has Spark's sink, which promises at least once, on the newest pyspark that has such a sink (`spark_home`). Both
+get the same rows, acks, compression, batch size and linger. Each round measures every contender, in an order that changes. Ratios compare
+measurements of one round. A query's first batches are thrown away. A consumer with `read_committed` must read exactly the rows that were
+written.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ CONF = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 DRIVER_ROWS_MAX = 1_000_000
-"""More than that in a batch no driver should collect."""
+"""The driver does not collect batches with more rows than this."""
 SMALL_ROWS = 10_000
-"""Of batches of at most so many rows there are more, as each says little."""
+"""Batches of at most this many rows are measured more often, because each measurement says little."""
 CONTENDERS = {
     "bare": (Contender.BARE, True),
     "bare-keyless": (Contender.BARE, False),
@@ -61,7 +62,7 @@ CONTENDERS = {
     "kafka-claims-keyless": (Contender.KAFKA_CLAIMS, False),
     "driver-keyless": (Contender.DRIVER, False),
 }
-"""Who writes, and whether rows have keys."""
+"""What writes each batch, and whether rows have keys."""
 USUAL = [*CONTENDERS][:7]
 
 
@@ -90,7 +91,7 @@ def main() -> int:
 
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:
-    """Rounds, sizes in each, contenders in each: neighbours in time are what ratios compare."""
+    """The rounds, the sizes in each, and the contenders for each size. Ratios compare neighbours in time."""
     for number in range(1, options.rounds + 1):
         turn = number % len(options.contenders)
         for rows in options.rows:
@@ -100,7 +101,7 @@ def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:
 
 
 def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, options: argparse.Namespace) -> Told:
-    """One query. RuntimeError where readers do not find what it wrote."""
+    """Run one query. Raises RuntimeError if consumers do not read what it wrote."""
     host.renew(topic, options.partitions)
     contender, keyed = CONTENDERS[name]
     told = sparks.run(
@@ -123,12 +124,12 @@ def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, o
     )
     found = committed(host.bootstrap, topic, options.partitions)
     if found != told.written:
-        raise RuntimeError(f"{name}: a reader of committed records finds {found} of {told.written} rows")
+        raise RuntimeError(f"{name}: a consumer with read_committed reads {found} of {told.written} rows")
     return told
 
 
 class Sparks:
-    """The two applications, each started when it is first needed. `versions`: those of pyspark."""
+    """The two applications. Each one starts when it is first needed. `versions`: their pyspark versions."""
 
     def __init__(self, stack: ExitStack, options: argparse.Namespace, console: Console) -> None:
         self.versions: dict[str, str] = {}
@@ -139,7 +140,7 @@ class Sparks:
         self._running: dict[bool, subprocess.Popen[str]] = {}
 
     def run(self, errand: Errand) -> Told:
-        """Have the one do it that can."""
+        """Send the errand to the application that can do it."""
         theirs = self._same or errand.contender is Contender.SINK
         if theirs not in self._running:
             self._running[theirs] = self._start(theirs)
@@ -147,7 +148,7 @@ class Sparks:
 
     def _start(self, theirs: bool) -> subprocess.Popen[str]:
         conf = dict(self._conf)
-        # -P, and so for Spark's Python workers, which would find the checkout before the package that is installed.
+        # -P, also for Spark's Python workers: otherwise they find the checkout before the installed package.
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1", "JAVA_HOME": str(java_home())}
         environment.pop("SPARK_HOME", None)
         if theirs:
@@ -163,7 +164,7 @@ class Sparks:
 
 @contextmanager
 def application(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A process of `spark_worker`. What it has to say of errors is shown where it ends with one."""
+    """A process of `spark_worker`. If it ends with an error, its error output is printed."""
     with tempfile.TemporaryFile("w+") as said:
         command = [sys.executable, "-P", str(WORKER)]
         process = subprocess.Popen(
@@ -186,7 +187,7 @@ def ask(process: subprocess.Popen[str], errand: Application | Errand) -> str:
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:
-        raise RuntimeError("a Spark application ended; its last words are above")
+        raise RuntimeError("a Spark application ended; its error output is above")
     return answer
 
 
@@ -201,26 +202,26 @@ def java_home() -> Path:
 
 def parsed() -> Any:
     parser = argparse.ArgumentParser(prog="tests/bench/spark.py", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round, to 10^6 rows; no real figures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
+    parser.add_argument("--quick", action="store_true", help="one round, up to 10^6 rows; ignore the figures")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure to this file")
     parser.add_argument(
-        "--rows", type=numbers, default=[1_000, 10_000, 100_000, 1_000_000, 5_000_000], metavar="NUMBERS", help="of a batch"
+        "--rows", type=numbers, default=[1_000, 10_000, 100_000, 1_000_000, 5_000_000], metavar="NUMBERS", help="rows of a batch"
     )
     parser.add_argument("--contenders", type=names(CONTENDERS), default=USUAL, metavar="NAMES", help=f"of {','.join(CONTENDERS)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm-up", type=int, default=2, help="batches of each query that do not count")
+    parser.add_argument("--warm-up", type=int, default=2, help="batches of each query that are thrown away")
     parser.add_argument(
-        "--batches", type=int, default=3, help=f"of each query that count; of {SMALL_ROWS} rows or fewer four times as many"
+        "--batches", type=int, default=3, help=f"measured batches of each query; four times as many with {SMALL_ROWS} rows or fewer"
     )
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2, help="tasks that Spark runs at once")
-    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of the topic")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of the topic")
     parser.add_argument("--slices", type=int, default=PARTITIONS, help="partitions of the source")
     parser.add_argument("--memory", default="2g", help="spark.driver.memory")
     parser.add_argument("--codec", default="none")
     parser.add_argument("--batch-bytes", type=int, default=256 * 1024)
     parser.add_argument("--linger-ms", type=int, default=5)
     parser.add_argument(
-        "--same-spark", action="store_true", help="fencepost, too, on the pyspark of Spark's sink, where it lacks a thing or two"
+        "--same-spark", action="store_true", help="run fencepost on the pyspark of Spark's sink, too, which lacks some features"
     )
     options = parser.parse_args()
     if options.quick:

@@ -1,7 +1,7 @@
-"""Where Spark's own Kafka sink for the bench comes from: pyspark in the version that the sink is built for, and the sink's jars.
+"""Fetches Spark's own Kafka sink for the bench: pyspark in the version for which the sink is built, and the sink's jars.
 
-Both are fetched once, with pip and with Maven, into the per-user cache that has Kafka, and into nobody's environment. The sink is tied to
-its Spark by internals; 4.0.0 is the newest whose jars are all to be had.
+pip and Maven fetch them once, into the per-user cache that also has Kafka. No Python environment changes. The sink uses internals of its
+Spark version; 4.0.0 is the newest one whose jars can all be downloaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.conformance.kafka_home import FETCH_TIMEOUT_S, KafkaUnavailable, find
 
 SPARK_VERSION = "4.0.0"
 NEEDED = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-"""Of the sink's closure; pyspark has the rest."""
+"""The jars of the sink and its dependencies that pyspark does not contain."""
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -32,7 +32,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def spark_home(version: str = SPARK_VERSION) -> Path:
-    """The directory with `python`, for PYTHONPATH, and the sink's `libs`. Raises KafkaUnavailable with what is missing."""
+    """The directory with `python`, for PYTHONPATH, and the sink's `libs`. Raises KafkaUnavailable, which names what is missing."""
     home = Path(os.environ.get("FENCEPOST_SPARK_SINK_HOME") or Path.home() / ".cache" / "fencepost" / f"spark-sink-{version}")
     home.parent.mkdir(parents=True, exist_ok=True)
     with locked(home.with_name(home.name + ".lock")):
@@ -44,7 +44,7 @@ def spark_home(version: str = SPARK_VERSION) -> Path:
 
 
 def sink_jars(home: Path) -> list[Path]:
-    """Those that pyspark has not."""
+    """The jars that pyspark does not contain."""
     return [jar for jar in sorted((home / "libs").glob("*.jar")) if jar.name.startswith(NEEDED)]
 
 

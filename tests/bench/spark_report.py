@@ -13,11 +13,11 @@ RIVALS = {
     **dict.fromkeys(("turns", "driver", "kafka-claims", "arrow"), "sink"),
     **dict.fromkeys(("turns-keyless", "kafka-claims-keyless", "driver-keyless", "arrow-keyless"), "sink-keyless"),
 }
-"""Beside whom each is put."""
+"""The contender with which each one is compared."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """A contender's batches of one size in one round: `ms` of each, and of each phase where there are phases; `cpu_ms` of all of them."""
+    """A contender's batches of one size in one round: `ms` of each batch, and of its phases if it has phases; `cpu_ms` of all batches."""
 
     round: int
     rows: int
@@ -32,12 +32,12 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_us(self) -> float:
-        """Of a row."""
+        """CPU time per row."""
         return self.cpu_ms * 1000.0 / len(self.ms) / self.rows
 
 
 def speeds(measured: Sequence[Measured], names: Sequence[str]) -> Table:
-    """The time of a batch, its rows per second, the multiple of Spark's sink, and what comes on top of a batch that is not written."""
+    """The table: a batch's time, rows per second, the multiple of Spark's sink, and the time above a batch that is not written."""
     sizes = sorted({each.rows for each in measured})
     table = Table(
         title=f"ms of a batch, rows/s, CPU of a row, × Spark's sink (speed, CPU), + over bare; medians of {_rounds(measured)}",
@@ -52,7 +52,7 @@ def speeds(measured: Sequence[Measured], names: Sequence[str]) -> Table:
 
 
 def phases(measured: Sequence[Measured], names: Sequence[str]) -> Table:
-    """Where fencepost's milliseconds go."""
+    """How fencepost's milliseconds divide into phases."""
     of = [each for each in measured if each.phases]
     found = sorted({phase for each in of for batch in each.phases for phase in batch})
     table = Table(title=f"fencepost, ms by phase; medians of {_rounds(measured)}", title_justify="left")

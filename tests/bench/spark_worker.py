@@ -1,7 +1,8 @@
-"""One Spark application of the bench, and what it does with an errand: a streaming query whose batches all go through `foreachBatch`.
+"""One Spark application of the bench. For each errand it runs a streaming query whose batches all go through `foreachBatch`.
 
-It reads errands from its input, one JSON line each, and answers with a line, so that what it has warmed up stays warm. The first batches of
-a query are thrown away. What a batch took is Spark's own `addBatch`: the plan, the function, and the commit in it. It counts nothing.
+It reads errands from its input, one JSON line each, and answers each with one line. It keeps running, so it stays warm. The first batches
+of a query are thrown away. The time of a batch is Spark's own `addBatch`: the plan, the function, and the commit. It does not count
+records.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Sink = Callable[[DataFrame, int], None]
 
 
 class Contender(StrEnum):
-    """Who writes."""
+    """What writes the batch."""
 
     TURNS = "fencepost, turns"
     KAFKA_CLAIMS = "fencepost, kafka-claims"
@@ -44,13 +45,13 @@ class Contender(StrEnum):
 
 
 class Application(msgspec.Struct, frozen=True):
-    """How the application is to be: Spark's settings."""
+    """The settings of the Spark application."""
 
     conf: dict[str, str]
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
-    """`slices`: partitions of the source. `settings`: of the Kafka clients, the same for all."""
+    """One query. `slices`: partitions of the source. `settings`: of the Kafka clients, the same for all."""
 
     contender: Contender
     keyed: bool
@@ -64,8 +65,11 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """`ms`: of each batch that was measured, `cpu_ms`: of all of them and what is between, in the driver, the JVM and Python's workers.
-    `phases`: those of the writer's metrics, batch by batch. `written`: rows, in all batches."""
+    """The results. `ms`: of each measured batch. `cpu_ms`: of all batches and the time between them, in the driver, the JVM and the Python
+    workers.
+
+    `phases`: from the writer's metrics, batch by batch. `written`: rows in all batches.
+    """
 
     ms: list[float]
     cpu_ms: float
@@ -75,7 +79,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # Spark may write there.
+    os.dup2(2, 1)  # Spark writes to standard output, so the answers need a descriptor of their own.
     builder = SparkSession.builder
     for name, value in msgspec.json.decode(sys.stdin.readline(), type=Application).conf.items():
         builder = builder.config(name, value)
@@ -90,7 +94,7 @@ def main() -> int:
 
 
 def run(spark: SparkSession, errand: Errand) -> Told:
-    """The query, until it has done its batches. RuntimeError where it failed."""
+    """Run the query until it has done its batches. Raises RuntimeError if it failed."""
     writer = writer_of(errand)
     write = writer if writer is not None else SINKS[errand.contender](errand)
     total = errand.warm_up + errand.batches
@@ -127,20 +131,20 @@ def run(spark: SparkSession, errand: Errand) -> Told:
 
 
 def cpu_ms() -> float:
-    """Of all processes of this session, and of those that they have waited for."""
+    """The CPU time of all processes of this session, and of their ended children."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # It has just ended; who waited for it has it.
+            continue  # The process has just ended. Its parent has its CPU time.
         if int(fields[3]) == os.getsid(0):
             ticks += sum(map(int, fields[11:15]))
     return ticks * 1000.0 / os.sysconf("SC_CLK_TCK")
 
 
 def rows_of(spark: SparkSession, errand: Errand) -> DataFrame:
-    """So many rows in each batch, made as they are read."""
+    """A source with so many rows in each batch, which are made as they are read."""
     source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=errand.rows, numPartitions=errand.slices).load()
     number = F.lpad(F.col("value").cast("string"), KEY_BYTES, "0")
     value = F.concat(number, F.lit("v" * (VALUE_BYTES - KEY_BYTES))).cast("binary").alias("value")
@@ -148,7 +152,7 @@ def rows_of(spark: SparkSession, errand: Errand) -> DataFrame:
 
 
 def writer_of(errand: Errand) -> Any:
-    """Ours, None for the others: their Spark may not have what it needs."""
+    """This project's writer for the contender; None for the others, whose Spark may lack what the writer needs."""
     guard = errand.contender.name.lower().replace("_", "-")
     if errand.contender in SINKS:
         return None
@@ -178,7 +182,7 @@ def nothing(errand: Errand) -> Sink:
 
 
 def handed_over(errand: Errand) -> Sink:
-    """To as many tasks and in Arrow batches as large as a writer of ours would have."""
+    """The DataFrame in as many tasks, and in Arrow batches as large, as this project's writer would use."""
     from fencepost.txn.spark.sink.write_job import large_batches
 
     def write(df: DataFrame, batch_id: int) -> None:
@@ -190,7 +194,7 @@ def handed_over(errand: Errand) -> Sink:
 
 
 def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a Spark task: the rows are counted."""
+    """In a Spark task: count the rows, and write nothing."""
     yield pa.RecordBatch.from_arrays([pa.array([sum(batch.num_rows for batch in batches)])], names=["rows"])
 
 

@@ -1,6 +1,6 @@
 """aiokafka and kafka-python behind the calls of `tests.bench.contenders`, used as their users use them.
 
-Neither counts bytes in its buffer as a whole, so neither has a limit of its own here. A delivery that fails ends the worker.
+Neither limits the bytes of its buffer as a whole, so they run without such a limit. A failed delivery ends the worker.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kafka import KafkaProducer
 from tests.bench.load import Load
 
 WINDOW = 20_000
-"""aiokafka's caller waits for so many deliveries at a time: it holds back nobody who does not wait."""
+"""How many deliveries aiokafka's caller waits for at a time, because aiokafka does not slow down a caller that never waits."""
 
 TIMEOUT_S = 300.0
 
 
 class Aiokafka:
-    """One task on a loop of the worker's thread: awaits each `send`, and gathers the futures now and then."""
+    """One task on a loop of the worker's thread. It awaits each `send`, and gathers the futures from time to time."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0
@@ -72,7 +72,7 @@ class Aiokafka:
 
 
 class KafkaPython:
-    """The synchronous producer; keeps the futures and asks each for its metadata."""
+    """The synchronous producer. It keeps the futures, and asks each one for its metadata."""
 
     def __init__(self, load: Load) -> None:
         self.acked = 0

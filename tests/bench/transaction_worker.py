@@ -1,6 +1,6 @@
-"""One measurement of transactions in a process of its own: reads `Work` from standard input, writes what it `Found` to standard output.
+"""One measurement of transactions in its own process: reads `Work` from standard input, writes `Found` to standard output.
 
-Nobody looks at single deliveries: a commit that returns has seen them all, which is what it is for.
+It does not look at single deliveries, because a commit that returns has confirmed all of them.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ VALUE = b"v" * 100
 KEYS = [b"%012d" % number for number in range(100_000)]
 ROWS = [(key, VALUE) for key in KEYS]
 SINGLES = 1_000
-"""Records between two looks at the clock, which is also when confluent-kafka's queue is polled."""
+"""Records between two reads of the clock, and between two calls of confluent-kafka's `poll`."""
 
 BULK = 5_000
 TEN = 10
 WARM_UP = 50
 JAVA_RECORDS_PER_S = 400_000
-"""How many records Java is given for each second that the others have."""
+"""How many records Java sends for each second of the other contenders."""
 
 SETTINGS = {"linger.ms": 5, "batch.size": 256 * 1024}
 BUFFER_BYTES = 64 * 1024 * 1024
 
 
 class Contender(enum.Enum):
-    """Who commits."""
+    """The producer that commits."""
 
     SEND = "fencepost, send"
     MANY = "fencepost, send_many"
@@ -54,7 +54,7 @@ class Contender(enum.Enum):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement: commits every `interval_ms` for `seconds`, or, where that is 0, so many `commits` of ten records each."""
+    """One measurement: a commit every `interval_ms` for `seconds`; or, if `interval_ms` is 0, so many `commits` of ten records each."""
 
     contender: Contender
     bootstrap: str
@@ -66,7 +66,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What was committed, warm-up included; records per second and CPU per record without it. The latencies are of whole transactions."""
+    """What was committed, with the warm-up; records per second and CPU per record without it. Latencies are of whole transactions."""
 
     records: int
     transactions: int
@@ -77,17 +77,17 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Committer(Protocol):
-    """What is driven: transactions that last so long, and transactions of ten records."""
+    """The interface that the worker drives: transactions that last for a time, and transactions of ten records."""
 
     def lasting(self, interval_s: float) -> int:
-        """One transaction of records that are sent for so many seconds; returns their number."""
+        """Run one transaction, and send records for so many seconds. Return their number."""
 
     def ten(self) -> None: ...
     def close(self) -> None: ...
 
 
 class Ours:
-    """`tx.send`, one record in a call."""
+    """`tx.send`, one record per call."""
 
     def __init__(self, work: Work) -> None:
         self._topic = work.topic
@@ -116,7 +116,7 @@ class Ours:
 
 
 class OursInBulk(Ours):
-    """`tx.send_many`, lists of pairs."""
+    """`tx.send_many` with lists of pairs."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -132,7 +132,7 @@ class OursInBulk(Ours):
 
 
 class Confluents:
-    """librdkafka through confluent-kafka: `produce` without a callback, `poll` now and then."""
+    """librdkafka through confluent-kafka: `produce` without a callback, and `poll` from time to time."""
 
     def __init__(self, work: Work) -> None:
         self._topic = work.topic
@@ -203,7 +203,7 @@ def ten_by_ten(committer: Committer, work: Work) -> Found:
 
 
 def summed(work: Work, transaction: Callable[[], int], *, warm_up: int, more: Iterator[int]) -> Found:
-    """As many transactions as there are `more`, after some to warm up."""
+    """Commit as many transactions as `more` has, after some warm-up transactions."""
     warmed = sum(transaction() for _ in range(warm_up))
     taken: list[float] = []
     records = 0
@@ -233,8 +233,10 @@ def for_seconds(seconds: float) -> Iterator[int]:
 
 
 def run_java(work: Work) -> Found:
-    """ProducerPerformance; the CPU is the JVM's, from its start to its end. It does not tell how many transactions it made: at most one
-    for each interval that it ran."""
+    """ProducerPerformance. The CPU time is the JVM's, from its start to its end.
+
+    It does not report how many transactions it made: at most one for each interval of its run.
+    """
     records = int(work.seconds * JAVA_RECORDS_PER_S)
     settings = {"bootstrap.servers": work.bootstrap, **SETTINGS, "buffer.memory": BUFFER_BYTES, "acks": "all"}
     command = [

@@ -1,9 +1,10 @@
-"""`python -P tests/bench/transactions.py`, which is `make bench-transactions`: transactions beside confluent-kafka's and Java's.
+"""`python -P tests/bench/transactions.py` (`make bench-transactions`): transactions, compared with confluent-kafka and Java.
 
-Two questions, on the stub and on Apache Kafka, each contender in a process of its own and in an order that rotates from round to round:
-how many records per second are committed when a transaction ends every so many milliseconds, and how long one of ten records over all
-partitions takes, from its beginning to the return of the commit. What the log holds is counted afterwards, and nothing in it may still
-be open. Java is ProducerPerformance, which sends values without keys and cannot do the second; its JVM warms up inside the measurement.
+It measures two things on the stub and on Apache Kafka. First: how many records per second are committed if a transaction ends every so many
+milliseconds. Second: how long a transaction of ten records over all partitions takes, from its beginning to the return of the commit. Each
+contender runs in its own process, in an order that changes from round to round. Afterwards the bench counts what the log holds; no
+transaction may be open. Java is ProducerPerformance. It sends values without keys, cannot do the second measurement, and warms up its JVM
+inside the first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ WORKER = Path(__file__).with_name("transaction_worker.py")
 BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
 CONTENDERS = {"send": Contender.SEND, "many": Contender.MANY, "confluent": Contender.CONFLUENT, "java": Contender.JAVA}
 Rounds = dict[tuple[int, Contender], list[Found]]
-"""What the rounds found: by the milliseconds between two commits, 0 for transactions of ten records."""
+"""The results of the rounds, by the milliseconds between two commits; 0 stands for transactions of ten records."""
 
 
 def main() -> int:
@@ -66,7 +67,7 @@ def main() -> int:
 
 
 def measure_on(host: Host, options: argparse.Namespace, console: Console) -> Rounds:
-    """All rounds on one broker; the first is made and thrown away."""
+    """Run all rounds on one broker. The results of the first one are thrown away."""
     found: Rounds = {}
     plan = list(planned(options))
     with Progress(console=console, transient=True) as progress:
@@ -81,7 +82,7 @@ def measure_on(host: Host, options: argparse.Namespace, console: Console) -> Rou
 
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, Contender]]:
-    """Rounds, commit intervals in each, contenders in each: neighbours in time are what ratios compare."""
+    """The rounds, the commit intervals in each, and the contenders for each interval. Ratios compare neighbours in time."""
     contenders = [CONTENDERS[name] for name in options.contenders]
     for number in range(0 if options.warm_up else 1, options.rounds + 1):
         turn = number % len(contenders)
@@ -92,7 +93,7 @@ def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, Contender]]
 
 
 def measure(host: Host, topic: str, contender: Contender, interval_ms: int, options: argparse.Namespace) -> Found:
-    """Run one worker; RuntimeError when it fails, and when the log does not hold what was committed."""
+    """Run one worker. Raises RuntimeError if it fails, or if the log does not hold what was committed."""
     host.renew(topic, PARTITIONS)
     work = Work(
         contender=contender,
@@ -109,7 +110,7 @@ def measure(host: Host, topic: str, contender: Contender, interval_ms: int, opti
 
 
 def check_log(host: Host, topic: str, found: Found) -> None:
-    """The log holds the records and at most a marker for each transaction and partition, and no transaction is open."""
+    """Check that the log holds the records and at most one marker per transaction and partition, and that no transaction is open."""
     ends = [end_offsets(host.bootstrap, topic, isolation) for isolation in ("read_committed", "read_uncommitted")]
     if ends[0] != ends[1]:
         raise RuntimeError(f"{topic}: a transaction is open after the last commit: {ends}")
@@ -128,7 +129,7 @@ def end_offsets(bootstrap: str, topic: str, isolation: str) -> list[int]:
 
 
 def speeds(broker: str, rounds: Rounds, options: argparse.Namespace) -> Table:
-    """Committed records per second and CPU per record, by the commit interval; × is the multiple of confluent-kafka's."""
+    """Committed records per second and CPU per record, by the commit interval; × is the multiple of confluent-kafka."""
     table = Table(title=f"{broker}: committed records/s, CPU per record; medians of {options.rounds}", title_justify="left")
     table.add_column("")
     for interval_ms in options.intervals:
@@ -145,7 +146,7 @@ def speeds(broker: str, rounds: Rounds, options: argparse.Namespace) -> Table:
 
 
 def latencies(broker: str, rounds: Rounds, options: argparse.Namespace) -> Table:
-    """A transaction of ten records, from its beginning to the return of its commit."""
+    """The time of a transaction of ten records, from its beginning to the return of its commit."""
     table = Table(title=f"{broker}: ten records over {PARTITIONS} partitions; medians of {options.rounds}", title_justify="left")
     for heading in ("", "p50", "p99", "CPU of a transaction"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -162,7 +163,7 @@ def latencies(broker: str, rounds: Rounds, options: argparse.Namespace) -> Table
 
 
 def ratio(ours: list[Found], theirs: list[Found] | None, figure: Callable[[Found], float]) -> str:
-    """The median of the ratios inside each round."""
+    """The median of the ratios of each round."""
     if theirs is None or ours is theirs:
         return ""
     return f" ×{median(figure(mine) / figure(other) for mine, other in zip(ours, theirs, strict=True)):.2f}"
@@ -170,17 +171,17 @@ def ratio(ours: list[Found], theirs: list[Found] | None, figure: Callable[[Found
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/transactions.py", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to see that the bench works; no real figures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
+    parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to check that the bench works; ignore the figures")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure to this file")
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument(
         "--contenders", type=names(CONTENDERS), default=list(CONTENDERS), metavar="NAMES", help=f"of {','.join(CONTENDERS)}"
     )
     parser.add_argument("--intervals", type=numbers, default=[10, 100, 1000], metavar="NUMBERS", help="milliseconds between two commits")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long each measurement commits on and on")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how many seconds each measurement lasts")
     parser.add_argument("--commits", type=int, default=500, help="transactions of ten records")
-    parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the round that is measured and thrown away")
+    parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the warm-up round")
     options = parser.parse_args()
     if options.quick:
         options.brokers, options.rounds, options.warm_up, options.intervals = ["stub"], 1, False, [10]

@@ -1,7 +1,7 @@
-"""One measurement in a process of its own: reads a `Load` from standard input, writes the `Figures` to standard output.
+"""One measurement in its own process: reads a `Load` from standard input, writes the `Figures` to standard output.
 
-What is measured, per record: the call while the buffer has room (the median of several bursts, each into an empty buffer), the call
-over a long run with all its waiting, and the time and the CPU until every delivery of that run has been observed.
+It measures three things per record: the call while the buffer has room (the median of several bursts into an empty buffer), the call over a
+long run with all its waits, and the time and CPU until that run's last delivery is observed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.bench.lone import lone_records, peak_growth
 
 
 def measure(load: Load) -> Figures:
-    """Run the load's contender; RuntimeError when not every record was acknowledged."""
+    """Run the load's contender. Raises RuntimeError if a record was not acknowledged."""
     if load.contender is Contender.CEILING:
         return replay(load)
     if load.contender is Contender.JAVA:
@@ -39,7 +39,7 @@ def measure(load: Load) -> Figures:
         stack.callback(sender.close)
         if load.scenario is Scenario.LONE:
             return lone_records(sender, load)
-        # The first records pay for metadata, connection and producer id.
+        # The first records wait for metadata, connection and producer id.
         run(sender, load.burst, threads=1)
         sender.finish()
         burner = stack.enter_context(Burner()) if load.scenario is Scenario.BESIDE_BURNER else None
@@ -50,14 +50,14 @@ def measure(load: Load) -> Figures:
 
 
 def memory_run(sender: Sender, load: Load) -> Figures:
-    """A long run, and how much memory it took at its most."""
+    """A long run, and the peak of its memory."""
     found: list[Figures] = []
     grown = peak_growth(lambda: found.append(long_run(sender, load, burst_us=None, burner=None)))
     return msgspec.structs.replace(found[0], grown_bytes=grown, grown_share=grown / load.buffer_bytes)
 
 
 def burst(sender: Sender, load: Load) -> int:
-    """Nanoseconds of the calls of one burst, all of which find room."""
+    """Nanoseconds of one burst's calls. The buffer has room for all of them."""
     spent_ns = run(sender, load.burst, threads=load.scenario.threads)
     sender.finish()
     return spent_ns
@@ -89,7 +89,7 @@ def long_run(sender: Sender, load: Load, *, burst_us: float | None, burner: Burn
 
 
 def run(sender: Sender, count: int, *, threads: int) -> int:
-    """Nanoseconds from the first call of any thread to the return of the last call of all."""
+    """Nanoseconds from the first call of any thread to the return of the last call of all threads."""
     if threads == 1:
         began_ns = time.perf_counter_ns()
         sender.send(count)
@@ -108,7 +108,7 @@ def run(sender: Sender, count: int, *, threads: int) -> int:
 
 
 class Burner:
-    """A thread that does nothing but compute in Python."""
+    """A thread that only computes, in Python."""
 
     def __init__(self) -> None:
         self._cpu_ns = 0
@@ -126,11 +126,11 @@ class Burner:
         self._thread.join()
 
     def mark(self) -> None:
-        """Begin counting anew."""
+        """Start to count again."""
         self._marked = (self._cpu_ns, time.perf_counter_ns())
 
     def since_mark(self) -> tuple[float, int]:
-        """The share of one core that it got since `mark`, and its CPU, in nanoseconds."""
+        """The burner's share of one core since `mark`, and its CPU time in nanoseconds."""
         cpu_ns, began_ns = self._marked
         burnt_ns = self._cpu_ns - cpu_ns
         return burnt_ns / (time.perf_counter_ns() - began_ns), burnt_ns
