@@ -22,9 +22,9 @@ from fencepost.producer.core.events import (
     Change,
     Command,
     Connected,
+    ConnectionLost,
     Die,
     Event,
-    LinkLost,
     Packed,
     Replied,
     Return,
@@ -167,7 +167,7 @@ class Core:
             commands += self.nodes.connected(node, event.versions, now_ms, features=event.features)
             self.produce_requests.ready_partitions.stir()
 
-    def _on_link_lost(self, event: LinkLost, now_ms: float, commands: list[Command]) -> None:
+    def _on_connection_lost(self, event: ConnectionLost, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is None:
             return
@@ -254,7 +254,7 @@ _ON: Final[dict[type[Any], Callable[..., None]]] = {
     Ticked: Core._on_ticked,
     TopicWanted: Core._on_topic_wanted,
     Connected: Core._on_connected,
-    LinkLost: Core._on_link_lost,
+    ConnectionLost: Core._on_connection_lost,
     Written: Core._on_written,
     Replied: Core._on_replied,
 }

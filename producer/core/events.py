@@ -87,7 +87,7 @@ class Connected(Struct, frozen=True):
     features: Features = NO_FEATURES
 
 
-class LinkLost(Struct, frozen=True):
+class ConnectionLost(Struct, frozen=True):
     """A connection was lost, or could not be made; its requests get no response. `refused`: why retrying with the same settings cannot
     help. It does not end the producer: it concerns one broker, and a password may be corrected at the broker."""
 
@@ -118,11 +118,11 @@ class Packed(Struct, frozen=True):
     payload: bytes
 
 
-Event = Appended | TopicWanted | SendingAllowed | Called | Ticked | Connected | LinkLost | Replied | Written | Packed
+Event = Appended | TopicWanted | SendingAllowed | Called | Ticked | Connected | ConnectionLost | Replied | Written | Packed
 
 
 class Connect(Struct, frozen=True):
-    """Connect to a node; the engine replies with Connected or LinkLost."""
+    """Connect to a node; the engine replies with Connected or ConnectionLost."""
 
     node: int
     host: str
@@ -130,7 +130,7 @@ class Connect(Struct, frozen=True):
 
 
 class Disconnect(Struct, frozen=True):
-    """Close a connection; the engine replies with LinkLost."""
+    """Close a connection; the engine replies with ConnectionLost."""
 
     node: int
     reason: str

@@ -113,7 +113,7 @@ class AsyncEngine:
         if not self._ended:
             self._ended = True
             self.engine.end(reason)
-        await self.engine.close_links()
+        await self.engine.close_connections()
 
     def stop(self, reason: FencepostError) -> None:
         """The same without waiting, for a producer that was not closed: on the loop if it still runs, otherwise here."""
@@ -128,7 +128,7 @@ class AsyncEngine:
 
     def _abandon(self, reason: FencepostError) -> None:
         self._give_up(reason)
-        self._closing = self.loop.create_task(self.engine.close_links())
+        self._closing = self.loop.create_task(self.engine.close_connections())
 
     def _give_up(self, reason: FencepostError) -> None:
         # Log the failures now: `asyncio.run` cancels the task that closes the connections before it starts, and the timers with it.

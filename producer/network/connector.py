@@ -43,7 +43,7 @@ Versions = dict[int, tuple[int, int]]
 class Opened(NamedTuple):
     """A connection, and the broker's versions and features."""
 
-    link: Connection
+    connection: Connection
     versions: Versions
     features: Features
 
@@ -94,7 +94,7 @@ class Connector:
 
     async def _follow(self, attempt: _Attempt, cluster: str | None) -> Opened:
         settings = self._settings
-        link = attempt.link
+        connection = attempt.connection
         try:
             versions = await attempt.connect()
             where = (attempt.host, attempt.port)
@@ -104,16 +104,16 @@ class Connector:
             if settings.security_protocol.sasl:
                 attempt.stage = " during SASL authentication"
                 login = Login(settings, versions, self._tokens)
-                await link.log_in(login.perform, patience_s=self._timeout_s)
+                await connection.log_in(login.perform, patience_s=self._timeout_s)
             attempt.stage = ""
             if cluster is not None:
                 await attempt.refuse_another(cluster, versions)
         except BaseException:
-            link.silence()
+            connection.silence()
             raise
-        link.known()
-        link.on_unserved = partial(self._suspects.add, where)
-        return Opened(link, versions, attempt.features)
+        connection.known()
+        connection.on_unserved = partial(self._suspects.add, where)
+        return Opened(connection, versions, attempt.features)
 
 
 def _questions(versions: Versions) -> Iterator[tuple[Message, int]]:
@@ -138,30 +138,30 @@ class _Attempt:
         self._settings = settings
         context = settings.ssl_context if settings.security_protocol.tls else None
         self._tls = TlsPipe(context, server_hostname=host) if context is not None else None
-        self.link = Connection(settings.client_id, on_reply=_unasked, on_lost=_unheard, tls=self._tls, explain=self._explain)
+        self.connection = Connection(settings.client_id, on_reply=_unasked, on_lost=_unheard, tls=self._tls, explain=self._explain)
 
     async def connect(self) -> Versions:
         """Connect, do the TLS handshake, and return the broker's versions. If the peer closes without a reply, find out what it speaks."""
-        await asyncio.get_running_loop().create_connection(lambda: self.link, self.ip, self.port)
+        await asyncio.get_running_loop().create_connection(lambda: self.connection, self.ip, self.port)
         try:
             if self._tls is not None:
                 self.stage = " during the TLS handshake"
-            await self.link.secured()
+            await self.connection.secured()
             self.stage = ""
             return await self._ask_versions()
         except ConnectionError:
-            if not self.link.opening:
+            if not self.connection.opening:
                 await self._find_out()
             raise
 
     async def _ask_versions(self) -> Versions:
         """The API versions of the broker (KIP-35, KIP-511)."""
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
-        answer = await self.link.ask(request, API_VERSIONS_MAX)
+        answer = await self.connection.ask(request, API_VERSIONS_MAX)
         assert isinstance(answer, ApiVersionsResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = next((key.max_version for key in answer.api_keys if key.api_key == Api.API_VERSIONS), 0)
-            answer = await self.link.ask(request, max(0, min(API_VERSIONS_MAX, theirs)))
+            answer = await self.connection.ask(request, max(0, min(API_VERSIONS_MAX, theirs)))
             assert isinstance(answer, ApiVersionsResponse)
         if answer.error_code:
             raise OSError(f"ApiVersions was answered with {error_name(answer.error_code)}")
@@ -173,7 +173,7 @@ class _Attempt:
         with an unknown mechanism it replies UNSUPPORTED_SASL_MECHANISM. A listener without SASL replies ILLEGAL_SASL_STATE."""
         if self._settings.security_protocol.sasl or Api.SASL_HANDSHAKE not in versions:
             return
-        answer = await self.link.ask(SaslHandshakeRequest(mechanism="?"), 1)
+        answer = await self.connection.ask(SaslHandshakeRequest(mechanism="?"), 1)
         assert isinstance(answer, SaslHandshakeResponse)
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             protocol = self._settings.security_protocol
@@ -188,7 +188,7 @@ class _Attempt:
         begin with the same numbers in every cluster, so that broker would accept our batches and the end of our transaction."""
         theirs = ""
         for request, version in _questions(versions):
-            answer = await self.link.ask(request, version)
+            answer = await self.connection.ask(request, version)
             assert isinstance(answer, DescribeClusterResponse | MetadataResponse)
             if answer.cluster_id == cluster:
                 return

@@ -26,10 +26,10 @@ from fencepost.producer.core.events import (
     Command,
     Connect,
     Connected,
+    ConnectionLost,
     Die,
     Disconnect,
     Event,
-    LinkLost,
     Pack,
     Packed,
     Replied,
@@ -92,7 +92,7 @@ class Engine:
         self._announce = announce
         self._tell_room = freed
         self._died = died
-        self._links: dict[int, Connection] = {}
+        self._connections: dict[int, Connection] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._inbox: deque[Event] = deque()
         self._busy = False
@@ -171,12 +171,12 @@ class Engine:
         _DO[type(command)](self, command)
 
     def _do_send(self, command: Send) -> None:
-        link = self._links.get(command.node)
-        if link is None:
-            self._inbox.append(LinkLost(command.node, "the connection was lost"))
+        connection = self._connections.get(command.node)
+        if connection is None:
+            self._inbox.append(ConnectionLost(command.node, "the connection was lost"))
             return
         self.core.metrics.broker(command.node).requests += 1
-        link.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
+        connection.send(command.request_id, command.api, command.version, command.message, answered=command.answered)
 
     def _do_settle(self, command: Settle) -> None:
         batch = command.batch
@@ -211,12 +211,12 @@ class Engine:
     def _do_disconnect(self, command: Disconnect) -> None:
         log.info("closing the connection to %s: %s", self._name(command.node), command.reason)
         dial = self._dials.pop(command.node, None)
-        link = self._links.pop(command.node, None)
+        connection = self._connections.pop(command.node, None)
         if dial is not None:
             dial.cancel()
-        if link is not None:
-            link.silence()
-        self._inbox.append(LinkLost(command.node, command.reason))
+        if connection is not None:
+            connection.silence()
+        self._inbox.append(ConnectionLost(command.node, command.reason))
 
     def _do_die(self, command: Die) -> None:
         log.error("the producer cannot continue, make a new one: %s", command.error)
@@ -239,25 +239,25 @@ class Engine:
         self._say_timer = None
         self.failures.say()
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- connections -------------------------------------------------------------------------------------------------
 
     async def _dial(self, command: Connect) -> None:
         node = command.node
         try:
             # A bootstrap address may lead to another cluster: `rebootstrap` decides what that means.
             cluster = self.core.view.cluster_id if node >= 0 else None
-            link, versions, features = await self._connector.open(command.host, command.port, cluster=cluster)
+            connection, versions, features = await self._connector.open(command.host, command.port, cluster=cluster)
         except Exception as error:  # noqa: BLE001 - the outermost frame of a task: the core must hear how it ended
             log.log(self._connector.level(error), "%s cannot be reached: %s", self._name(node), error)
             self._dials.pop(node, None)
-            self.handle(LinkLost(node, str(error) or repr(error), error.for_core() if isinstance(error, ConnectError) else None))
+            self.handle(ConnectionLost(node, str(error) or repr(error), error.for_core() if isinstance(error, ConnectError) else None))
             return
         self._dials.pop(node, None)
-        self._links[node] = link
-        link.adopt(
+        self._connections[node] = connection
+        connection.adopt(
             on_reply=lambda token, message: self.handle(Replied(node, token, message)),
             on_written=lambda token: self.handle(Written(node, token)),
-            on_lost=lambda reason: self._lost(node, link, reason),
+            on_lost=lambda reason: self._lost(node, connection, reason),
         )
         self.handle(Connected(node, versions, features))
 
@@ -267,17 +267,18 @@ class Engine:
         error = None if dial.cancelled() else dial.exception()
         if self._dials.get(node) is dial or (error is not None and node not in self._dials):
             self._dials.pop(node, None)
-            link = self._links.pop(node, None)
-            if link is not None:
-                link.silence()
+            connection = self._connections.pop(node, None)
+            if connection is not None:
+                connection.silence()
             if self.core.dead is None:
-                self.handle(LinkLost(node, f"the attempt to connect was {'cancelled' if error is None else f'interrupted: {error!r}'}"))
+                ended = "cancelled" if error is None else f"interrupted: {error!r}"
+                self.handle(ConnectionLost(node, f"the attempt to connect was {ended}"))
 
-    def _lost(self, node: int, link: Connection, reason: str) -> None:
-        if self._links.get(node) is link:
-            del self._links[node]
+    def _lost(self, node: int, connection: Connection, reason: str) -> None:
+        if self._connections.get(node) is connection:
+            del self._connections[node]
             log.info("%s: %s", self._name(node), reason)
-            self.handle(LinkLost(node, reason, link.refused.for_core() if link.refused is not None else None))
+            self.handle(ConnectionLost(node, reason, connection.refused.for_core() if connection.refused is not None else None))
 
     def _name(self, node: int) -> str:
         """The broker and its address, for the log."""
@@ -308,7 +309,7 @@ class Engine:
             self._do(Settle(batch, failure=failure))
         self._tell_room()
 
-    async def close_links(self) -> None:
+    async def close_connections(self) -> None:
         """Log the failures, and close all timers, tasks and sockets."""
         self.failures.say()
         for timer in (self._timer, self._say_timer):
@@ -321,8 +322,8 @@ class Engine:
         for task in self._dials.values():
             task.cancel()
             waits.append(asyncio.wait([task], timeout=1.0))
-        for link in self._links.values():
-            link.silence()
+        for connection in self._connections.values():
+            connection.silence()
         await asyncio.gather(*waits, asyncio.sleep(0), return_exceptions=True)
 
 

@@ -125,7 +125,7 @@ class SenderThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._stop.wait())
-            self._loop.run_until_complete(self.engine.close_links())
+            self._loop.run_until_complete(self.engine.close_connections())
         finally:
             self.engine.end(ProducerClosed("the producer is closed"))
             self._tell_room()

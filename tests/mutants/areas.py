@@ -1,4 +1,4 @@
-"""Which sources are changed, and which tests are nearest to them, in the order in which they run."""
+"""Which sources the mutants change, and which tests run for each of them, nearest first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Area:
-    """Glob patterns below the repository; behind `::` stands the one test that is wanted of a file. Tests that bear the name of the changed
-    file run first, the others in this order. `without`: tests of other things, which take long."""
+    """Glob patterns below the repository. `::` and a name select one test of a file. Tests that have the name of the changed file run
+    first, then the others in this order.
+
+    `without`: tests of other subjects that take long.
+    """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]

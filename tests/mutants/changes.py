@@ -1,8 +1,8 @@
-"""Single changes to a source file: a flipped comparison, a branch never taken, a state not set. Each is a stretch of text and what
-stands there instead; nothing here writes files or runs tests.
+"""Single changes to a source file: a flipped comparison, a branch that is never taken, a state that is not set.
 
-Left alone, because no promise hangs on them: annotations, docstrings, assertions, what only type checkers read, texts, logging, `__repr__`,
-and the arguments that only find mistakes in the code itself (`frozen`, `kw_only`, `strict`).
+Each change is a stretch of text and its replacement. This module does not write files or run tests. It leaves alone what carries no
+promise: annotations, docstrings, assertions, code for type checkers only, texts, logging, `__repr__`, and arguments that only find mistakes
+in the code itself (`frozen`, `kw_only`, `strict`).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Finder:
                 yield self._instead("loop", node, "continue")
 
     def _between(self, left: ast.expr, right: ast.expr, kind: str, before: str, after: str) -> Iterator[Change]:
-        """The operator stands between its operands, among spaces, brackets and perhaps comments."""
+        """The operator's position: between its operands, among spaces, brackets and comments."""
         start, end = self._offset(left.end_lineno, left.end_col_offset), self._offset(right.lineno, right.col_offset)
         place = self._text.find(before, start, end)
         if place >= 0 and "#" not in self._text[start:place]:
@@ -127,7 +127,7 @@ class _Finder:
         return self._text[self._offset(node.lineno, node.col_offset) : self._offset(node.end_lineno, node.end_col_offset)]
 
     def _offset(self, line: int | None, column: int | None) -> int:
-        """ast counts columns in bytes of UTF-8."""
+        """Convert a position of `ast`, which counts columns in bytes of UTF-8."""
         assert line is not None
         assert column is not None
         start = self._lines[line - 1]

@@ -1,8 +1,8 @@
-"""Does a test notice? Changes the sources at random, one change at a time, runs the nearest tests, and names the changes that no test
+"""Does a test notice? Changes the sources at random, one change at a time, runs the nearest tests, and lists the changes that no test
 noticed.
 
-`make mutants` runs it. Every change is made in a copy of the checkout. Results go to a file as they come, so a run that was stopped goes
-on where it was. The seed decides which changes are drawn.
+`make mutants` runs it. It makes every change in a copy of the checkout. It writes each result to a file at once, so that the next run
+continues after an interrupted one. The seed decides which changes are drawn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 class Result(msgspec.Struct, frozen=True):
-    """`noticed_by`: the first test that failed, or how the run ended otherwise; empty where every test passed."""
+    """`noticed_by`: the first test that failed, or how the run ended otherwise; empty if every test passed."""
 
     area: str
     source: str
@@ -65,8 +65,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 
 class Workplace:
-    """A copy of the checkout in which one change at a time is made. It is used by one thread at a time. `said`: what pytest
-    printed last."""
+    """A copy of the checkout, in which one thread makes one change at a time. `said`: the last output of pytest."""
 
     def __init__(self, parent: Path, number: int) -> None:
         self._root = parent / f"workplace-{number}"
@@ -80,7 +79,7 @@ class Workplace:
         self.said = ""
 
     def judge(self, drawn: Drawn, *, timeout_s: float) -> Result:
-        """Make the change, run the tests, take the change back."""
+        """Make the change, run the tests, and undo the change."""
         file = self._root / drawn.source
         honest = file.read_text()
         begun = time.monotonic()
@@ -92,7 +91,7 @@ class Workplace:
         return Result(drawn.area, drawn.source, str(drawn.change), noticed, round(time.monotonic() - begun, 1))
 
     def run(self, tests: Iterable[str], *, timeout_s: float) -> str:
-        """Run test files until one test fails. Returns its name, or nothing where all passed."""
+        """Run test files until one test fails. Return its name, or nothing if all passed."""
         options = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", f"--timeout={TEST_TIMEOUT_S}")
         environment = {
             **os.environ,
@@ -117,7 +116,7 @@ class Workplace:
         return found[1] if found else f"(pytest ended with {process.returncode})"
 
     def _write(self, file: Path, text: str) -> None:
-        """Each version gets a time of its own, since Python takes a compiled file for current where time and size fit."""
+        """Give each version its own modification time. Python treats a compiled file as current if time and size match."""
         file.write_text(text)
         self._written += 1
         stamp = time.time() + 10 * self._written
@@ -125,7 +124,7 @@ class Workplace:
 
 
 def draw(seed: int, count: int, areas: Iterable[str]) -> list[Drawn]:
-    """So many changes, shared evenly among the areas, in an order in which any beginning of the list is such a sample too."""
+    """Draw changes, equally many from each area. Any beginning of the list is also such a sample."""
     chosen = list(areas)
     shares = []
     for area in chosen:
@@ -139,7 +138,7 @@ def draw(seed: int, count: int, areas: Iterable[str]) -> list[Drawn]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw, judge, report. Returns 1 where fewer than the wanted share was noticed."""
+    """Draw, run and report. Return 1 if the tests noticed a smaller share than wanted."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--sample", type=int, default=400, help="how many changes")
@@ -183,7 +182,7 @@ def _judge_all(todo: list[Drawn], workers: int, results_file: Path) -> list[Resu
 
 
 def _time_honest(area: str, free: SimpleQueue[Workplace]) -> float:
-    """The tests of an area, with nothing changed: they have to pass. Returns how long they may take with a change, in seconds."""
+    """Run the tests of an area without a change; they must pass. Return how many seconds they may take with a change."""
     place = free.get()
     try:
         begun = time.monotonic()

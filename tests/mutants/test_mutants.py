@@ -1,4 +1,4 @@
-"""The driver behind `make mutants`: what it changes, what it leaves alone, and that it tells noticed from unnoticed."""
+"""What `make mutants` changes, what it leaves alone, and how it recognises a change that no test noticed."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ FOUND = {
 
 
 def test_what_is_changed() -> None:
-    """Every comparison, branch, constant and statement is; texts, assertions, the log, `frozen` and `strict` are not."""
+    """It changes every comparison, branch, constant and statement, but no texts, assertions, log lines, `frozen` or `strict`."""
     assert {str(change) for change in changes(SOURCE)} == FOUND
 
 
 def test_a_change_changes_one_place() -> None:
-    """The rest of the text stays as it is, behind letters that take several bytes, too."""
+    """The rest of the text stays as it is, also after characters that take several bytes."""
     change = next(change for change in changes("x = 'ü' if a < b else 1") if change.kind == "comparison")
     assert change.apply("x = 'ü' if a < b else 1") == "x = 'ü' if a <= b else 1"
 
 
 def test_every_change_compiles() -> None:
-    """A change that is no Python would be noticed by every test."""
+    """Every change is valid Python. Otherwise every test would notice it."""
     for one in draw(7, 200, AREAS):
         compile(one.change.apply((ROOT / one.source).read_text(encoding="utf-8")), one.source, "exec")
 
 
 def test_the_seed_decides_what_is_drawn() -> None:
-    """The same seed draws the same, evenly from all areas; another one something else."""
+    """The same seed draws the same changes, equally many from all areas. Another seed draws others."""
     drawn = draw(7, 20, AREAS)
     assert [one.key for one in drawn] == [one.key for one in draw(7, 20, AREAS)]
     assert [one.key for one in drawn] != [one.key for one in draw(8, 20, AREAS)]
@@ -63,7 +63,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
 
 
 def test_every_area_has_sources_and_tests() -> None:
-    """A pattern that fits nothing any more would leave its sources unguarded without a word."""
+    """Every pattern matches files. A pattern without a match would silently leave its sources untested."""
     for name, area in AREAS.items():
         assert area.files(), name
         assert area.nearest(area.files()[0]), name
@@ -72,7 +72,7 @@ def test_every_area_has_sources_and_tests() -> None:
 
 
 def test_too_many_survivors_fail() -> None:
-    """The exit code is 1 below the wanted share, and survivors are named."""
+    """The exit code is 1 below the wanted share, and the report names the survivors."""
     noticed = Result("txn", "txn/a.py", "1: loop: break -> continue", "tests/x.py::test_y", 1.0)
     survivor = Result("txn", "txn/a.py", str(Change("loop", 2, 0, 1, "a", "b")), "", 1.0)
     assert report([noticed] * 19 + [survivor], 1, 0.95) == 0

@@ -1,7 +1,7 @@
-"""Callers of a simulated producer: the real façade, on the world's clock.
+"""Callers of a simulated producer: the real `Producer` code, on the world's clock.
 
 They are slow, send failing rows, and are interrupted or forked at any point. Only the sender thread is replaced: while a caller waits, or
-its own code runs, the world goes on.
+its own code runs, the world's events happen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.strike import Struck, draw_point, fork, interrupt, spared, struck
 T = TypeVar("T")
 
 AT_ONCE_MAX = 3
-"""Callers that are in the middle of a call at once."""
+"""The most callers that are in a call at the same time."""
 
 POINTS_MAX = 2_000
 REQUEST_MAX = 3_000
@@ -41,11 +41,11 @@ NEVER = b"never"
 
 
 class Poison(Exception):
-    """What the caller's own code raises."""
+    """The exception that the caller's own code raises."""
 
 
 class SimSender:
-    """Stands for the sender thread: while a caller waits, the world goes on."""
+    """Replaces the sender thread: while a caller waits, the world's events happen."""
 
     running = False  # so that no exit handler flushes it
     strands_children = False
@@ -67,7 +67,7 @@ class SimSender:
 
 
 class SimProducer(Producer):
-    """A producer around the world's core. Its partitioner takes time, and now and then raises."""
+    """A producer around the world's core. Its partitioner takes time, and sometimes raises."""
 
     def __init__(self, world: World, *, choosing: bool) -> None:
         BaseProducer.__init__(self, None, {"bootstrap_servers": "sim:1", "max_block_ms": 2_000, "max_request_size": REQUEST_MAX})
@@ -87,7 +87,7 @@ class SimProducer(Producer):
         return self.world.random.choice((None, *partitions))
 
     def _fill(self, chunk: Chunk, target: Target) -> None:
-        """As the façade does it, but that others have their turn, and for the clock."""
+        """As `Producer` does it, but other callers may run in between, and the clock is the world's."""
         self.world.dawdle()
         now_ms = int(START_MS + self.world.now)
         if chunk.step(target, now_ms) is None:
@@ -96,8 +96,10 @@ class SimProducer(Producer):
 
 @dataclass
 class Called:
-    """What is known of one bulk: its rows' values, and its future where there is one. `whole`: nothing of it may be accepted where a row
-    cannot be sent."""
+    """What the test knows about one bulk: the values of its rows, and its future if it has one.
+
+    `whole`: if one row cannot be sent, the producer must accept none of them.
+    """
 
     values: list[bytes]
     whole: bool
@@ -116,7 +118,7 @@ class Callers:
     _inside: int = 0
 
     def call(self, topic: str) -> None:
-        """One more caller makes a bulk's call, unless many do already."""
+        """Start a bulk's call for one more caller, unless many callers are already in a call."""
         if self._inside >= AT_ONCE_MAX:
             return
         self._inside += 1
@@ -137,7 +139,7 @@ class Callers:
         except (Struck, Poison, BufferFull, TypeError, ValueError) as error:
             self.count(type(error).__name__)
             called.bulk = getattr(error, "sent", None)
-        assert self.world.wakes or not self.world.accumulator._touched, "nobody told the sender of what was appended"
+        assert self.world.wakes or not self.world.accumulator._touched, "the sender was not told of an append"
 
     def _fork(self, topic: str) -> None:
         self.count("forks")
@@ -152,7 +154,7 @@ class Callers:
         )
 
     def _drawn(self, topic: str) -> tuple[Called, Callable[[], BulkFuture]]:
-        """A bulk: a list, an iterator that is slow and may raise, or a table; perhaps with a row that cannot be sent."""
+        """Draw a bulk: a list, an iterator that is slow and may raise, or a table. One of its rows may be impossible to send."""
         random = self.world.random
         values = [
             b"%04d %03d" % (len(self.called), row) + b"." * random.choice((0, 10, 200)) for row in range(random.choice((1, 5, 20, 60)))
@@ -186,7 +188,7 @@ class Callers:
 
 @contextmanager
 def small_steps() -> Iterator[None]:
-    """A bulk of a few rows takes several steps, and columns are planned however few they are."""
+    """Make a bulk of a few rows take several steps, and plan columns for any number of rows."""
     with ExitStack() as stack:
         for module, name, rows in SMALL:
             stack.enter_context(patch.object(module, name, rows))
@@ -215,7 +217,7 @@ POISON: list[object] = [
 
 
 def good_row(random: random.Random, value: bytes) -> object:
-    """A row in one of its shapes."""
+    """A valid row in one of its forms."""
     key = random.choice((None, b"k", b"key-%d" % random.randrange(9)))
     shapes: list[object] = [value, (key, value), (key, value, [("h", b"1")]), {"value": value, "partition": random.randrange(4)}]
     return random.choice(shapes)

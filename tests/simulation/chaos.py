@@ -1,4 +1,4 @@
-"""Random faults for a simulated producer. `checks` has what must hold with all of them."""
+"""Random faults for a simulated producer. `checks` holds what must be true under all of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNCONFIRMED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_
 
 @dataclass
 class Sent:
-    """What the caller remembers of one record."""
+    """What the caller knows about one record."""
 
     partition: int
     value: bytes
@@ -44,7 +44,7 @@ class Sent:
 
 @dataclass
 class Chaos:
-    """One run: `events` counts what was done to it, `deleted` keeps the logs of topics that are gone, by partition."""
+    """One run. `events` counts its faults. `deleted` keeps the logs of deleted topics, by partition."""
 
     world: World
     partitions: int
@@ -61,7 +61,7 @@ class Chaos:
     events: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Send under trouble, then let it heal, then make sure that everything works again."""
+        """Send under faults, then stop the faults, then check that everything works again."""
         world = self.world
         world.cluster.create_topic(TOPIC, partitions=self.partitions, replication_factor=3, overrides=self.topic_config)
         world.learn(TOPIC)
@@ -91,7 +91,7 @@ class Chaos:
             assert sent.future.batch.failure is None, f"not healed: {sent.future.batch.failure}"
 
     def _begin_at(self) -> None:
-        """Start close to the end of the sequences or of the epochs: brokers accept any first sequence of a producer they do not know."""
+        """Start close to the end of the sequences or of the epochs. Brokers accept any first sequence of an unknown producer."""
         world = self.world
         if self.first_epoch:
             honest = world.tamper
@@ -149,11 +149,11 @@ class Chaos:
         self.events[what] = self.events.get(what, 0) + number
 
 
-def cut_links(chaos: Chaos) -> None:
-    chaos.count("links cut")
-    for link in list(chaos.world.links.values()):
-        if link.key > 0 and chaos.world.random.random() < 0.5:
-            link.cut(notice_ms=chaos.world.random.choice((0.0, 5.0, 100_000.0)))
+def cut_connections(chaos: Chaos) -> None:
+    chaos.count("connections cut")
+    for connection in list(chaos.world.connections.values()):
+        if connection.key > 0 and chaos.world.random.random() < 0.5:
+            connection.cut(notice_ms=chaos.world.random.choice((0.0, 5.0, 100_000.0)))
 
 
 def freeze_broker(chaos: Chaos) -> None:
@@ -174,8 +174,10 @@ def move_leader(chaos: Chaos) -> None:
 
 
 def isolate_leader(chaos: Chaos) -> None:
-    """The followers of a leader do not reach it. Its new records stay above its high watermark, and it reports them. After a while one of
-    the followers often becomes leader without them."""
+    """Cut a leader off from its followers. Its new records stay above its high watermark, and it reports them.
+
+    After a while one of the followers often becomes leader without these records.
+    """
     world, cluster = chaos.world, chaos.world.cluster
     partition = cluster.find(TOPIC, world.random.randrange(chaos.partitions))
     if partition is None or partition.leader < 0 or cluster.broker_links.down:
@@ -214,35 +216,35 @@ def restart_broker(chaos: Chaos) -> None:
     chaos.count("brokers restarted")
     clean = world.random.random() < 0.5
     world.cluster.stop_broker(node, clean=clean)
-    for link in list(world.links.values()):
-        if link.node == node and link.key > 0:
-            link.cut()
+    for connection in list(world.connections.values()):
+        if connection.node == node and connection.key > 0:
+            connection.cut()
     world.at(world.now + world.random.expovariate(1 / 1_000), lambda: world.cluster.start_broker(node))
 
 
 def restart_all(chaos: Chaos) -> None:
-    """Every broker at once, cleanly: afterwards only each producer's newest batch is remembered."""
+    """Restart every broker cleanly. Afterwards they remember only each producer's newest batch."""
     world = chaos.world
     if len(world.cluster.live) < len(world.cluster.brokers):
         return
     chaos.count("cluster restarted")
     for node in world.cluster.brokers:
         world.cluster.stop_broker(node, clean=True)
-    for link in list(world.links.values()):
-        if link.key > 0:
-            link.cut()
+    for connection in list(world.connections.values()):
+        if connection.key > 0:
+            connection.cut()
     for node in world.cluster.brokers:
         world.at(world.now + world.random.uniform(1, 200), partial(world.cluster.start_broker, node))
 
 
 def restart_unanswered(chaos: Chaos) -> None:
-    """Answers are lost for a while, then every broker restarts: what they have forgotten is in their logs."""
+    """Drop responses for a while, then restart every broker. What the brokers have forgotten is in their logs."""
     chaos.world.cluster.faults.on(Api.PRODUCE).after_append().drop().times(12)
     chaos.world.at(chaos.world.now + 150, partial(restart_all, chaos))
 
 
 def recreate_topic(chaos: Chaos) -> None:
-    """Delete the topic; a moment later there is another one of that name."""
+    """Delete the topic, and create it again a moment later."""
     world = chaos.world
     topic = world.cluster.topics.named(TOPIC)
     if topic is None:
@@ -258,7 +260,7 @@ def recreate_topic(chaos: Chaos) -> None:
 
 
 def write_as_another(chaos: Chaos) -> None:
-    """Another producer writes to the partition, so that offsets are not consecutive."""
+    """Another producer writes to the partition, so that offsets have gaps."""
     world = chaos.world
     partition = world.cluster.find(TOPIC, world.random.randrange(chaos.partitions))
     if partition is None or partition.leader < 0 or len(partition.isr) < partition.min_isr:
@@ -270,7 +272,7 @@ def write_as_another(chaos: Chaos) -> None:
 
 
 def change_limit(chaos: Chaos) -> None:
-    """The topic's max.message.bytes is lowered and raised, also between a request and its repetition."""
+    """Lower and raise the topic's max.message.bytes, also between a request and its retry."""
     topic = chaos.world.cluster.topics.named(TOPIC)
     if topic is None:
         return
@@ -280,17 +282,17 @@ def change_limit(chaos: Chaos) -> None:
 
 
 def move_brokers(chaos: Chaos) -> None:
-    """Every broker's address changes; what is behind the bootstrap address is always one of them."""
+    """Change every broker's address. The bootstrap address always leads to one of them."""
     chaos.count("addresses changed")
     world = chaos.world
     for broker in world.cluster.brokers.values():
         broker.port += 10
-    for link in list(world.links.values()):
-        link.cut(notice_ms=world.random.choice((0.0, 5.0, 100_000.0)))
+    for connection in list(world.connections.values()):
+        connection.cut(notice_ms=world.random.choice((0.0, 5.0, 100_000.0)))
 
 
 def send_back(chaos: Chaos) -> None:
-    """Brokers want their clients to begin again (KIP-1102)."""
+    """Let brokers tell their clients to rebootstrap (KIP-1102)."""
     chaos.count("sent back")
     chaos.world.cluster.faults.on(Api.METADATA).before().error(ErrorCode.REBOOTSTRAP_REQUIRED).times(2)
 
@@ -313,7 +315,7 @@ def doubt_after_append(chaos: Chaos) -> None:
 
 
 def unconfirmed(chaos: Chaos) -> None:
-    """For a while the replicas do not confirm: what was appended is answered with an error that says so, as Kafka does."""
+    """For a while, replicas do not confirm. Brokers answer appended batches with an error that says so, as Kafka does."""
     chaos.count("appends unconfirmed")
     world = chaos.world
     until = world.now + world.random.choice((10, 1_000, 9_000))
@@ -346,7 +348,7 @@ def call(chaos: Chaos) -> None:
 
 MOVES = ((move_brokers, 3_000), (send_back, 4_000))
 TROUBLES = (
-    (cut_links, 900),
+    (cut_connections, 900),
     (freeze_broker, 2_500),
     (move_leader, 1_500),
     (write_as_another, 500),

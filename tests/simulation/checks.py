@@ -1,4 +1,4 @@
-"""What holds after a simulated run with any faults: every outcome is true, nothing is doubled, and the order is kept."""
+"""What must be true after a simulated run with any faults: every outcome is correct, no record is duplicated, and the order is kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Log = list[tuple[int, bytes]]
 GONE = "not in the log any more"
 HARDLY_MS = 500.0
 METADATA_MAX = 150
-"""In a run. Trouble lasts for 20 s, and an answer without news is followed by pauses that grow to half a second."""
+"""The most Metadata requests in a run: faults last for 20 s, and after an answer without news the pauses grow to half a second."""
 
 
 def check(chaos: Chaos) -> dict[str, int]:
-    """Compare every outcome with the logs. Returns how many records ended how."""
+    """Compare every outcome with the logs. Return how many records ended in each way."""
     now = [(partition, chaos.world.log(TOPIC, partition)) for partition in range(chaos.partitions)]
     if chaos.exactly_once:
         for partition, log in chaos.deleted + now:
@@ -31,7 +31,7 @@ def check(chaos: Chaos) -> dict[str, int]:
         if GONE in str(sent.future.batch.failure):
             assert sent.value not in {value for _, value in now[sent.partition][1]}, f"{sent.value[:6]!r} is in the log: {GONE}"
         tally[outcome] = tally.get(outcome, 0) + 1
-    if not chaos.topic_config:  # a split batch is settled by its halves, whose offsets only the core knows
+    if not chaos.topic_config:  # only the core knows the offsets of a split batch's halves
         check_order_of_outcomes(chaos)
         limit = chaos.world.settings.max_in_flight
         assert chaos.world.widest <= limit, f"{chaos.world.widest} unresolved batches of one partition, more than {limit}"
@@ -45,19 +45,21 @@ def check(chaos: Chaos) -> dict[str, int]:
 
 
 def check_log(chaos: Chaos, partition: int, values: list[bytes]) -> None:
-    """Nothing twice, and everything in the order in which it was sent."""
+    """Every record is there at most once, in the order of the sends."""
     twice = sorted({value for value in values if values.count(value) > 1}) if len(values) != len(set(values)) else []
     assert not twice, f"partition {partition}: doubled {twice[:3]}"
     if chaos.first_epoch:
-        # A new producer id does not fence requests of the old one that are still under way; what they carry was reported as MAYBE.
+        # A new producer id does not fence late requests of the old one. Their records were reported as MAYBE.
         unsure = {sent.value for sent in chaos.sent if _persisted(sent) is Persisted.MAYBE}
         values = [value for value in values if value not in unsure]
     assert sorted(values, key=caller) == sorted(values, key=lambda value: (caller(value), value)), f"partition {partition}: out of order"
 
 
 def check_outcome(sent: Sent, offsets: list[int], *, exact: bool) -> str:
-    """What the caller was told is what the log says: acknowledged at an offset, it is there. `offsets`: where the value is, in this topic
-    or one of the name that is gone. Returns a name for the outcome."""
+    """The caller's outcome agrees with the log: an acknowledged record is at its offset.
+
+    `offsets`: where the value is, in this topic or in a deleted topic of that name. Returns a name for the outcome.
+    """
     batch = sent.future.batch
     persisted = _persisted(sent)
     if persisted is None:
@@ -71,15 +73,17 @@ def check_outcome(sent: Sent, offsets: list[int], *, exact: bool) -> str:
 
 
 def check_memory(accumulator: Accumulator) -> None:
-    """Nothing is left over."""
+    """The producer holds no memory, no batches and no waiting callers."""
     queues = [queue for topic in accumulator.topics.values() for queue in topic.queues]
     left = accumulator.used, accumulator.waiting, len(accumulator._incomplete), sum(queue.queued_bytes for queue in queues)
     assert left == (0, 0, 0, 0), f"left over: {left} bytes, waiting, batches, bytes in queues"
 
 
 def check_bulks(callers: Callers, logs: dict[int, Log]) -> int:
-    """Every row that a bulk claims is at that offset, its rows in order; the others failed as it says, or are nowhere. Returns how many
-    were claimed."""
+    """Every row that a bulk claims is at that offset, in order. Each other row failed as the bulk says, or is in no log.
+
+    Returns how many rows were claimed.
+    """
     there = {(partition, offset): value for partition, log in logs.items() for offset, value in log}
     written = set(there.values())
     assert NEVER not in written
@@ -87,7 +91,7 @@ def check_bulks(callers: Callers, logs: dict[int, Log]) -> int:
     for called in callers.called:
         rows = {value: row for row, value in enumerate(called.values)}
         if called.bulk is None:
-            assert not rows.keys() & written, "accepted, and nobody was told"
+            assert not rows.keys() & written, "rows were accepted, and the caller has no future for them"
             continue
         assert called.bulk.done(), "a bulk has no outcome"
         deliveries = called.bulk.result(0)
@@ -105,13 +109,13 @@ def check_bulks(callers: Callers, logs: dict[int, Log]) -> int:
             assert failure.persisted is not Persisted.YES or called.values[row] in written
         failed = {called.values[row] for row in deliveries.failures}
         assert not found & failed
-        assert rows.keys() & written <= found | failed, "accepted, and nobody was told"
+        assert rows.keys() & written <= found | failed, "rows were accepted, and the bulk reports no outcome for them"
         claimed += len(found)
     return claimed
 
 
 def check_ends(chaos: Chaos) -> None:
-    """Every record has its outcome when its deadline and the grace after it are over, or hardly later."""
+    """Every record has its outcome at most a little after its deadline and `resolve_grace_ms`."""
     settings = chaos.world.settings
     patience_ms = settings.delivery_timeout_ms + settings.resolve_grace_ms + HARDLY_MS
     late = [at - settle.batch.created_ms for at, settle in chaos.world.settled if at - settle.batch.created_ms > patience_ms]
@@ -119,20 +123,20 @@ def check_ends(chaos: Chaos) -> None:
 
 
 def check_order_of_outcomes(chaos: Chaos) -> None:
-    """A partition's outcomes are published in the order of its records."""
+    """A partition's outcomes come in the order of its records."""
     order = {id(sent.future.batch): place for place, sent in reversed(list(enumerate(chaos.sent)))}
     last = [-1] * chaos.partitions
     for _, settle in chaos.world.settled:
         place = order.get(id(settle.batch), -1)
         if place < 0 and chaos.callers:
-            continue  # a bulk's
+            continue  # a bulk's record
         partition = int(settle.batch.partition)
         assert place > last[partition], f"partition {partition}: outcomes out of order"
         last[partition] = place
 
 
 def caller(value: bytes) -> bytes:
-    """The caller of the record: a bulk's name, or nothing for single records."""
+    """The caller of the record: a bulk's name, or an empty string for single records."""
     name, _, row = value.partition(b" ")
     return name if row else b""
 

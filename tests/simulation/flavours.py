@@ -1,4 +1,4 @@
-"""The kinds of simulated runs: which settings, and what may be expected of them."""
+"""The kinds of simulated runs: their settings, and which outcomes they may have."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FLAVOURS: dict[str, dict[str, Any]] = {
 
 
 def simulate(seed: int, flavour: str) -> tuple[Chaos, dict[str, int]]:
-    """Run one seed of one kind and check it. Returns the run and how many records ended how."""
+    """Run one seed of one kind, and check it. Return the run, and how many records ended in each way."""
     kind = FLAVOURS[flavour]
     world = World(seed, **{**BASE, **kind.get("settings", {})})
     callers = Callers(world, SimProducer(world, **kind["callers"])) if "callers" in kind else None

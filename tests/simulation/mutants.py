@@ -1,4 +1,4 @@
-"""The rules of the window, each broken on purpose, to see that the simulation would notice."""
+"""Breaks the rules of the in-flight window on purpose, one at a time, to check that the simulation notices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Patch = tuple[object, str, object]
 
 @dataclass(frozen=True)
 class Caught:
-    """Which run noticed, and what."""
+    """The run that noticed the broken rule, and its message."""
 
     seed: int
     flavour: str
@@ -104,7 +104,7 @@ def _raw_advance(sequence: int, count: int) -> int:
 
 
 def _believed(window: InFlightWindow) -> list[InFlightBatch]:
-    """What the leader has counts as acknowledged when nothing after it is open."""
+    """Broken: a batch that the leader has counts as acknowledged if no later batch is open."""
     for place, in_flight in enumerate(window.in_flight_batches):
         if in_flight.state is State.LOGGED and not any(later.unresolved for later in window.in_flight_batches[place + 1 :]):
             in_flight.state = State.ACKED
@@ -167,7 +167,7 @@ def _all_elders(window: InFlightWindow) -> None:
 
 
 def _its_word_is_enough(window: InFlightWindow, known: Known | None) -> None:
-    """What the leader has is not sent again."""
+    """Broken: a batch that the leader has is not sent again."""
     hint = window.hint
     if hint is None:
         return
@@ -177,7 +177,7 @@ def _its_word_is_enough(window: InFlightWindow, known: Known | None) -> None:
 
 
 def _reserve_rows(target: Target, rows: list[object], start: int, *rest: int) -> int:
-    """Bytes are reserved first, and put right after the append."""
+    """Broken: bytes are reserved first, and corrected after the append."""
     target.accumulator.used += 100
     reached = APPEND_ROWS(target, rows, start, *rest)
     target.accumulator.used -= 100
@@ -185,7 +185,7 @@ def _reserve_rows(target: Target, rows: list[object], start: int, *rest: int) ->
 
 
 def _line_up_empty(accumulator: Accumulator, queue: PartitionQueue, need: int) -> Batch:
-    """A new batch comes into its queue before its first record does."""
+    """Broken: a new batch goes into its queue before its first record is in it."""
     batch = BEGIN_RECORD(accumulator, queue, need)
     if queue.open is not batch:
         accumulator.line_up(queue, batch)
@@ -195,14 +195,14 @@ def _line_up_empty(accumulator: Accumulator, queue: PartitionQueue, need: int) -
 
 
 def _own_together(bulk: BulkFuture, batch: Batch, pairs: bytes) -> None:
-    """A bulk's rows in a batch are taken to lie side by side."""
+    """Broken: a bulk's rows in a batch are assumed to be adjacent."""
     first, count = int.from_bytes(pairs[4:8], "little"), len(pairs) // 8
     begun = int(batch.base_offset) + first
     bulk._spans.setdefault(int(batch.partition), []).append((begun, begun + count - 1))
 
 
 def _wake_unstruck(accumulator: Accumulator) -> None:
-    """An interrupted caller does not wake the sender thread when it leaves."""
+    """Broken: an interrupted caller does not wake the sender thread."""
     if sys.exception() is None:
         WAKE_IF_DUE(accumulator)
 
@@ -229,7 +229,7 @@ def _open_ended(producer: Producer, *args: Any) -> BulkFuture:
 
 
 def _unburied(exit_guard: ExitGuard) -> None:
-    """The child knows of the fork, and keeps the lock that it found."""
+    """Broken: the child notices the fork, and keeps the lock that it found."""
     exit_guard._shared.forked = exit_guard._accumulator.refusal = ProducerForked("forked")
 
 
@@ -286,7 +286,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "an append that is interrupted leaves its bytes reserved": ("callers", [(Target, "append_rows", _reserve_rows)]),
     "a batch is lined up before its first record is in it": ("callers", [(Accumulator, "begin_record", _line_up_empty)]),
     "a row that did not come into its batch is still counted": ("callers", [(Part, "take_back", _nothing)]),
-    "the sender is not woken by who is interrupted": ("callers", [(Accumulator, "wake_if_due", _wake_unstruck)]),
+    "an interrupted caller does not wake the sender": ("callers", [(Accumulator, "wake_if_due", _wake_unstruck)]),
     "a bulk's rows are taken to lie side by side": ("callers", [(BulkFuture, "_note_offsets", _own_together)]),
     "rows before one that cannot be sent are accepted": ("callers", [(front, "list_chunks", _chunk_by_chunk)]),
     "a bulk that is interrupted is forgotten": ("callers", [(Producer, "_send_bulk", _finished_elsewhere)]),
@@ -302,11 +302,11 @@ BEGIN_AT = {
     "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
     "offsets of the forgotten are guessed": 10,
 }
-"""Seeds that come shortly before the one that notices, where that takes more than a few."""
+"""The first seed to try, for mutants that otherwise need more than a few seeds."""
 
 
 def hunt(mutant: str) -> Caught | int:
-    """Run seeds until the broken rule is noticed; the number of runs when it is not."""
+    """Run seeds until a check notices the broken rule. If none does, return the number of runs."""
     flavour, patches = MUTANTS[mutant]
     with ExitStack() as stack:
         for target, name, broken in patches:

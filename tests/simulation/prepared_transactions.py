@@ -1,9 +1,9 @@
-"""Transactions of one id that more than one process has to do with.
+"""Transactions of one id in which several processes take part.
 
-Some are prepared, and another process ends some of those with the token. Sometimes another producer registers under the id. Coordinators
-move, which makes them forget the previous epoch, and answer with an error after they have carried a request out. Each outcome that the
-producer's callers get is compared with the logs, and `Fenced` with what happened: another producer has registered, or the error names the
-producer's own request.
+The producer prepares some transactions. Another process ends some of those with the token. Sometimes another producer registers under the
+id. Coordinators move, and then forget the previous epoch. They also answer with an error after they have carried a request out. The run
+compares each outcome of the producer's callers with the logs. It also checks each `Fenced`: another producer has registered, or the error
+names the producer's own request.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ FAILURES: Final = (
     ErrorCode.REQUEST_TIMED_OUT,
 )
 SPOILT: Final[dict[type[Message], float]] = {InitProducerIdResponse: 0.1, EndTxnResponse: 0.06, DescribeTransactionsResponse: 0.2}
-"""How often a response is replaced by an error, by its kind."""
+"""The probability with which an error replaces a response, by message."""
 ADD_VERSION: Final = 3
 END_VERSIONS: Final = {1: 4, 2: 5}
 INIT_VERSION: Final = 4
 DONE: Final = (ErrorCode.NONE, ErrorCode.PRODUCER_FENCED)
-"""Kafka lets the older producer's InitProducerId fence a newer one that is in a transaction."""
+"""In Kafka the InitProducerId of an older producer can fence a newer producer that is in a transaction."""
 STEP_MS: Final = 5.0
 
 
 class PreparedWorld(TransactionWorld):
-    """See the module."""
+    """See the module docstring."""
 
     def __init__(self, seed: int, version: int) -> None:
         self._newer = self._expired = False
@@ -73,7 +73,7 @@ class PreparedWorld(TransactionWorld):
         self.told[{None: "unknown", True: "committed", False: "aborted"}[said]] += 1
 
     def _outcome(self, rows: list[list[bytes]], ended: list[bool]) -> bool | None:
-        """Make one transaction: whether its caller is told that it is committed; None if the caller cannot know."""
+        """Run one transaction. Return whether its caller was told that it is committed; None if the caller cannot know."""
         try:
             self._call(Event.BEGIN)
             try:
@@ -92,14 +92,14 @@ class PreparedWorld(TransactionWorld):
                 return False
         except TransactionCommitted:
             if ended != [True]:
-                raise AssertionError(f"{rows}: nobody else has committed it") from None
+                raise AssertionError(f"{rows}: no other process has committed it") from None
             if self.random.random() < 0.5:
                 self._register_elsewhere()
             return True
         except Fenced as error:
             why = "another producer" if self._newer else "its timeout" if self._expired and self._version == 1 else "itself"
             if why == "itself" and "this producer's own" not in str(error):
-                raise AssertionError(f"nobody took the id over: {error}") from error
+                raise AssertionError(f"no other producer took the id over: {error}") from error
             self.told[f"fenced by {why}"] += 1
             return None
         except CommitOutcomeUnknown:
@@ -114,7 +114,7 @@ class PreparedWorld(TransactionWorld):
             self._move_coordinator()
 
     def _happen(self, ended: list[bool]) -> None:
-        """What others do while the transaction is prepared."""
+        """What other processes do while the transaction is prepared."""
         if self.random.random() < 0.5:
             ended.append(self._end_elsewhere(self.random.random() < 0.5))
         if self.random.random() < 0.1:
@@ -132,7 +132,7 @@ class PreparedWorld(TransactionWorld):
         return committed
 
     def _register_elsewhere(self) -> None:
-        """Another producer of the id, of an older make. Sometimes it commits a transaction of its own, in which it wrote nothing."""
+        """Another producer, with an older client, registers under the id. Sometimes it commits a transaction in which it wrote nothing."""
         self._newer = True
         register = InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         answer = self._until_done(register, INIT_VERSION)

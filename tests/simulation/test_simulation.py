@@ -1,6 +1,6 @@
-"""The producer's core against the stub's cluster under random trouble, on a virtual clock.
+"""The producer's core and the stub's cluster under random faults, on a virtual clock.
 
-FENCEPOST_SEED replays one seed; FENCEPOST_RUNS says how many seeds of each kind to run. `make simulate` runs many.
+FENCEPOST_SEED replays one seed. FENCEPOST_RUNS sets how many seeds of each kind run. `make simulate` runs many.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ pytestmark = MARKS
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_outcome_is_true_whatever_goes_wrong(flavour: str) -> None:
-    """Acknowledged records are in the log once, at the offset that was told, NO is never there, YES is; order holds; afterwards everything
-    works again."""
+    """Acknowledged records are in the log once, at their offset. Records with NO are never there, those with YES always. The order holds.
+
+    After the faults everything works again.
+    """
     seen: dict[str, int] = {}
     for seed in range(FIRST_SEED, FIRST_SEED + RUNS):
         try:
@@ -40,7 +42,7 @@ def test_every_outcome_is_true_whatever_goes_wrong(flavour: str) -> None:
 
 
 def test_the_wrap_is_really_crossed() -> None:
-    """The runs that are to cross sequence 2^31 do: a batch near the end of the ring is followed by one near its start."""
+    """The runs that should cross sequence 2^31 do so: a batch near the end of the sequences precedes one near their start."""
     chaos, _ = simulate(1, "sequences wrap")
     for partition in range(chaos.partitions):
         sequences = chaos.base_sequences(partition)
@@ -48,7 +50,9 @@ def test_the_wrap_is_really_crossed() -> None:
 
 
 def test_what_the_flavours_are_about_really_happens() -> None:
-    """Batches are packed aside, addresses change, clients are sent back, leaders lose what only they had, and requests come late."""
+    """Batches are packed on other threads, addresses change, clients rebootstrap, leaders lose their unreplicated records, and requests
+    arrive late.
+    """
     packed, _ = simulate(1, "packed aside")
     assert packed.world.counts["PACK"] > 50
     moved, _ = simulate(1, "addresses change")
@@ -69,7 +73,7 @@ def test_what_the_flavours_are_about_really_happens() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_checks_bite(mutant: str) -> None:
-    """Each rule, broken on purpose, is noticed: within two hundred seeds, and mostly within a few."""
+    """The checks notice each rule that is broken on purpose within two hundred seeds, and mostly within a few."""
     caught = hunt(mutant)
     assert isinstance(caught, Caught), f"{mutant}: not noticed in {caught} runs"
     print(f"{mutant}: seed {caught.seed} ({caught.flavour}): {caught.what}")

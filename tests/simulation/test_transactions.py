@@ -1,7 +1,6 @@
-"""Transactions under a virtual clock, whose requests come late, or which several processes end: what the producer said is what the cluster
-ends up with.
+"""Transactions under a virtual clock, with late requests or with several processes: the producer's outcomes agree with the cluster.
 
-FENCEPOST_SEED replays one seed; FENCEPOST_RUNS says how many of each transaction version to run. `make simulate` runs many.
+FENCEPOST_SEED replays one seed. FENCEPOST_RUNS sets how many seeds of each transaction version run. `make simulate` runs many.
 """
 
 from __future__ import annotations
@@ -36,9 +35,11 @@ ADDING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("version", [1, 2])
 def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
-    """Committed records are read, once and in order, and no others. No transaction stays open, and no late request opens one. A producer is
-    fenced only by its own InitProducerId, or by a request that opened a transaction before the epoch was renewed, and the error names
-    it."""
+    """Consumers read committed records, once and in order, and no others. No transaction stays open, and no late request opens one.
+
+    A producer is fenced only by its own InitProducerId, or by a request that opened a transaction before the epoch was renewed. The error
+    names that request.
+    """
     told, late = _run_all(TransactionWorld, version)
     assert told["committed"] > 6 * RUNS
     if RUNS >= 100:
@@ -48,15 +49,17 @@ def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("version", [1, 2])
 def test_every_outcome_is_true_whoever_ends_a_transaction(version: int) -> None:
-    """Other processes end prepared transactions, or take the id over; coordinators move, time transactions out, and answer with an error
-    after they have carried a request out. The outcome that the caller gets is the one in the logs, and nobody is fenced without a reason
-    that the error names."""
+    """Other processes end prepared transactions, or take the id over. Coordinators move, time transactions out, and answer with an error
+    after they have carried a request out.
+
+    The caller's outcome agrees with the logs. A producer is fenced only for a reason that the error names.
+    """
     told, _ = _run_all(PreparedWorld, version)
     assert min(told["committed"], told["aborted"], told["ended by another process"]) > RUNS
 
 
 def _run_all(kind: type[TransactionWorld], version: int) -> tuple[Counter[str], Counter[Api]]:
-    """Run every seed; what the callers were told, and how many requests came late."""
+    """Run every seed. Return what the callers were told, and how many requests were late."""
     told: Counter[str] = Counter()
     late: Counter[Api] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + RUNS):
@@ -73,7 +76,7 @@ def _run_all(kind: type[TransactionWorld], version: int) -> tuple[Counter[str], 
 
 
 def _forgetting(*apis: Api) -> Callable[[Any, Request], None]:
-    """Nothing is made of the loss of these."""
+    """Broken: the producer does nothing after the loss of these requests."""
     honest = TransactionContents.lost
 
     def lost(self: TransactionContents, request: Request) -> None:
@@ -109,13 +112,13 @@ PREPARED_MUTANTS: Final[dict[tuple[str, int], tuple[object, str, object]]] = {
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_simulation_bites(mutant: str) -> None:
-    """Each rule about what was lost, broken on purpose, is noticed within a bounded number of runs."""
+    """The simulation notices each broken rule about lost requests within a bounded number of runs."""
     _hunt(mutant, MUTANTS[mutant], TransactionWorld, 1)
 
 
 @pytest.mark.parametrize(("mutant", "version"), PREPARED_MUTANTS)
 def test_the_simulation_of_several_processes_bites(mutant: str, version: int) -> None:
-    """Each rule about an epoch that another process may have, broken on purpose, is noticed within a bounded number of runs."""
+    """The simulation notices each broken rule about an epoch that another process may have within a bounded number of runs."""
     _hunt(mutant, PREPARED_MUTANTS[mutant, version], PreparedWorld, version)
 
 

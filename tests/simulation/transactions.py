@@ -1,6 +1,7 @@
-"""A transactional producer's core in the simulated world, whose network sometimes delivers a request after its producer has given it up.
+"""A transactional producer's core in the simulated world, whose network sometimes delivers a request that the producer has already given
+up.
 
-One caller makes transactions one after the other, as a program does. The outcomes that it got are compared with the cluster's final state.
+One caller makes one transaction after the other, as a program does. The run compares its outcomes with the cluster's final state.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ UNFINISHED: Final = (Known.ONGOING, Known.PREPARE_COMMIT, Known.PREPARE_ABORT)
 
 
 class TransactionWorld(World):
-    """See the module. `version`: of the cluster's transactions; `late`: how many requests came late, by API."""
+    """See the module docstring. `version`: the cluster's transaction version. `late`: how many requests were late, by API."""
 
     def __init__(self, seed: int, version: int) -> None:
         super().__init__(seed, **SETTINGS)
-        self.thorough = False  # what a spoilt transaction dooms fails in the next round, which is due at once
+        self.thorough = False  # records of a transaction that must abort fail in the next round, which is due at once
         self.cluster = Cluster(self.clock, brokers=3, seed=seed, transaction_version=version, config=CONFIG)
         self.services = Services(self.cluster, Journal(0))
         self.dispatcher = Dispatcher(self.services)
@@ -82,7 +83,7 @@ class TransactionWorld(World):
         self._new_producer()
 
     def run_all(self) -> None:
-        """Every transaction, then quiet, then a look."""
+        """Run every transaction, wait until nothing is under way, then check."""
         for _ in range(TRANSACTIONS):
             self._transact()
             if self.random.random() < 0.3:
@@ -97,7 +98,7 @@ class TransactionWorld(World):
     # -- the program -----------------------------------------------------------------------------------------------------
 
     def _transact(self) -> None:
-        """One transaction, and what was said of it."""
+        """Run one transaction, and note what the producer reported about it."""
         self._turn += 1
         rows: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
         offset = self._offset
@@ -121,7 +122,7 @@ class TransactionWorld(World):
                 return
         except Fenced as error:
             if "this producer's own" not in str(error):
-                raise AssertionError(f"nobody took the id over: {error}") from error
+                raise AssertionError(f"no other producer took the id over: {error}") from error
             self.told["fenced by itself"] += 1
             self._new_producer()
             return
@@ -146,7 +147,7 @@ class TransactionWorld(World):
                 self.run(self.now + self.random.choice((1.0, 20.0, 3_000.0)))
 
     def _note(self, rows: list[list[bytes]]) -> None:
-        """These rows are committed."""
+        """Note that these rows are committed."""
         for partition, added in enumerate(rows):
             self._committed[partition] += added
 
@@ -161,7 +162,7 @@ class TransactionWorld(World):
                 self.told["unknown for a while"] += 1
 
     def _call(self, event: Event, *, offset: int | None = None) -> None:
-        """Make a call, again where its time passed."""
+        """Make a call; repeat it if its time passed."""
         while True:
             given = None if offset is None else (GroupMetadata("g"), {(TOPIC, 0): OffsetAndMetadata(offset)})
             call = Call(event, deadline_ms=self.now + CALL_MS, offsets=given)
@@ -177,10 +178,10 @@ class TransactionWorld(World):
                 self.told["late calls"] += 1
 
     def _new_producer(self) -> None:
-        """Another one of the same id; the one before is gone."""
-        for link in self.links.values():
-            link.open = False
-        self.links.clear()
+        """Replace the producer with another one of the same id."""
+        for connection in self.connections.values():
+            connection.open = False
+        self.connections.clear()
         self.dead = None
         self.manager = TransactionManager(NAME, timeout_ms=TRANSACTION_TIMEOUT_MS)
         self.accumulator.refusal = None
@@ -189,7 +190,7 @@ class TransactionWorld(World):
         self.accumulator.topics.clear()
         self._timer = float("inf")
         self.learn(TOPIC)
-        # What the one before has on its way could fence this one: that is not asked here.
+        # Wait until the late requests of the previous producer have arrived: they could fence this one, which is not the subject here.
         self.run(self.now + ALL_LATE_MS)
 
     # -- the network -----------------------------------------------------------------------------------------------------
@@ -199,10 +200,10 @@ class TransactionWorld(World):
             case Return():
                 command.call.finish(command.error)
                 return
-            case Send() if self.stormy and command.api in HELD and self.random.random() < 0.04 and command.node in self.links:
-                # What is behind it on the same connection is held up as well.
+            case Send() if self.stormy and command.api in HELD and self.random.random() < 0.04 and command.node in self.connections:
+                # The connection also delays the requests behind this one.
                 self.late[command.api] += 1
-                self.links[command.node]._arrival = self.now + self.random.choice(LATE_MS)
+                self.connections[command.node]._arrival = self.now + self.random.choice(LATE_MS)
         super()._do(command)
 
     def event(self, event: Any) -> None:
@@ -220,10 +221,10 @@ class TransactionWorld(World):
     # -- what must be true -----------------------------------------------------------------------------------------------
 
     def _come_to_rest(self) -> None:
-        """All that is late comes; the producer is idle, and so no transaction may be open."""
+        """Deliver everything that is late. The producer is then idle, so no transaction may be open."""
         self.run(self.now + ALL_LATE_MS)
         state = self._known()
-        assert state not in UNFINISHED, f"nobody is in a transaction, and the coordinator has {state}"
+        assert state not in UNFINISHED, f"the producer is in no transaction, but the coordinator's state is {state}"
 
     def _known(self) -> Known | None:
         shard = self.services.transactions.shard_for(NAME, self.cluster.internal_topic(STATE_TOPIC).partitions[0].leader)
@@ -251,20 +252,20 @@ class TransactionWorld(World):
         return int(partition.committed_offset)
 
     def _ask_directly(self, node: int, request: Message, version: int) -> list[Reply]:
-        """Another client's request, which nothing delays. The list has the reply once there is one."""
+        """Send another client's request, which the network does not delay. The list gets the response when it arrives."""
         replies: list[Reply] = []
         header = RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="another")
         self.dispatcher.handle(node, 0, header, request, replies.append)
         return replies
 
     def _is_committed(self, rows: list[list[bytes]]) -> bool:
-        """The outcome of a transaction that its caller could not be told."""
+        """The outcome of a transaction of which the caller got none."""
         there = [row in self._seen(partition)[0] for partition, some in enumerate(rows) for row in some]
         assert all(there) or not any(there), f"torn: {rows} is there in part"
         return any(there)
 
     def _seen(self, partition: int) -> tuple[list[bytes], dict[int, list[bytes]]]:
-        """What a reader of committed records sees, and what is undecided, by producer id."""
+        """What a consumer with `read_committed` reads, and what is undecided, by producer id."""
         found = self.cluster.find(TOPIC, partition)
         assert found is not None
         seen: list[bytes] = []

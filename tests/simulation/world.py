@@ -1,7 +1,7 @@
 """A producer's core and a stub cluster under one virtual clock, with a network that loses, delays and forgets.
 
-The core is the very one that the engine drives, the cluster the very one that the stub's server drives; only sockets, threads and time
-are replaced. One seed decides everything: a run is replayed by its seed.
+The engine drives the same core, and the stub's server drives the same cluster; only sockets, threads and time are replaced. One seed
+decides everything, so a seed replays its run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from fencepost.producer.core.events import (
     Command,
     Connect,
     Connected,
+    ConnectionLost,
     Die,
     Disconnect,
     Event,
-    LinkLost,
     Pack,
     Packed,
     Replied,
@@ -56,8 +56,8 @@ START_MS = 1_700_000_000_000
 STRANGER = b"written by another producer"
 
 
-class SimLink:
-    """One connection: requests arrive in order, answers come back in order, and either direction can be cut at any time."""
+class SimConnection:
+    """One connection. Requests arrive in order, and responses come back in order. Either direction can be cut at any time."""
 
     def __init__(self, world: World, key: int, node: int, number: int) -> None:
         self.world = world
@@ -103,7 +103,7 @@ class SimLink:
         command = self._queue.pop(0)
         self._busy = True
         header, message = through_the_wire(command)
-        if isinstance(message, ProduceRequest):  # Brokers are in more of a hurry than they were told, so that some timeouts are heard of.
+        if isinstance(message, ProduceRequest):  # A shorter timeout than requested, so that some requests time out.
             message = replace(message, timeout_ms=self.world.random.choice((100, 1_000, message.timeout_ms)))
         self.world.dispatcher.handle(self.node, self.number, header, message, lambda reply: self._served(command, reply))
 
@@ -125,19 +125,19 @@ class SimLink:
             self.world.event(Replied(self.key, command.request_id, response))
 
     def cut(self, *, notice_ms: float = 0.0) -> None:
-        """The connection is gone; the client hears of it after a while, or from its own timeout."""
+        """Cut the connection. The client notices after a while, or by its own timeout."""
         self.open = False
         self.world.at(self.world.now + notice_ms, self._tell)
 
     def _tell(self) -> None:
-        if not self.told and self.world.links.get(self.key) is self:
+        if not self.told and self.world.connections.get(self.key) is self:
             self.told = True
-            del self.world.links[self.key]
-            self.world.event(LinkLost(self.key, "cut"))
+            del self.world.connections[self.key]
+            self.world.event(ConnectionLost(self.key, "cut"))
 
 
 class World:
-    """See the module."""
+    """See the module docstring."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class World:
         self.cluster = Cluster(self.clock, brokers=brokers, seed=seed)
         self.services = Services(self.cluster, Journal(0))
         self.dispatcher = Dispatcher(self.services)
-        self.links: dict[int, SimLink] = {}
+        self.connections: dict[int, SimConnection] = {}
         self.frozen: dict[int, float] = {}
         self.settled: list[tuple[float, Settle]] = []
         self.counts: dict[str, int] = {}
@@ -187,7 +187,7 @@ class World:
         heapq.heappush(self._heap, (max(when, self.now), self._number, run))
 
     def run(self, until: float) -> None:
-        """Let everything happen up to that time, ms."""
+        """Run all events up to this time, in milliseconds."""
         while True:
             cluster_due = self.cluster.next_deadline()
             cluster_at = cluster_due - START_MS if cluster_due is not None else float("inf")
@@ -233,21 +233,21 @@ class World:
         self.event(Appended())
 
     def _check_nothing_is_forgotten(self) -> None:
-        """A look at every partition, not only at the ready ones, finds nothing more to do (in every other run)."""
+        """In every other run: check every partition, not only the ready ones. None may have more to do."""
         if self.thorough and self.core.dead is None:
             self.core.produce_requests.ready_partitions.stir()
             forgotten = self.core.produce_requests.advance(self.now)
-            assert not forgotten, f"nobody looked, and this was due: {forgotten}"
+            assert not forgotten, f"no partition was marked as ready, but these commands were due: {forgotten}"
 
     def _do(self, command: Command) -> None:
         match command:
             case Send():
                 self._count(command)
-                link = self.links.get(command.node)
-                if link is None:
-                    self.at(self.now, lambda: self.event(LinkLost(command.node, "no link")))
+                connection = self.connections.get(command.node)
+                if connection is None:
+                    self.at(self.now, lambda: self.event(ConnectionLost(command.node, "no connection")))
                     return
-                link.send(command)
+                connection.send(command)
                 if not command.answered:
                     self.at(self.now, lambda: self.event(Written(command.node, command.request_id)))
             case Pack():
@@ -262,11 +262,11 @@ class World:
             case Connect():
                 self.at(self.now + self.latency(), lambda: self._dial(command))
             case Disconnect():
-                link = self.links.pop(command.node, None)
-                if link is not None:
-                    link.open = False
-                    link.told = True
-                self.at(self.now, lambda: self.event(LinkLost(command.node, command.reason)))
+                connection = self.connections.pop(command.node, None)
+                if connection is not None:
+                    connection.open = False
+                    connection.told = True
+                self.at(self.now, lambda: self.event(ConnectionLost(command.node, command.reason)))
             case Announce():
                 self._announce(command)
             case Die():
@@ -280,10 +280,10 @@ class World:
         node = command.node if command.node > 0 else command.port
         moved = command.node > 0 and command.port != self.cluster.brokers[node].port
         if moved or not self.cluster.brokers[node].alive:
-            self.event(LinkLost(command.node, "refused"))
+            self.event(ConnectionLost(command.node, "refused"))
             return
         self._number += 1
-        self.links[command.node] = SimLink(self, command.node, node, self._number)
+        self.connections[command.node] = SimConnection(self, command.node, node, self._number)
         versions = {int(api): (message.versions.start, message.versions.stop - 1) for api, message in REQUESTS.items()}
         if self.produce_version_max is not None:
             versions[Api.PRODUCE] = (versions[Api.PRODUCE][0], self.produce_version_max)
@@ -303,12 +303,12 @@ class World:
         queues.available = list(command.available)
 
     def elapse(self, span_ms: float) -> None:
-        """Let so much time pass in the middle of a caller's call. What happens meanwhile is not struck with it."""
+        """Let time pass in the middle of a caller's call. The interrupts of that call do not hit the events of this time."""
         with spared():
             self.run(self.now + span_ms)
 
     def dawdle(self) -> None:
-        """The caller's own code takes some time, or others have their turn; mostly it is too little to matter."""
+        """The caller's own code takes some time, or other callers run. Mostly the time is too short to matter."""
         if self.random.random() < 0.05:
             self.elapse(self.random.expovariate(1 / 40))
 
@@ -323,7 +323,7 @@ class World:
         assert topic in self.accumulator.topics
 
     def send(self, topic: str, partition: int, value: bytes) -> RecordFuture | None:
-        """None where the buffer has no room."""
+        """Send a record; None if the buffer has no room."""
         return self.accumulator.append(self.accumulator.topics[topic], partition, int(START_MS + self.now), b"key", value, None, None)
 
     def headers(self, topic: str, partition: int) -> list[BatchHeader]:
@@ -333,7 +333,7 @@ class World:
         return [header for header, _ in iter_batches(found.storage.read(0, found.storage.size))]
 
     def log(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
-        """(offset, value) of everything that the producer has in the partition's log."""
+        """(offset, value) of each of the producer's records in the partition's log."""
         found = self.cluster.find(topic, partition)
         assert found is not None
         data = found.storage.read(0, found.storage.size)
@@ -347,7 +347,7 @@ class World:
 
 
 def through_the_wire(command: Send) -> tuple[RequestHeader, Message]:
-    """What a broker reads of the bytes that a link would write."""
+    """What a broker reads from the bytes that a connection would write."""
     parts = encode_request(command.message, command.version, correlation_id=command.request_id, client_id="sim")
     header, message = decode_request(b"".join(parts)[FRAME_SIZE_BYTES:])
     return header, message

@@ -101,8 +101,8 @@ class ClusterClient:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for link, _ in self._open.values():
-            link.silence()
+        for connection, _ in self._open.values():
+            connection.silence()
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -183,10 +183,10 @@ class ClusterClient:
         """The coordinator has changed, or may have."""
         self._coordinators.pop(transactional_id, None)
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- connections -------------------------------------------------------------------------------------------------
 
     async def _ask_at(self, address: Address, message: Message, versions: range | None) -> Any:
-        link, offered = await self._link(address)
+        connection, offered = await self._connection(address)
         ours = versions if versions is not None else REQUESTS[message.api].versions
         low, high = offered.get(message.api, (0, -1))
         version = min(high, ours[-1])
@@ -197,19 +197,19 @@ class ClusterClient:
             )
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000.0):
-                return await link.ask(message, version)
+                return await connection.ask(message, version)
         except ConnectError as refusal:
             raise refusal.for_core() from None
         except TimeoutError:
             reason = f"{address} did not answer {message.api.name} in time"
         except OSError as error:
             reason = f"{address} did not answer {message.api.name}: {error}"
-        if self._open.get(address, (None,))[0] is link:
+        if self._open.get(address, (None,))[0] is connection:
             del self._open[address]
-        link.silence()
+        connection.silence()
         raise Unanswered(reason)
 
-    async def _link(self, address: Address) -> tuple[Connection, Versions]:
+    async def _connection(self, address: Address) -> tuple[Connection, Versions]:
         async with self._dialling[address]:
             if address not in self._open:
                 try:
@@ -218,7 +218,7 @@ class ClusterClient:
                     raise refusal.kind(f"{address}: {refusal}") from None
                 except OSError as error:
                     raise Unanswered(f"{address}: {error}") from None
-                self._open[address] = (opened.link, opened.versions)
+                self._open[address] = (opened.connection, opened.versions)
             return self._open[address]
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from uuid import UUID
 
 from fencepost.producer import Producer
-from fencepost.producer.core.events import Command, Event, LinkLost, Replied, Send
+from fencepost.producer.core.events import Command, ConnectionLost, Event, Replied, Send
 from fencepost.producer.wire.codes import error_name
 from fencepost.producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.records import read_header
@@ -57,7 +57,7 @@ class Tap:
     def _watch(self, event: Event, now_ms: float) -> list[Command]:
         if isinstance(event, Replied):
             self._answered(event, now_ms)
-        elif isinstance(event, LinkLost):
+        elif isinstance(event, ConnectionLost):
             self._lost(event.node)
         commands = self._step(event, now_ms)
         for command in commands:

@@ -25,10 +25,10 @@ from fencepost.producer.core.events import (
     Command,
     Connect,
     Connected,
+    ConnectionLost,
     Die,
     Disconnect,
     Event,
-    LinkLost,
     Replied,
     Return,
     Send,
@@ -244,7 +244,7 @@ class CoreHarness:
     def lose(self, node: int, reason: str = "cut") -> None:
         """Cut the connection to a node. The brokers may or may not have carried out its open requests."""
         self.open = [flight for flight in self.open if flight.node != node]
-        self.happen(LinkLost(node, reason))
+        self.happen(ConnectionLost(node, reason))
 
     def advance(self, ms: float) -> None:
         """Let time pass, waking the core when it asked to be and at no other time."""
@@ -270,12 +270,14 @@ class CoreHarness:
                 if command.node in self.mute:
                     return []
                 return [
-                    LinkLost(command.node, "refused") if command.node in self.down else Connected(command.node, VERSIONS, self.features)
+                    ConnectionLost(command.node, "refused")
+                    if command.node in self.down
+                    else Connected(command.node, VERSIONS, self.features)
                 ]
             case Disconnect():
                 self.disconnects.append(command)
                 self.open = [flight for flight in self.open if flight.node != command.node]
-                return [LinkLost(command.node, command.reason)]
+                return [ConnectionLost(command.node, command.reason)]
             case Settle():
                 self.accumulator.release(command.batch)
                 command.batch.settle(command.base_offset, command.log_append_time, command.failure)

@@ -114,7 +114,7 @@ def test_a_producer_id_may_take_its_time(code: ErrorCode) -> None:
 
 
 def test_a_lost_producer_id_is_asked_for_again() -> None:
-    """A link that dies under InitProducerId costs a retry, and one id, not the producer."""
+    """A connection that dies under InitProducerId costs a retry, and one id, not the producer."""
     with BrokerStub() as stub, quick(stub, request_timeout_ms=300) as producer:
         stub.faults.on(Api.INIT_PRODUCER_ID).before().disconnect()
         stub.faults.on(Api.INIT_PRODUCER_ID).after_append().on_call(2).drop()

@@ -12,8 +12,10 @@ ROUNDS = 10
 
 @pytest.mark.parametrize("busy", range(PARTITIONS))
 def test_a_partition_that_is_written_to_all_the_time_keeps_its_place(busy: int) -> None:
-    """A request takes one batch and the link one request. Every partition has batches waiting, and one gets another before each answer:
-    each is served in each round, that one too."""
+    """Each request takes one batch, and each connection one request. One partition gets a new batch before each answer.
+
+    Every partition is served in each round, the busy one too.
+    """
     harness = CoreHarness(partitions=PARTITIONS, max_in_flight=1, max_request_size=1).introduce()
     for partition in range(PARTITIONS):
         harness.send(*[b"x"] * (2 * ROUNDS), partition=partition)

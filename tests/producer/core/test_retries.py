@@ -52,8 +52,9 @@ def test_every_field_of_a_retry_stays() -> None:
 
 
 def test_five_lost_at_once_come_back_one_by_one() -> None:
-    """When a link dies under five batches they are resent from the oldest on, one in flight at a time, each as it was; then the window
-    pipelines again."""
+    """If a connection is lost with five batches in flight, the producer resends them unchanged, oldest first, one at a time. Then it
+    pipelines again.
+    """
     harness = CoreHarness().introduce()
     harness.send(*[b"%d" % i for i in range(7)])
     before = [flight.blob for flight in harness.produces()]
@@ -210,8 +211,7 @@ def test_backoffs_grow_and_have_jitter() -> None:
 
 
 def test_a_new_leader_at_a_new_address() -> None:
-    """The refusal names the new leader with an address that is not the one known (it came back elsewhere): the old link to it is given up
-    and the batch goes to the new address."""
+    """The refusal names the new leader with a new address. It closes the old connection and sends the batch to the new address."""
     harness = CoreHarness(partitions=2)
     harness.leaders[1] = (2, 0)
     harness.introduce()

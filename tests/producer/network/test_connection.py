@@ -92,8 +92,7 @@ def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["http", "another correlation id", "a huge frame", "a short answer", "closed"],
 )
 def test_a_server_that_is_no_broker(nonsense: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
-    """A peer that answers nonsense costs its link and nothing else: the next bootstrap address is used, the producer lives, and the log
-    shows no traceback."""
+    """The producer closes the connection after a nonsense answer, and uses the next bootstrap address. The log shows no traceback."""
     with BrokerStub() as stub, FakeBroker(lambda header: nonsense) as fake:
         producer = Producer(bootstrap_servers=[fake.address], **QUICK)
         with producer:
@@ -224,29 +223,29 @@ def test_a_broker_that_comes_back_is_found() -> None:
 
 @pytest.mark.parametrize("notices", ["the write", "the read"])
 def test_writing_to_a_peer_that_is_gone(notices: str) -> None:
-    """Requests written to a link whose peer has closed it, before or after asyncio has seen that: no exception, and one on_lost."""
+    """Requests written to a connection whose peer has closed it, before or after asyncio has seen that: no exception, and one on_lost."""
 
     async def talk() -> list[str]:
         ours, theirs = socket.socketpair()
         lost: list[str] = []
-        link = Connection("me", on_reply=lambda token, message: None, on_lost=lost.append)
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
+        connection = Connection("me", on_reply=lambda token, message: None, on_lost=lost.append)
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, sock=ours)
         theirs.close()
         async with asyncio.timeout(20):
             while notices == "the read" and not transport.is_closing():
                 await asyncio.sleep(0)
             for token in range(20):
-                link.send(token, Api.API_VERSIONS, 4, ApiVersionsRequest())
+                connection.send(token, Api.API_VERSIONS, 4, ApiVersionsRequest())
             while not lost:
                 await asyncio.sleep(0)
-        link.send(99, Api.API_VERSIONS, 4, ApiVersionsRequest())
+        connection.send(99, Api.API_VERSIONS, 4, ApiVersionsRequest())
         return lost
 
     assert len(asyncio.run(talk())) == 1
 
 
 def test_a_peer_that_ends_first_and_reads_on() -> None:
-    """A peer that says it will send no more, and takes what is still to be written: the link is lost once, and asyncio logs nothing."""
+    """A peer that closes its sending side and still reads: the connection is lost once, and asyncio logs nothing."""
     lost: list[str] = []
     complaints: list[dict[str, Any]] = []
 
@@ -259,14 +258,14 @@ def test_a_peer_that_ends_first_and_reads_on() -> None:
             lost.append(reason)
             ended.set()
 
-        link = Connection("me", on_reply=lambda token, message: None, on_lost=end)
+        connection = Connection("me", on_reply=lambda token, message: None, on_lost=end)
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.setblocking(False)
-            transport, _ = await loop.create_connection(lambda: link, *server.getsockname())
+            transport, _ = await loop.create_connection(lambda: connection, *server.getsockname())
             theirs, _ = await loop.sock_accept(server)
             request = ApiVersionsRequest(client_software_name="x" * 30_000)
             for token in range(400):
-                link.send(token, Api.API_VERSIONS, 3, request, answered=False)
+                connection.send(token, Api.API_VERSIONS, 3, request, answered=False)
             theirs.shutdown(socket.SHUT_WR)
             while not transport.is_closing():  # It hears of the end before there is room to write.
                 await asyncio.sleep(0)
@@ -283,8 +282,10 @@ def test_a_peer_that_ends_first_and_reads_on() -> None:
 
 
 def test_a_stranger_makes_nobody_remember_much() -> None:
-    """Before a peer has said what it speaks, an answer above a megabyte costs its link and is not read: a hundred megabytes of versions
-    would be a gigabyte of memory, and seconds in which nothing else is done."""
+    """Before the ApiVersions response the producer closes a connection with an answer above a megabyte, and does not read it.
+
+    A hundred megabytes of versions would take a gigabyte of memory, and would block the sender thread for seconds.
+    """
     many = [ApiVersion(api_key=n % 100) for n in range(200_000)]
     with (
         FakeBroker(lambda header: framed(ApiVersionsResponse(api_keys=many), header.api_version, header)) as fake,
@@ -312,8 +313,10 @@ def about_metadata(answer: MetadataResponse) -> Callable[[RequestHeader], bytes]
 
 
 def test_an_answer_that_is_too_large_is_not_read() -> None:
-    """Thirty megabytes of Metadata about one topic would take seconds, in which other brokers are not heard: the link is given up, with
-    a reason that says so, while the sender thread goes on."""
+    """The producer closes a connection with thirty megabytes of Metadata about one topic, with a reason that says so.
+
+    To read them would block the sender thread for seconds.
+    """
     partitions = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(50_000)]
     topics = [MetadataResponseTopic(name="t", partitions=partitions)] * 20
     answer = about_metadata(MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)], topics=topics))

@@ -39,9 +39,9 @@ def brief(session_ms: int = SESSION_MS, **more: Any) -> BrokerStub:
 
 def renew_soon(producer: Producer) -> Connection:
     """The connection to the one broker, whose session is renewed as if it ended in a moment: no sooner than a broker permits."""
-    link = producer._sender.engine._links[1]
-    link._renew_at = time.monotonic() + 1.1
-    return link
+    connection = producer._sender.engine._connections[1]
+    connection._renew_at = time.monotonic() + 1.1
+    return connection
 
 
 def handshakes(stub: BrokerStub) -> int:
@@ -85,19 +85,19 @@ def test_nothing_else_is_sent_while_a_session_is_renewed() -> None:
     out in its order."""
     with brief(LONG_MS) as stub, Producer(bootstrap_servers=stub.bootstrap, **SASL, **ours("SCRAM-SHA-256")) as producer:
         futures = send_until(producer, lambda: stub.end_offset("t", 0), [])
-        link = renew_soon(producer)
+        connection = renew_soon(producer)
         held = stub.faults.on(Api.SASL_AUTHENTICATE).hold()
         send_until(producer, lambda: held.hits, futures)
         frames = stub.stats()["frames"]
         futures += [producer.send("t", b"%d" % number) for number in range(len(futures), len(futures) + 50)]
-        until(lambda: link._held, "something waits for the renewal")
+        until(lambda: connection._held, "something waits for the renewal")
         assert stub.stats()["frames"] == frames
         assert not futures[-1].done()
         held.remove()
         held.release()
         check(stub, futures)
-        for connection in {exchange.connection_id for exchange in stub.journal.requests()}:
-            asked = [exchange.api for exchange in stub.journal.requests() if exchange.connection_id == connection]
+        for one in {exchange.connection_id for exchange in stub.journal.requests()}:
+            asked = [exchange.api for exchange in stub.journal.requests() if exchange.connection_id == one]
             for place, api in enumerate(asked):
                 if api == Api.SASL_HANDSHAKE:
                     assert asked[place + 1 : place + 3] == [Api.SASL_AUTHENTICATE] * 2
@@ -108,16 +108,16 @@ def test_requests_that_are_on_their_way_are_answered_first() -> None:
     with brief(LONG_MS) as stub, Producer(bootstrap_servers=stub.bootstrap, **SASL, **ours("PLAIN")) as producer:
         futures = send_until(producer, lambda: stub.end_offset("t", 0), [])
         until(lambda: all(future.done() for future in futures), "all of them")
-        link = renew_soon(producer)
+        connection = renew_soon(producer)
         held = stub.faults.on(Api.PRODUCE).reply().hold()
         futures.append(producer.send("t", b"%d" % len(futures)))
         held.wait()
         futures.append(producer.send("t", b"%d" % len(futures)))
         until(lambda: stub.end_offset("t", 0) == len(futures), "the one behind it is there")
         # Nothing is sent until it is due, and then something: the renewal begins behind two answers that have not come.
-        until(lambda: time.monotonic() > link._renew_at, "the session's time")
+        until(lambda: time.monotonic() > connection._renew_at, "the session's time")
         futures.append(producer.send("t", b"%d" % len(futures)))
-        until(lambda: link._held, "it waits for the renewal")
+        until(lambda: connection._held, "it waits for the renewal")
         held.remove()
         held.release()
         check(stub, futures)
@@ -153,8 +153,8 @@ def test_an_idle_connection_is_left_alone() -> None:
         futures = [producer.send("t", b"0")]
         futures[0].result(20)
         before = handshakes(stub)
-        link = producer._sender.engine._links[1]
-        until(lambda: time.monotonic() > link._renew_at + 0.4, "the session's end")
+        connection = producer._sender.engine._connections[1]
+        until(lambda: time.monotonic() > connection._renew_at + 0.4, "the session's end")
         assert handshakes(stub) == before
         futures.append(producer.send("t", b"1"))
         check(stub, futures)

@@ -81,7 +81,7 @@ def test_hope_is_given_up_when_every_broker_was_tried_and_one_says_why() -> None
 
 
 def test_a_broker_that_was_there_may_come_back() -> None:
-    """A link that was up and is lost leaves hope, unless it was lost because the broker did not want its client any more."""
+    """A broker whose connection was lost counts as reachable, unless it refused the client."""
     of = nodes(A, B)
     one, other = node(of, -1), node(of, -2)
     for each in (one, other):
@@ -122,7 +122,9 @@ def test_backoffs_differ_between_producers() -> None:
 
 
 def test_an_overdue_request_costs_the_link() -> None:
-    """After request_timeout_ms without an answer the link is given up with the reason: answers come in order, so none would come later."""
+    """After request_timeout_ms without an answer the producer closes the connection, with the reason. Answers come in order, so none would
+    follow.
+    """
     of = nodes(A, request_timeout_ms=100.0)
     one = node(of, -1)
     connect(of, one, 0.0)
@@ -135,7 +137,7 @@ def test_an_overdue_request_costs_the_link() -> None:
 
 
 def test_a_broker_that_is_heard_of_again_stays() -> None:
-    """Metadata tell of it once more before the link that was given up is gone: it is not forgotten with that link."""
+    """Metadata names the broker again before its old connection has ended. The producer does not forget the broker with that connection."""
     of = nodes(A)
     of.learn({1: B})
     one = node(of, 1)
@@ -200,7 +202,7 @@ def test_the_least_busy_broker_is_asked() -> None:
 
 
 def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
-    """Metadata with another address for a broker: the old link is given up, and the next one goes to the new address without backoff."""
+    """If Metadata has another address for a broker, the producer closes the connection and connects to the new address without backoff."""
     of = nodes(A)
     of.learn({1: B})
     one = node(of, 1)
@@ -215,7 +217,7 @@ def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
 
 
 def test_a_broker_that_left_is_forgotten() -> None:
-    """A broker that metadata no longer names loses its link, and is forgotten once it is down; bootstrap addresses stay for ever."""
+    """A broker that metadata no longer names loses its connection, and is forgotten once it is down; bootstrap addresses stay for ever."""
     of = nodes(A)
     of.learn({1: B, 2: C})
     one = node(of, 1)
@@ -255,7 +257,7 @@ def test_a_throttled_broker_is_left_alone() -> None:
 
 
 def test_a_request_timeout_is_one_loss_for_all_on_the_link() -> None:
-    """When one request is overdue, all batches on the link come back, in order, on the next link."""
+    """When one request is overdue, all batches on the connection come back, in order, on the next connection."""
     harness = CoreHarness(request_timeout_ms=100.0).introduce()
     harness.send(b"0", b"1", b"2")
     harness.advance(99)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, DeliveryTimeout, Persisted, Producer, RecordRefused, TopicUnavailable
-from fencepost.producer.core.events import Change, LinkLost, Send, Ticked, TopicWanted
+from fencepost.producer.core.events import Change, ConnectionLost, Send, Ticked, TopicWanted
 from fencepost.producer.wire import Api, ErrorCode, Message
 from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer
 from tests.producer.core.harness import CoreHarness
@@ -158,8 +158,11 @@ def test_a_recreated_topic_is_introduced_anew() -> None:
 
 
 def test_another_leader_is_found_before_the_next_attempt_at_the_one_before() -> None:
-    """A leader's link is cut, and the cluster does not know yet that another one has to lead. While that link has to wait for its next
-    attempt brokers are asked again, and what waits goes to the next leader as soon as one of them knows it."""
+    """A leader's connection is cut before the cluster has elected another leader.
+
+    During the reconnect backoff the producer asks brokers again. It sends the waiting batches to the next leader as soon as one broker
+    names it.
+    """
     harness = CoreHarness(reconnect_backoff_ms=1_000.0).introduce()
     harness.lose(1)
     (future,) = harness.send(b"x")
@@ -491,7 +494,7 @@ def test_a_metadata_request_without_topics_may_die_too() -> None:
     harness.advance(100)
     for node in {flight.node for flight in harness.open}:
         harness.open = [flight for flight in harness.open if flight.node != node]
-        harness.happen(LinkLost(node, "cut"))
+        harness.happen(ConnectionLost(node, "cut"))
     harness.auto.add(Api.METADATA)
     harness.metadata_code = 0
     harness.advance(1_000)
@@ -501,7 +504,7 @@ def test_a_metadata_request_without_topics_may_die_too() -> None:
 
 
 def test_lost_requests_are_told_apart() -> None:
-    """A link that dies under InitProducerId and Metadata at once: both are asked again, each once."""
+    """A connection that dies under InitProducerId and Metadata at once: both are asked again, each once."""
     harness = CoreHarness()
     harness.auto.clear()
     harness.happen(TopicWanted("t"))

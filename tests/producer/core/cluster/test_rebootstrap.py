@@ -23,7 +23,7 @@ from tests.producer.stub_helpers import ONE_EACH, QUICK, arrivals, quick, until,
 
 
 def lonely(harness: CoreHarness) -> CoreHarness:
-    """Every link is lost, and no broker that is known by its id can be reached."""
+    """Every connection is lost, and no broker that is known by its id can be reached."""
     harness.down |= harness.nodes
     for node in [-1, *harness.nodes]:
         harness.lose(node)
@@ -56,7 +56,7 @@ def test_bootstrap_is_tried_when_no_known_broker_can_be_reached() -> None:
 
 
 def test_no_bootstrap_while_a_known_broker_answers() -> None:
-    """A lost link, or some brokers that are down, are no reason to go back."""
+    """A lost connection, or some brokers that are down, are no reason to go back."""
     harness = CoreHarness().introduce()
     tried = bootstraps(harness)
     harness.down |= {1, 2}
@@ -157,7 +157,7 @@ def refresh(harness: CoreHarness) -> Any:
 
 
 def test_a_broker_may_send_the_producer_back() -> None:
-    """REBOOTSTRAP_REQUIRED as the answer to Metadata: every link is given up, and what was on its way is sent again unchanged."""
+    """REBOOTSTRAP_REQUIRED as the answer to Metadata: every connection is given up, and what was on its way is sent again unchanged."""
     harness = CoreHarness().introduce()
     (future,) = harness.send(b"x")
     before = harness.produces()[0].stamp
@@ -228,8 +228,10 @@ def test_another_cluster_behind_the_bootstrap_address(caplog: pytest.LogCaptureF
 
 
 def test_a_link_to_the_old_cluster_speaks_against_the_new_one() -> None:
-    """While a broker of the old cluster can still be reached, a bootstrap address that answers for another one is asked again with no other
-    link left; only then it is believed."""
+    """While a broker of the old cluster is reachable, the producer does not believe a bootstrap address that names another cluster.
+
+    It asks that address again when no other connection is left, and then believes it.
+    """
     harness = CoreHarness().introduce()
     lonely(harness)
     harness.auto.discard(Api.METADATA)
@@ -245,7 +247,7 @@ def test_a_link_to_the_old_cluster_speaks_against_the_new_one() -> None:
     other = replace(harness.metadata(), cluster_id="other")
     harness.happen(Replied(-1, asked[0].command.request_id, other))
     assert not harness.settled
-    assert not harness.produces(), "every link was given up"
+    assert not harness.produces(), "every connection was given up"
 
 
 @pytest.mark.parametrize("way", ["unreachable", "sent back"])

@@ -57,8 +57,10 @@ def test_after_a_long_rest_a_partition_is_introduced_anew() -> None:
 
 
 def test_five_are_counted_across_connections() -> None:
-    """Three batches hang on the old leader's link, which says nothing; when the leader moves, none of them and only two more may go to
-    the new one: the broker's window of five is per partition, not per connection."""
+    """Three batches are in flight on a silent connection to the old leader. After the leader moves, only two more may go to the new leader.
+
+    The limit of five is per partition, not per connection.
+    """
     harness = CoreHarness(request_timeout_ms=1e6, delivery_timeout_ms=2e6).introduce()
     harness.send(b"0", b"1", b"2")
     harness.leaders[0] = (2, 1)
@@ -69,8 +71,10 @@ def test_five_are_counted_across_connections() -> None:
 
 
 def test_a_hung_leader_then_another_one() -> None:
-    """The old leader's link goes dead with five batches on it, the leader moves: never more than five unresolved batches are about, and
-    everything arrives once, in order."""
+    """The old leader's connection goes silent with five batches in flight, and the leader moves. At most five batches are unresolved.
+
+    Everything arrives once, in order.
+    """
     with BrokerStub(brokers=2) as stub:
         stub.create_topic("t", replication_factor=2)
         with quick(stub, **ONE_EACH, request_timeout_ms=1000, metadata_max_age_ms=100) as producer:

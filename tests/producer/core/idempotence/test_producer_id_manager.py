@@ -34,7 +34,7 @@ def test_a_refusal_is_answered_with_patience(code: ErrorCode) -> None:
 
 
 def test_a_lost_question_is_asked_again_with_patience() -> None:
-    """The link dies under it: the next question waits, too."""
+    """The connection dies under it: the next question waits, too."""
     harness = CoreHarness(retry_backoff_ms=10.0, retry_backoff_max_ms=10.0, nodes=1)
     harness.auto.discard(Api.INIT_PRODUCER_ID)
     harness.learn()

@@ -1,4 +1,4 @@
-"""Slots that another job of the application holds: tasks that take turns need not run at once."""
+"""Another job of the application occupies slots. Tasks under `turns` need not run at the same time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT_S = 60.0
 
 @contextmanager
 def one_slot_taken(site: Site, mark: Path) -> Iterator[Future[Any]]:
-    """A task of another job has a slot until the block ends."""
+    """A task of another job occupies a slot until the block ends."""
     running, leave = str(mark / "running"), str(mark / "leave")
 
     def occupy(_: int) -> int:
@@ -41,7 +41,7 @@ def one_slot_taken(site: Site, mark: Path) -> Iterator[Future[Any]]:
 
 @pytest.mark.parametrize("columns", [{"key": "value"}, {}], ids=["keyed", "keyless"])
 def test_tasks_run_on_the_slots_that_are_left(site: Site, tmp_path: Path, columns: dict[str, str]) -> None:
-    """The batch is written while the other job runs, by more tasks than there are free slots, once."""
+    """More tasks than free slots write the batch once, while the other job runs."""
     writer = site.by_hand(guard="auto")
     rows = site.rows(*"abcdef", **columns).repartition(4)
     with one_slot_taken(site, tmp_path) as other:

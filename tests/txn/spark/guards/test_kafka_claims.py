@@ -1,4 +1,4 @@
-"""The guard kafka-claims where something goes wrong: replies that are lost, brokers and topics that are gone. No Spark is needed."""
+"""The guard `kafka-claims` under failures: lost replies, missing brokers and topics. These tests need no Spark."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def claims_of(stub: BrokerStub, timeout_s: float = WAIT_S, transaction_timeout_m
 
 
 def test_no_transaction_outlives_its_claims(stub: BrokerStub) -> None:
-    """A transaction timeout above the topic's retention is refused, because the topic could lose claims that the driver has not read."""
+    """The guard refuses a transaction timeout above the topic's retention, because claims could be gone before the driver reads them."""
     claims_of(stub, transaction_timeout_ms=RETENTION_MS)
     with pytest.raises(GuardUnavailable, match=f"transaction_timeout_ms={RETENTION_MS + 1}: .* at most {RETENTION_MS} ms"):
         claims_of(stub, transaction_timeout_ms=RETENTION_MS + 1)
 
 
 def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
-    """A claim that was written and not answered is written again, and found to be the own one."""
+    """If the reply to a claim is lost, the task writes the claim again, and recognises the first one as its own."""
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     stub.faults.on(Api.PRODUCE).after_append().times(1).drop()
@@ -56,7 +56,7 @@ def test_a_lost_reply_does_not_lose_the_task(stub: BrokerStub) -> None:
 
 
 def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
-    """A leader that moves, or lacks replicas for a moment, is asked again under the same identity."""
+    """If the leader moves or lacks replicas for a moment, the task repeats the request under the same identity."""
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     stub.faults.on(Api.PRODUCE).times(1).error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -66,7 +66,7 @@ def test_refusals_that_pass_are_waited_for(stub: BrokerStub) -> None:
 
 
 def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
-    """With the topic the claims are gone, and a second attempt could have the task: the driver does not commit."""
+    """With the topic its claims are deleted, so a second attempt could get the task. The driver does not commit."""
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     claim_client.claim(0, 7)
@@ -78,14 +78,14 @@ def test_a_topic_made_anew_taints_the_batch(stub: BrokerStub) -> None:
 
 
 def test_without_permission_the_guard_says_what_it_needs(stub: BrokerStub) -> None:
-    """What will not pass is no reason to try again."""
+    """A missing permission fails at once, without a retry."""
     stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(GuardUnavailable, match=r"needs DESCRIBE, READ and WRITE on topic 'claims'.*CLUSTER_AUTHORIZATION_FAILED"):
         claims_of(stub).begin(1)
 
 
 def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
-    """Where nobody can say who has a task, nobody has it; every call ends."""
+    """If no broker can say which attempt has a task, no attempt gets it. Every call ends."""
     claims = claims_of(stub, timeout_s=1.0)
     claims.begin(1)
     stub.faults.on(Api.LIST_OFFSETS).forever().error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -95,8 +95,10 @@ def test_brokers_that_are_gone_taint_the_batch(stub: BrokerStub) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -> None:
-    """Anybody who may write into the topic can guess the identity of claims. A batch under it with more than a claim taints the batch, and
-    is not opened, whatever it claims to open to."""
+    """Any principal that may write into the topic can guess the identity of claims.
+
+    A record batch under that identity with more than one claim fails the Spark batch. The reader does not decompress it.
+    """
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     ((producer_id, epoch),) = claim_client.identities
@@ -119,7 +121,7 @@ def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
 
 
 def test_what_is_no_claim(stub: BrokerStub) -> None:
-    """Is said to be none, and decides nothing."""
+    """The error says that a record is not a claim. The record decides nothing."""
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     ((producer_id, epoch),) = claim_client.identities
@@ -145,7 +147,7 @@ def produce(stub: BrokerStub, batch: bytes) -> None:
 
 @pytest.mark.parametrize("registry", [{0: 1}, {0: 1, 1: 3}, {0: 1, 1: 2, 2: 3}])
 def test_winners_and_delivered_attempts_have_to_agree(registry: dict[int, int]) -> None:
-    """An attempt that nobody claimed for, another one than was delivered, or one that never came: none of them is committed."""
+    """The driver commits none of these: an attempt without a claim, a delivered attempt other than the claiming one, a missing attempt."""
     done = [Summary(kind=DONE, task=0, attempt_id=1), Summary(kind=DONE, task=1, attempt_id=2)]
     agree({0: 1, 1: 2}, done)
     with pytest.raises(AttemptConflict, match="belongs to attempt"):

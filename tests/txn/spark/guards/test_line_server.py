@@ -1,4 +1,6 @@
-"""The driver's server for tasks, and connections of other programs: they cost next to nothing, and keep no task from being served."""
+"""The driver's server for tasks, and connections of other programs. Such connections cost almost nothing, and no task waits because of
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ PARTICIPATION = Participation(transactional_id="t", producer_id=1, producer_epoc
 
 
 class Desk:
-    """As a task uses it."""
+    """The server as a task uses it."""
 
     def __init__(self, port: int, enter: Callable[[], None]) -> None:
         self.port = port
@@ -57,7 +59,7 @@ def is_closed(link: socket.socket) -> bool:
 
 
 def test_a_silent_crowd(desk: Desk) -> None:
-    """Who says nothing has no thread, and of very many the first ones are closed; a task that comes last of all is let in at once."""
+    """A silent connection has no thread. If there are very many, the server closes the oldest. It serves a task that comes last at once."""
     threads = threading.active_count()
     with contextlib.ExitStack() as open_ones:
         crowd = [open_ones.enter_context(desk.connect()) for _ in range(CROWD)]
@@ -72,7 +74,7 @@ def test_a_silent_crowd(desk: Desk) -> None:
 
 @pytest.mark.parametrize("dripping", [b"", b'{"secret"', b"x" * 10_000])
 def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, dripping: bytes) -> None:
-    """A first line has to come whole, soon, and be short."""
+    """The first line must be complete, short, and arrive soon."""
     monkeypatch.setattr(line_server, "HELLO_S", 0.1)
     with desk.connect(dripping) as link:
         until(lambda: is_closed(link), "it is closed")
@@ -94,7 +96,7 @@ def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, drippin
     ],
 )
 def test_what_unauthenticated_connections_say(desk: Desk, said: bytes) -> None:
-    """Whatever it is, they are told at most that they are none of the driver's, and the next task is served."""
+    """For any input the server answers at most that the sender is none of the driver's tasks. It serves the next task."""
     with desk.connect(said + b"\n") as link, link.makefile("rb") as answers:
         try:
             answer = answers.readline()
@@ -107,7 +109,7 @@ def test_what_unauthenticated_connections_say(desk: Desk, said: bytes) -> None:
 
 
 def test_a_secret_in_another_script() -> None:
-    """It is a wrong one like others."""
+    """The server refuses a secret in another script like any wrong secret."""
     with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
         shared = leases.begin(PARTICIPATION)
         with pytest.raises(AttemptConflict, match="no task of this driver's"):
@@ -115,7 +117,7 @@ def test_a_secret_in_another_script() -> None:
 
 
 def test_a_connection_that_fails_harms_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong with one that is still a connection, such as a system that gives no more threads, the next one is heard."""
+    """If one connection fails, for instance because the system gives no more threads, the server still serves the next one."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

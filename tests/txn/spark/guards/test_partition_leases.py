@@ -1,5 +1,7 @@
-"""The guard `turns`: each Kafka partition has one writer at a time, who goes on where the one before stopped; and who leaves in the middle
-ends it for all."""
+"""The guard `turns`: each Kafka partition has one writing task at a time, and the next one continues at its sequence.
+
+A task that disconnects while it has a partition ends the attempt for all tasks.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ ANY = [(TOPIC, partition) for partition in range(PARTITIONS)]
 
 
 def participation(*sequences: int) -> Participation:
-    """Of so many partitions, each with the sequence that comes next."""
+    """A participation of so many partitions, each with its next sequence."""
     shared = tuple((TOPIC, partition, sequence) for partition, sequence in enumerate(sequences))
     return Participation(transactional_id="t", producer_id=1, producer_epoch=0, transaction_version=2, sequences=shared)
 
@@ -53,7 +55,7 @@ def written(partition: int, records: int, following: int) -> Written:
 
 
 def test_one_task_takes_what_there_is_and_two_share() -> None:
-    """Alone, a task gets all that it asks for; beside another one half of it, and what comes back goes on where it stopped."""
+    """A single task gets all partitions that it asks for, beside another task half. A returned partition continues at its sequence."""
     leases = PartitionLeases(participation(0, 0, 7))
     assert leases.enter(0, 10) == ""
     assert leases.grant(0, ANY) == [(TOPIC, 0, 0), (TOPIC, 1, 0), (TOPIC, 2, 7)]
@@ -120,7 +122,7 @@ def keeps(leases: PartitionLeases) -> None:
     ],
 )
 def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
-    """Nobody new is let in after it, and the driver does not commit."""
+    """After a violation the server admits no task, and the driver does not commit."""
     leases = PartitionLeases(participation(0, 0))
     leases.enter(0, 10)
     assert leases.grant(0, ANY[:1])
@@ -133,7 +135,7 @@ def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 5)), max_size=60))
 def test_no_two_tasks_ever_have_a_partition(steps: list[tuple[int, int, int]]) -> None:
-    """Whatever they ask for and give back in whatever order: one writer each, and sequences without a gap."""
+    """For any order of requests and returns, each partition has one writer at a time, and its sequences have no gap."""
     leases = PartitionLeases(participation(0, 5, 2**31 - 3))
     for task in range(4):
         leases.enter(task, task)
@@ -162,7 +164,7 @@ def server() -> Iterator[LeaseServer]:
 
 
 def test_a_task_waits_for_its_lease(server: LeaseServer) -> None:
-    """It gets the partition as soon as the other one gives it back; where that does not happen in time, it is told who has it."""
+    """The task gets the partition as soon as the other task returns it. If that takes too long, the error names the task that has it."""
     client = server.begin(participation(0))
     with client.enter(0, 10) as first, client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         assert first.take(ANY[:1], 0.0) == [(TOPIC, 0, 0)]
@@ -177,7 +179,7 @@ def test_a_task_waits_for_its_lease(server: LeaseServer) -> None:
 
 
 def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
-    """Also for those who wait, at once; the next attempt begins anew."""
+    """A task that disconnects ends the attempt at once, also for waiting tasks. The next attempt starts from the beginning."""
     client = server.begin(participation(0))
     with client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
         first = client.enter(0, 10)
@@ -217,7 +219,7 @@ def test_what_a_failed_task_tells_is_short(server: LeaseServer, error: Exception
 
 
 def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) -> None:
-    """A task that sleeps while the batch is written anew is refused, whether it waited or comes late, and disturbs nobody."""
+    """While the batch is written again, the server refuses a task of the earlier attempt, whether it waited or comes late."""
     old = server.begin(participation(0))
     with old.enter(0, 10) as sleeper, old.enter(1, 11) as waiter, ThreadPoolExecutor(1) as pool:
         sleeper.take(ANY[:1], 0.0)
@@ -232,7 +234,7 @@ def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) ->
 
 
 def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
-    """Whoever does not know the secret, or speaks another language, does not disturb either."""
+    """A connection without the secret, or with another protocol, gets no answer and disturbs no task."""
     client = server.begin(participation(0))
     with pytest.raises(AttemptConflict, match="no task of this driver's"):
         msgspec.structs.replace(client, secret="guessed").enter(0, 10)
@@ -243,7 +245,7 @@ def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
 
 
 def test_a_driver_that_cannot_be_reached(server: LeaseServer) -> None:
-    """The address is named, and what to do."""
+    """The error names the address, and what to do."""
     client = server.begin(participation(0))
     server.close()
     with pytest.raises(DriverUnreachable, match=rf"127\.0\.0\.1:{client.port} cannot be reached from this executor .*'kafka-claims'"):
@@ -261,7 +263,7 @@ def stub(request: pytest.FixtureRequest) -> Iterator[BrokerStub]:
 
 
 def portion(task: int, number: int, rows: int = 40, *, placed: bool = True) -> Portion:
-    """Rows whose values say where they come from and in which order."""
+    """Rows whose values say which task they come from, and in which order."""
     values = pa.RecordBatch.from_pydict({"value": [f"{task}/{number * rows + row}" for row in range(rows)]})
     places = pa.array([row % PARTITIONS for row in range(rows)], pa.int32())
     return Portion(TOPIC, values.append_column(PLACED, places) if placed else values, rows * 10)
@@ -272,8 +274,10 @@ def portion(task: int, number: int, rows: int = 40, *, placed: bool = True) -> P
 def test_tasks_that_write_to_the_same_partitions(
     stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch, aside: int, placed: bool
 ) -> None:
-    """However little they put aside, and whether or not rows name their partitions: each row once, those of one task in its order within a
-    partition, and accounts that add up to what the log has."""
+    """For any small buffer, with and without named partitions: each row is there once, and one task's rows in a partition are in its order.
+
+    The tasks' accounts add up to the contents of the log.
+    """
     monkeypatch.setattr(delivering, "ASIDE_BYTES", aside)
     tasks, portions = 4, 6
     config = {"bootstrap_servers": stub.bootstrap}
@@ -301,7 +305,7 @@ def test_tasks_that_write_to_the_same_partitions(
 
 
 def test_a_task_that_waits_for_its_rows_keeps_no_partition(stub: BrokerStub, server: LeaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow function before the write starves no other task: the partitions go back when their records are acknowledged."""
+    """A slow function before the write blocks no other task. The task returns its partitions when their records are acknowledged."""
     monkeypatch.setattr(delivering, "IDLE_S", 0.1)
     config = {"bootstrap_servers": stub.bootstrap}
     with TransactionalProducer({**config, "transactional_id": "t"}) as owner, owner.begin() as transaction:
@@ -324,13 +328,13 @@ def test_a_task_that_waits_for_its_rows_keeps_no_partition(stub: BrokerStub, ser
 
 
 def read_rows(stub: BrokerStub, *partitions: int) -> list[tuple[int, int]]:
-    """Task and number of each row, in the log's order; without `partitions` of all of them."""
+    """Task and number of each row, in the log's order; without `partitions`, of all partitions."""
     values = read_values(stub.bootstrap, TOPIC, partitions or range(PARTITIONS))
     return [(int(task), int(row)) for task, row in (value.decode().split("/") for value in values)]
 
 
 def test_accounts_that_do_not_add_up() -> None:
-    """Where Spark delivered less than was written, nothing is committed."""
+    """If Spark delivered fewer accounts than the tasks wrote, the driver commits nothing."""
     with pytest.raises(AttemptConflict, match="out-0: Spark delivered accounts of 2 records, and their sequences go from 0 to 5"):
         account(participation(0), [told_of(written(0, 2, 5))])
     whole = account(participation(3), [told_of(Written(TOPIC, 0, 2, 10, 15, 8)), told_of(Written(TOPIC, 0, 3, 12, 14, 6))])
@@ -338,7 +342,7 @@ def test_accounts_that_do_not_add_up() -> None:
 
 
 def test_rows_are_split_in_their_order() -> None:
-    """Stable within a partition."""
+    """Rows keep their order within a partition."""
     rows = pa.RecordBatch.from_pydict({"value": [*"abcdef"], PLACED: pa.array([1, 0, 1, 2, 0, 1], pa.int32())})
     parts = [(partition, part.column("value").to_pylist()) for partition, part in split(rows)]
     assert parts == [
@@ -354,8 +358,9 @@ KEYS = [f"k{number}" for number in range(60)]
 
 
 def test_rows_stay_where_they_are(site: Site) -> None:
-    """Two writes of a batch and a second batch, by more tasks than one partition could have: each key where Java's producer puts it, each
-    row once."""
+    """Two writes of a batch and a second batch, with more tasks than partitions: each key is in the partition of Java's producer, each row
+    once.
+    """
     writer = site.by_hand(guard="turns", topic="one")
     site.stub.create_topic("one", partitions=1)
     rows = site.rows(*KEYS, key="value").repartition(5)
@@ -370,8 +375,7 @@ def test_rows_stay_where_they_are(site: Site) -> None:
 
 
 def test_rows_without_a_key_stay_where_they_are(site: Site) -> None:
-    """By as many tasks as Spark makes of the DataFrame, however few partitions and slots there are; and where the user says how many, by
-    so many."""
+    """As many tasks write as Spark makes of the DataFrame, for any number of partitions and slots; or as many as the user sets."""
     site.stub.create_topic("one", partitions=1)
     writer = site.by_hand(guard="turns", topic="one")
     rows = site.rows(*KEYS).repartition(5)
@@ -385,7 +389,7 @@ def test_rows_without_a_key_stay_where_they_are(site: Site) -> None:
 
 
 def test_two_topics_without_a_key(site: Site) -> None:
-    """A column says the topic of each row, and tasks write to all partitions of both of them."""
+    """A column names the topic of each row, and tasks write to all partitions of both topics."""
     site.stub.create_topic("one", partitions=1)
     writer = site.by_hand(guard="turns", topic=None)
     writer(site.rows(*KEYS, topic=f"if(value < 'k3', 'one', '{TOPIC}')").repartition(4), site.offsets(0))
@@ -394,7 +398,7 @@ def test_two_topics_without_a_key(site: Site) -> None:
 
 
 def test_a_rerun_by_turns(site: Site) -> None:
-    """A batch that had to be aborted is written again, under a new epoch, from sequence 0."""
+    """An aborted batch is written again, under a new epoch, from sequence 0."""
     site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
     writer = site.by_hand(guard="turns")
     writer(site.rows(*KEYS, key="value"), site.offsets(0))
@@ -403,7 +407,7 @@ def test_a_rerun_by_turns(site: Site) -> None:
 
 
 def test_an_address_of_another_host(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver cannot listen at it. The error names it, and what to set."""
+    """The driver cannot listen at this address. The error names the address, and what to set."""
     conf = type(site.spark.conf)
     told = conf.get
     elsewhere = {"spark.driver.host": "203.0.113.7", "spark.driver.bindAddress": "203.0.113.7"}
@@ -414,8 +418,7 @@ def test_an_address_of_another_host(site: Site, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_auto_takes_turns_until_executors_cannot_reach_the_driver(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If an executor cannot reach the driver, the batch is written again under kafka-claims, and so are the batches after it, without
-    another try."""
+    """If an executor cannot reach the driver, the batch is written again under `kafka-claims`. Later batches use it at once."""
     monkeypatch.setattr("fencepost.txn.spark.guards.selection.TABLE", [row for row in TABLE if row.guard != "driver"])
     writer = site.by_hand(guard="auto")
     rows = site.rows(*KEYS, key="value")
