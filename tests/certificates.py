@@ -1,7 +1,4 @@
-"""Certificates for the tests, made while they run: an authority of their own and what it signs, as PEM files.
-
-Nothing here is kept between runs, and nothing but these tests trusts it.
-"""
+"""Certificates for the tests, created while they run: a CA and what it signs, as PEM files. No file stays after the run."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.cafile)
 
     def issue(self, *names: str, common_name: str | None = None, expired: bool = False, password: str | None = None) -> Certificate:
-        """A certificate for those names; `password` encrypts its key."""
+        """Issue a certificate for these names; `password` encrypts its key."""
         ended = LONG_AGO if expired else None
         leaf = self._ca.issue_cert(*names, common_name=common_name, not_before=ended and ended.replace(year=2019), not_after=ended)
         stem = self._directory / f"leaf-{next(self._numbers)}"

@@ -1,5 +1,6 @@
-"""What every test run shares: the settings of hypothesis, a first line that says which fencepost is under test, the watch over
-sockets, and the closing tables."""
+"""For every test run: the settings of hypothesis, a first line that names the fencepost under test, the report of unclosed sockets, and the
+closing tables.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ if importlib.util.find_spec("xdist") is not None:
     from xdist.scheduler import LoadFileScheduling
 
     class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
-        """Files side by side, but those that share a Spark session one after the other: a JVM for each of four workers is too much."""
+        """Runs files in parallel, but those that share a Spark session one after the other: a JVM for each of four workers takes too much
+        memory.
+        """
 
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))

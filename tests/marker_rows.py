@@ -1,4 +1,4 @@
-"""Which rows of the stub's table decide about the markers that coordinators write."""
+"""The rows of the stub's table that decide about the markers of coordinators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fencepost.broker_stub.log.producer_append_info import Candidate, Origin, Pr
 
 @contextmanager
 def markers_counted(rows: Counter[str]) -> Iterator[None]:
-    """Counts the rows that decide about markers: of one that is written two speak."""
+    """Counts the rows that decide about markers. Two rows decide about each written marker."""
 
     def counting(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
         verdict = admit(entry, batch, origin=origin)

@@ -1,4 +1,4 @@
-"""Host names that mean what a test wants. Only look-ups of these names are touched; connections are the system's."""
+"""Host names that resolve to the addresses that a test chooses. It changes only look-ups of these names; connections are the system's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def names(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> list[str]:
-    """Have these host names resolve to these addresses; returns the names that were looked up."""
+    """Let these host names resolve to these addresses. Return the names that were looked up."""
     asked: list[str] = []
     honest = socket.getaddrinfo
 

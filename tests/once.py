@@ -1,4 +1,4 @@
-"""What does not depend on the build under test is tried by one of the two runs of `make test`: by the compiled one."""
+"""Tests that do not depend on the build run in only one of the two runs of `make test`: the compiled one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def once_is_enough(why: str) -> pytest.MarkDecorator:
-    """Leaves the test out of the pure run, with this reason; any other run has it."""
+    """Skip the test in the pure run, with this reason. Every other run has it."""
     return pytest.mark.skipif(
         os.environ.get("FENCEPOST_EXPECT") == "pure", reason=f"{why}, whatever is installed: the compiled run does it"
     )

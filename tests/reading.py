@@ -1,4 +1,4 @@
-"""What a stock consumer, confluent-kafka's, finds in a topic."""
+"""What a confluent-kafka consumer reads from a topic."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WAIT_S = 60.0
 
 
 def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[bytes]:
-    """Every value up to the ends as they are now; one partition's in its order. With read_committed that ends where something is open."""
+    """Every value up to the current ends; each partition's in its order. With read_committed the end is before an open transaction."""
     return [message.value() or b"" for message in read_messages(bootstrap, topic, partitions, isolation=isolation)]
 
 
 def read_messages(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[Message]:
-    """The same with all that a message has."""
+    """The same with all fields of the messages."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,7 +1,7 @@
-"""Strikes a call at a point that was drawn beforehand, so that a run can be played again.
+"""Interrupts a call at a point that was drawn beforehand, so that a run can be repeated.
 
-The points are those of the library at which Python lets the handler of a signal run: a function has just begun, or one that is not written
-in Python has just returned. What is done there may raise, as Ctrl-C does, or fork.
+The points are those in the library at which Python runs signal handlers: a function has just begun, or a function that is not written in
+Python has just returned. A strike may raise, as Ctrl-C does, or fork.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ SPARED = (TESTS, logging.__file__)
 """No strike comes in these files: what is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
 that logs waits for it (CPython's; it takes the lock before its `try`)."""
 CHILD_LIMIT_S = 10
-"""How long a child may take; one that hangs is killed."""
+"""How many seconds a child may take. A child that hangs is killed."""
 
 
 MARKS = [
-    # A strike may come in a callback of a weak reference, where Python drops what is raised.
+    # A strike may hit a callback of a weak reference, where Python drops exceptions.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    # That there are threads is what is tried.
+    # These tests fork with running threads on purpose.
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
 ]
-"""For tests that strike."""
+"""The marks of tests that use strikes."""
 
 
 class Struck(BaseException):
-    """What a signal's handler raises, as Ctrl-C does."""
+    """The exception of a signal handler, as with Ctrl-C."""
 
 
 def interrupt() -> None:
@@ -52,7 +52,7 @@ def interrupt() -> None:
 
 
 def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spare: tuple[str, ...] = SPARED) -> T:
-    """Make the call; at its so manieth point the strike comes, on the same thread. Not at all where the call has no so many."""
+    """Make the call, with a strike at its n-th point, on the same thread. If the call has fewer points, nothing strikes."""
     left = point
 
     def look(frame: FrameType, event: str, argument: object) -> None:
@@ -71,13 +71,15 @@ def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spar
 
 
 def begun_by_loop(frame: FrameType, event: str) -> bool:
-    """Whether asyncio has just called this. What is raised here is raised in asyncio, which has taken the callback from its list, and runs
-    it no more."""
+    """Whether asyncio has just called this function.
+
+    An exception here would be raised in asyncio, which has already removed the callback from its list and would not run it again.
+    """
     return event == "call" and frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(ASYNCIO)
 
 
 def at_every_point(call: Callable[[], object]) -> Iterator[BaseException]:
-    """Make the call again and again, struck at one point after the other, until there are no more. What each came to."""
+    """Make the call repeatedly, with a strike at one point after the other, until there are no more. Return the result of each."""
     points = count()
     spared = 0
     while spared < 3:  # One call has some points more than another: it may find an outcome there, or wait for it.
@@ -91,7 +93,7 @@ def at_every_point(call: Callable[[], object]) -> Iterator[BaseException]:
 
 @contextmanager
 def spared() -> Iterator[None]:
-    """Nothing in here is the call's: no strike comes."""
+    """This code is not part of the call: no strike comes here."""
     look = sys.getprofile()
     sys.setprofile(None)
     try:
@@ -101,13 +103,15 @@ def spared() -> Iterator[None]:
 
 
 def draw_point(random: Random, points_max: int) -> int:
-    """Early ones as often as late ones."""
+    """Draw a point. Early and late points are equally likely."""
     return int(points_max ** random.random())
 
 
 def fork(calls: Iterable[Callable[[], object]]) -> None:
-    """Fork here. The child makes the calls, each of which has to raise ProducerForked, and is gone; it sees what other threads, and this
-    one, were in the middle of."""
+    """Fork here. In the child every call must raise ProducerForked; then the child exits.
+
+    The child has the state of the parent's threads, and of this one, in the middle of their calls.
+    """
     with spared():
         child = os.fork()
         if not child:
@@ -121,8 +125,10 @@ def fork(calls: Iterable[Callable[[], object]]) -> None:
 
 
 def ended(child: int) -> int:
-    """The status with which the child ended. One that hangs is killed, by its parent: where it hangs in a handler's way out, or in what
-    is done after a fork, no alarm of its own would end it."""
+    """The exit status of the child. The parent kills a child that hangs.
+
+    An alarm in the child would not end it if it hangs in the exit of a handler, or in the functions that run after a fork.
+    """
     deadline = time.monotonic() + CHILD_LIMIT_S
     while time.monotonic() < deadline:
         gone, status = os.waitpid(child, os.WNOHANG)

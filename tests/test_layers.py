@@ -1,5 +1,4 @@
-"""Imports go one way: which room may import which, and no circle, neither of rooms nor of files. Annotations count, imports inside
-functions too."""
+"""Imports go one way: which room may import which, with no circle of rooms or files. Imports for annotations and inside functions count."""
 
 from __future__ import annotations
 
@@ -127,14 +126,14 @@ OTHER_PACKAGES: Final = {
     "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),
     "pyspark_fencepost": ("txn.spark",),
 }
-"""What a package may import besides its own rooms."""
+"""The modules of other packages that a package may import."""
 
 SPARK_DRIVER: Final = "fencepost.spark_demo.driver"
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of ours, by the name that it is imported under."""
+    """Every module of this project, by the name under which it is imported."""
     found = {}
     for directory in ("producer", "txn", "broker_stub", "fencepost", "pyspark_fencepost"):
         for file in sorted((ROOT / directory).rglob("*.py")):
@@ -161,7 +160,7 @@ def imported(file: Path) -> set[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """The modules of ours that each module of ours imports."""
+    """For each module of this project, the modules of this project that it imports."""
     return {module: {name for name in imported(file) if name in modules()} for module, file in modules().items()}
 
 
@@ -180,7 +179,7 @@ def is_within(module: str, package: str) -> bool:
 
 
 def test_every_file_is_in_a_room() -> None:
-    """The table knows every room, and no room that there is not."""
+    """The table names every room, and only rooms that exist."""
     places = {place(module) for module in modules() if not is_within(module, "pyspark_fencepost")}
     listed = {(package, room) for package, rooms in ROOMS.items() for room in rooms}
     inner = {(outer, name.removeprefix(f"{outer}.")) for outer in ROOMS for name in ROOMS if name.startswith(f"{outer}.")}
@@ -190,7 +189,7 @@ def test_every_file_is_in_a_room() -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_the_table_has_no_circle(package: str) -> None:
-    """A room may import rooms that stand before it in the table."""
+    """A room may import only rooms that stand before it in the table."""
     before: set[str] = set()
     for room, allowed in ROOMS[package].items():
         assert set(allowed.split()) <= before, room
@@ -199,7 +198,7 @@ def test_the_table_has_no_circle(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_rooms_import_what_the_table_allows(package: str) -> None:
-    """No module imports from a room beside or above its own. The tables of the packages around count, too."""
+    """No module imports from a room beside or above its own. The tables of the outer packages apply, too."""
     wrong = []
     for module, names in imports().items():
         for name in names:
@@ -210,7 +209,7 @@ def test_rooms_import_what_the_table_allows(package: str) -> None:
 
 
 def _rooms_in(package: str, module: str) -> str:
-    """The room of a module in this package's table, "" where it is not of this package."""
+    """The room of a module in this package's table, "" if it is not in this package."""
     own, room = place(module)
     if own == package:
         return room
@@ -236,7 +235,7 @@ def _top(module: str) -> str:
 
 
 def test_no_circle_of_files() -> None:
-    """No two files need each other, not even for their annotations."""
+    """No two files need each other, not even for annotations."""
     try:
         tuple(TopologicalSorter(imports()).static_order())
     except CycleError as error:
@@ -244,7 +243,7 @@ def test_no_circle_of_files() -> None:
 
 
 def test_nothing_is_imported_by_a_short_name() -> None:
-    """`import producer` would find a user's producer.py."""
+    """`import producer` would import a user's producer.py."""
     short = {"producer", "txn", "broker_stub"}
     wrong = [f"{module}: {name}" for module, file in modules().items() for name in imported(file) if name.split(".")[0] in short]
     tests = [f"{file}: {name}" for file in (ROOT / "tests").rglob("*.py") for name in imported(file) if name.split(".")[0] in short]
@@ -252,8 +251,10 @@ def test_nothing_is_imported_by_a_short_name() -> None:
 
 
 def test_only_txn_spark_needs_spark() -> None:
-    """pyspark is an extra: nothing but `txn.spark` imports it, and nothing beside `txn.spark` imports `txn.spark` when it is loaded. The
-    driver of the Spark demo is a program of its own, which is only ever started."""
+    """pyspark is an extra. Only `txn.spark` imports it, and no other module imports `txn.spark` when it is loaded.
+
+    The driver of the Spark demo is a separate program, which is only started.
+    """
     wrong = []
     for module, file in modules().items():
         if is_within(module, "fencepost.txn.spark") or module in (SPARK_DRIVER, "pyspark_fencepost"):

@@ -1,4 +1,4 @@
-"""What is built and what is loaded, and that the two are always the same."""
+"""What is built and what is loaded, and that both are always the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on t
 
 
 def loaded_suffixes() -> dict[str, str]:
-    """Straight from the modules, not through `build_info`."""
+    """Taken from the modules themselves, not from `build_info`."""
     return {module: "".join(Path(import_module(module).__file__ or "").suffixes) for module in _hot.HOT}
 
 
@@ -49,7 +49,7 @@ def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedP
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A copy of what is under test, as if installed somewhere else."""
+    """A copy of the package under test, as if it were installed somewhere else."""
     for package in PACKAGES:
         shutil.copytree(INSTALLED / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     for library in INSTALLED.glob("fencepost__mypyc*"):
@@ -71,7 +71,7 @@ def small_checkout(checkout: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what a wheel is built from."""
+    """A copy of the sources from which a wheel is built."""
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     for package in (*PACKAGES, *LINKED):
@@ -85,7 +85,7 @@ def import_from(site: Path, statement: str, **environment: str) -> subprocess.Co
 
 
 def build(checkout: Path, *command: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """Run setup.py, and list what is in the wheel that came of it."""
+    """Run setup.py, and list the contents of the wheel."""
     target = Path(tempfile.mkdtemp(dir=checkout.parent))
     before = sorted(checkout.rglob("*"))
     done = run("setup.py", "-q", *(command or ("bdist_wheel",)), "--dist-dir", str(target), cwd=checkout, **environment)
@@ -95,7 +95,7 @@ def build(checkout: Path, *command: str, **environment: str) -> tuple[subprocess
 
 
 def test_this_is_the_build_that_was_asked_for(expected_build: str | None) -> None:
-    """`make test` runs the suite once compiled and once pure; each run knows which by the files its hot modules came from."""
+    """`make test` runs the suite compiled and pure. Each run knows its build by the files of its hot modules."""
     if expected_build is None:
         pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
     suffixes = set(loaded_suffixes().values())
@@ -104,7 +104,7 @@ def test_this_is_the_build_that_was_asked_for(expected_build: str | None) -> Non
 
 
 def test_the_installed_package_is_under_test(expected_build: str | None) -> None:
-    """Nothing of the checkout is imported, neither here nor in a process that a test starts."""
+    """Nothing is imported from the checkout, neither here nor in a process that a test starts."""
     if expected_build is None:
         pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
     assert str(ROOT) not in sys.path
@@ -125,7 +125,7 @@ def test_the_installed_package_is_under_test(expected_build: str | None) -> None
 
 
 def test_build_info_tells_what_is_loaded() -> None:
-    """The report agrees with the files, says why where nothing is compiled, fits one line and cannot be changed."""
+    """The report agrees with the files, gives the reason if nothing is compiled, fits one line, and is immutable."""
     info = fencepost.build_info()
     suffixes = loaded_suffixes()
     assert info.modules == suffixes
@@ -139,14 +139,14 @@ def test_build_info_tells_what_is_loaded() -> None:
 
 
 def test_one_version() -> None:
-    """The package, its metadata and what brokers are told are one version."""
+    """The package, its metadata, and the version that brokers get are the same."""
     assert fencepost.__version__ == VERSION == fencepost.build_info().version
     text = (ROOT / "pyproject.toml").read_text()
     assert f'\nversion = "{VERSION}"\n' in text
 
 
 def test_metadata(expected_build: str | None) -> None:
-    """What is installed declares its command, its Python and its types."""
+    """The installed package declares its command, its Python versions and its types."""
     if expected_build is None:
         pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
     installed = metadata.distribution("fencepost")
@@ -159,7 +159,7 @@ def test_metadata(expected_build: str | None) -> None:
 
 
 def test_every_hot_module_exists() -> None:
-    """The build passes over hot modules that are not there; so that a renamed one is not lost, they all are."""
+    """The build skips hot modules that do not exist. This test fails for one that was renamed."""
     assert [module for module in _hot.HOT if not (ROOT / module.replace(".", "/")).with_suffix(".py").exists()] == []
 
 
@@ -201,7 +201,7 @@ def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
 
 
 def test_an_edited_source_is_noticed(site: Path) -> None:
-    """One changed byte in a hot source, beside the file that was compiled from it before, stops the import; undone, it goes on."""
+    """One changed byte in a hot source beside its compiled file stops the import. After the change is undone, the import works."""
     if not fencepost.build_info().compiled:
         pytest.skip("this run is pure: nothing compiled could be stale (the compiled run covers it)")
     source = site / "fencepost/producer/wire/records/batch_builder.py"
@@ -217,7 +217,7 @@ def test_an_edited_source_is_noticed(site: Path) -> None:
 
 
 def test_pure_can_be_asked_for_at_run_time(site: Path) -> None:
-    """FENCEPOST_PURE=1 loads every hot module from its source, and `build_info` says so; 0 and nothing ask for nothing."""
+    """FENCEPOST_PURE=1 loads every hot module from its source, and `build_info` says so. 0 and the empty string change nothing."""
     show = "import fencepost; info = fencepost.build_info(); print(info.compiled, set(info.modules.values()), info.pure_because)"
     pure = import_from(site, show, FENCEPOST_PURE="1").stdout
     assert pure.startswith("False {'.py'} ")
@@ -228,7 +228,7 @@ def test_pure_can_be_asked_for_at_run_time(site: Path) -> None:
 
 
 def test_a_pure_build_on_request(checkout: Path) -> None:
-    """FENCEPOST_PURE=1 gives a wheel for any Python 3, with one line that says so, there and in `build_info` later."""
+    """FENCEPOST_PURE=1 builds a wheel for any Python 3. The build and later `build_info` say so in one line."""
     done, names = build(checkout, FENCEPOST_PURE="1")
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "fencepost:" in line] == [
@@ -242,7 +242,7 @@ def test_a_pure_build_on_request(checkout: Path) -> None:
 
 @pytest.mark.parametrize(("compiler", "complaint"), [("/nonexistent/cc", "No such file or directory"), ("false", "")])
 def test_no_compiler(checkout: Path, compiler: str, complaint: str) -> None:
-    """Without a compiler, or with one that can build nothing, the build is pure and one line says why."""
+    """Without a compiler, or with one that cannot build, the build is pure, and one line says why."""
     done, names = build(checkout, CC=compiler)
     assert done.returncode == 0, done.stderr
     [line] = [line for line in done.stderr.splitlines() if "fencepost:" in line]
@@ -290,7 +290,7 @@ def test_a_failing_compile_is_not_swallowed(small_checkout: Path, damage: str) -
 
 
 def test_a_checkout_without_links_says_so(checkout: Path) -> None:
-    """git on Windows makes files of links, unless core.symlinks is on."""
+    """git on Windows replaces links with files, unless core.symlinks is on."""
     link = checkout / "fencepost" / "producer"
     link.unlink()
     link.write_text("../producer")
@@ -301,7 +301,7 @@ def test_a_checkout_without_links_says_so(checkout: Path) -> None:
 
 
 def test_compiling_in_place_is_refused(checkout: Path) -> None:
-    """Compiled files beside the sources of a checkout are where stale ones come from."""
+    """Compiled files beside the sources of a checkout could become stale."""
     if not HAS_COMPILER:
         pytest.skip("no C compiler on this machine: there is nothing to refuse")
     done = run("setup.py", "-q", "build_ext", "--inplace", cwd=checkout)
@@ -311,7 +311,7 @@ def test_compiling_in_place_is_refused(checkout: Path) -> None:
 
 
 def test_editable_installs_are_pure(checkout: Path) -> None:
-    """An editable install runs the sources: nothing is compiled for it, and nothing is written beside them."""
+    """An editable install runs the sources. It compiles nothing, and writes nothing beside them."""
     done, names = build(checkout, "editable_wheel")
     assert done.returncode == 0, done.stderr
     assert [name for name in names if name.endswith((".so", _hot.BUILD_RECORD))] == []
@@ -330,7 +330,7 @@ print(build_info())
 
 
 def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As Spark's --py-files takes it: it is imported as it is, and where it has compiled modules, their sources run; it says so."""
+    """Spark's --py-files imports such a file as it is. Its compiled modules run from their sources, and `build_info` says so."""
     elsewhere = tmp_path_factory.mktemp("archive")
     archive = elsewhere / "fencepost.zip"
     with zipfile.ZipFile(archive, "w") as made:
@@ -344,7 +344,7 @@ def test_a_wheel_that_is_renamed_to_zip(site: Path, tmp_path_factory: pytest.Tem
 
 
 def third_party(source: Path) -> set[str]:
-    """The packages of others that a file imports."""
+    """The third-party packages that a file imports."""
     trees = ast.walk(ast.parse(source.read_text()))
     names = [name for tree in trees if isinstance(tree, ast.Import | ast.ImportFrom) for name in imported_by(tree)]
     return {name for name in names if name not in sys.stdlib_module_names and name not in PACKAGES}

@@ -1,4 +1,4 @@
-"""A socket that was not closed is reported with the place that made it, whenever its garbage is collected."""
+"""For a socket that was not closed, the report names the place that created it, at any time of garbage collection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 def forget(made: socket.socket) -> None:
-    """Leave it to the garbage collector, as an exception's frames do."""
+    """Leave the socket to the garbage collector, as an exception's frames do."""
     around: list[object] = [made]
     around.append(around)
 
@@ -34,7 +34,7 @@ def test_closed_ones_say_nothing() -> None:
 
 
 def test_some_packages_are_forgiven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their sockets are closed all the same."""
+    """Their sockets are closed without a report."""
     theirs = ModuleType("kafka.net")
     exec("import socket\ndef connect(): return socket.socket()", theirs.__dict__)
     monkeypatch.setitem(sys.modules, "kafka.net", theirs)

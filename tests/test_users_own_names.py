@@ -1,4 +1,4 @@
-"""A user's own modules may be called as rooms of fencepost are: nothing of ours is imported by a name like `producer` or `txn`."""
+"""A user's own modules may have the names of fencepost's directories. fencepost imports nothing by a name like `producer` or `txn`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = ("producer", "txn", "broker_stub")
 
 
 def run(*arguments: str, cwd: Path) -> str:
-    """Run Python as a user does: what lies beside the script comes first."""
+    """Run Python as a user does: the script's own directory comes first in the path."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "PYTEST_ADDOPTS")}
     done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,14 +43,14 @@ def run(*arguments: str, cwd: Path) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_of_that_name(tmp_path: Path, name: str) -> None:
-    """`producer.py` that uses fencepost runs."""
+    """A script `producer.py` that uses fencepost runs."""
     (tmp_path / f"{name}.py").write_text(SCRIPT)
     assert run(f"{name}.py", cwd=tmp_path).split("\n")[0] == "0"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_package_of_that_name_beside_the_script(tmp_path: Path, name: str) -> None:
-    """So does a script beside a package `producer/`, which stays the user's own."""
+    """A script beside a package `producer/` runs, and imports the user's own package."""
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("MINE = 1\n")
     (tmp_path / "script.py").write_text(f"{SCRIPT}\nimport {name}\nprint({name}.MINE)\n")
@@ -69,7 +69,7 @@ def test_the_pytest_fixture_beside_them(tmp_path: Path, package: bool) -> None:
 
 
 def test_what_is_installed(expected_build: str | None) -> None:
-    """Only `fencepost`, `pyspark_fencepost` (Spark looks for this name) and the library that mypyc made stand in site-packages."""
+    """site-packages has only `fencepost`, `pyspark_fencepost` (Spark looks for this name), and the library that mypyc made."""
     if expected_build is None:
         pytest.skip("FENCEPOST_EXPECT is not set: this run was not started by make, which installs the package first")
     files = metadata.distribution("fencepost").files or []

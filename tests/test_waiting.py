@@ -1,4 +1,4 @@
-"""The tests' own waiting ends: with the answer, with what went wrong, or at its deadline."""
+"""The tests' own waiting ends with the answer, with an error, or at its deadline."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.waiting import despite, until
 
 
 def test_the_first_good_answer_is_returned() -> None:
-    """It is asked again until the answer is good, and not once more."""
+    """The question is repeated until the answer is good, and not once more."""
     answers = iter([0, 1, 2, 3])
     assert until(lambda: next(answers), "a number", good=lambda number: number == 2) == 2
     assert next(answers) == 3
 
 
 def test_a_deadline_says_what_was_waited_for_and_what_there_was() -> None:
-    """Without a good answer it ends soon after its time, and names both."""
+    """Without a good answer the wait ends soon after its deadline. The error names what was waited for, and the last answer."""
     begun = time.monotonic()
     with pytest.raises(TimeoutError, match=r"three brokers: not within 0\.05 s, but \[1\]"):
         until(lambda: [1], "three brokers", good=lambda found: len(found) == 3, timeout_s=0.05)
@@ -25,13 +25,13 @@ def test_a_deadline_says_what_was_waited_for_and_what_there_was() -> None:
 
 
 def test_an_error_ends_the_waiting() -> None:
-    """What the question raises comes out at once."""
+    """An exception of the question ends the wait at once."""
     with pytest.raises(ZeroDivisionError):
         until(lambda: 1 // 0, "nothing")
 
 
 def test_one_kind_of_error_is_outlasted() -> None:
-    """`despite` waits for the call to succeed; another error ends it, and at the deadline the error itself comes out."""
+    """`despite` waits for the call to succeed. Another error ends the wait. At the deadline the error itself is raised."""
     outcomes = iter([BlockingIOError, BlockingIOError, None, OSError])
 
     def call() -> str:

@@ -1,8 +1,8 @@
-"""Sockets that were not closed.
+"""Reports sockets that were not closed. Garbage is collected in a later test, so each socket remembers where it was created, and the report
+names this place.
 
-Garbage is collected in a later test, so each socket remembers where it was made, and the report names this place. Those of kafka-python are
-closed without a report: it leaves a connection that it gives up while connecting to the garbage collector. So are those of pyspark 3.5 to
-4.1, which leaves the socket of `collect` to the garbage collector.
+The sockets of two packages are closed without a report. kafka-python leaves a connection that it gives up while connecting to the garbage
+collector. pyspark 3.5 to 4.1 leaves the socket of `collect` to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _init = socket.socket.__init__
 
 
 def watch() -> None:
-    """From here on, in this process."""
+    """Watch all sockets of this process from now on."""
     socket.socket.__init__ = _watched  # type: ignore[method-assign]
     socket.socket.__del__ = _found  # type: ignore[attr-defined]
 
@@ -54,7 +54,7 @@ def _found(self: socket.socket) -> None:
 
 
 def _maker(frame: FrameType | None) -> str:
-    """The package that wanted the socket: what is nearest, apart from Python itself."""
+    """The package that created the socket: the innermost one outside Python itself."""
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in sys.stdlib_module_names:

@@ -1,6 +1,6 @@
-"""Waiting for what another thread, process or broker does: asked again and again, less and less often, and never without a deadline.
+"""Waits for another thread, process or broker: asks again and again, with longer and longer pauses, and always with a deadline.
 
-It swallows nothing: what the question raises ends the waiting, but for the one kind of error that `despite` is told to outlast.
+An exception of the question ends the wait, except the one type that `despite` accepts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 def until(
     ask: Callable[[], T], what: str, *, good: Callable[[T], bool] = bool, timeout_s: float = TIMEOUT_S, pause_max_s: float = PAUSE_MAX_S
 ) -> T:
-    """The first answer that is good. Raises TimeoutError with `what` and the last answer when the time passes first."""
+    """The first answer that is good. At the deadline it raises TimeoutError with `what` and the last answer."""
     asking = Retrying(retry=retry_if_not_result(good), **_pace(timeout_s, pause_max_s))
     try:
         return asking(ask)
@@ -29,7 +29,7 @@ def until(
 
 
 def despite(kind: type[BaseException], call: Callable[[], T], *, timeout_s: float = TIMEOUT_S, pause_max_s: float = PAUSE_MAX_S) -> T:
-    """What the call returns once it stops raising that kind of error; when the time passes first, that error."""
+    """The result of the call once it stops raising that type of error; at the deadline, that error."""
     calling = Retrying(retry=retry_if_exception_type(kind), reraise=True, **_pace(timeout_s, pause_max_s))
     return calling(call)
 

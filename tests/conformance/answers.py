@@ -1,6 +1,6 @@
-"""What Apache Kafka answered: one file per area, case by case, written by `record` and compared with by the tests.
+"""The recorded answers of Apache Kafka: one file per area, case by case. `record` writes them, and the tests compare with them.
 
-With the recorded answers the stub is held to Kafka's word also where no Kafka can be had.
+With the recorded answers the stub can be compared with Kafka where no Kafka is available.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ def load_cases() -> Mapping[str, Case]:
 
 
 def recorded(case: Case) -> Notes | None:
-    """What Kafka answered to the case; None when it was never asked."""
+    """Kafka's recorded answers to the case; None if the case was never recorded."""
     return _area(case.area).get(case.name)
 
 
 def differences(case: Case, notes: Notes, usual: Notes | None = None) -> Differences:
-    """The answers that are not the recorded ones, or not those of `usual`. None: there is no such answer here."""
+    """The answers that differ from `usual`, or from the recorded ones. A value of None means that there is no such answer here."""
     before = recorded(case) or {} if usual is None else usual
     return {label: notes.get(label) for label in {**before, **notes} if before.get(label) != notes.get(label)}
 
 
 def with_differences(case: Case, changed: Differences, usual: Notes | None = None) -> Notes:
-    """The recorded answers, or those of `usual`, with these differences."""
+    """The recorded answers, or `usual`, with these differences applied."""
     before = recorded(case) or {} if usual is None else usual
     return {label: answer for label, answer in {**before, **changed}.items() if answer is not None}
 
 
 def write(answers: Mapping[str, Notes]) -> None:
-    """Keeps these answers beside the ones of the cases that were not played, and drops those of cases that are gone."""
+    """Write these answers. Keep the recorded answers of cases that were not run, and delete those of removed cases."""
     DIRECTORY.mkdir(exist_ok=True)
     for area in {case.area for case in CASES.values()}:
         kept = {name: answers.get(name) or _area(area).get(name) for name in CASES if CASES[name].area == area}

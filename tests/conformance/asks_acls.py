@@ -1,4 +1,6 @@
-"""Questions about permissions: ACLs made, described and deleted, and any request as any user, its whole answer in short."""
+"""Questions about permissions: ACLs that are created, described and deleted, and any request as any user, with its whole answer in short
+form.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tests.conformance.raw import Closed, Silent
 from tests.conformance.stage import READY_TIMEOUT_S, SUPER_USER, Stage
 from tests.waiting import until
 
-# What differs between two brokers, or belongs to another area.
+# Fields that differ between two brokers, or belong to another area.
 _PASSED_OVER = frozenset(
     (
         "brokers",
@@ -68,11 +70,11 @@ def creation(
 
 
 class AclAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     @contextmanager
     def as_user(self, user: str) -> Iterator[None]:
-        """Everything in the block is asked by that user."""
+        """Send every request in the block as that user."""
         before, self.user = self.user, user
         try:
             yield
@@ -80,23 +82,23 @@ class AclAsks(Stage):
             self.user = before
 
     def no_acls(self) -> None:
-        """Takes back what the case before has permitted."""
+        """Delete the ACLs that the case before created."""
         self.ask(DeleteAclsRequest(filters=[_any(DeleteAclsFilter)]), 3, DeleteAclsResponse)
         until(self._count, "the end of all ACLs", good=lambda count: count == 0, timeout_s=READY_TIMEOUT_S)
 
     def permit(self, *acls: AclCreation) -> None:
-        """Makes these ACLs and waits until the broker obeys them."""
+        """Create these ACLs, and wait until the broker applies them."""
         before = self._count()
         answer = self.ask(CreateAclsRequest(creations=list(acls)), 3, CreateAclsResponse)
         assert [each.error_code for each in answer.results] == [0] * len(acls), answer
         until(self._count, "the new ACLs", good=lambda count: count == before + len(acls), timeout_s=READY_TIMEOUT_S)
 
     def until_permitted(self, count: int) -> None:
-        """Waits until there are so many ACLs."""
+        """Wait until there are so many ACLs."""
         until(self._count, f"{count} ACLs", good=lambda there: there == count, timeout_s=READY_TIMEOUT_S)
 
     def forbid_again(self, *acls: AclCreation) -> None:
-        """Takes these ACLs back and waits until the broker obeys that."""
+        """Delete these ACLs, and wait until the broker applies that."""
         before = self._count()
         filters = [
             DeleteAclsFilter(
@@ -117,14 +119,14 @@ class AclAsks(Stage):
         self.say(CreateAclsRequest(creations=list(acls)), version, label=label)
 
     def describe_acls(self, wanted: dict[str, int | str | None] | None = None, *, label: str, version: int = 3) -> None:
-        """Only what is given is filtered for."""
+        """Describe ACLs; only the given filters are set."""
         self.say(_any(DescribeAclsRequest, **(wanted or {})), version, label=label)
 
     def delete_acls(self, *filters: dict[str, int | str | None], label: str, version: int = 3) -> None:
         self.say(DeleteAclsRequest(filters=[_any(DeleteAclsFilter, **each) for each in filters]), version, label=label)
 
     def say(self, request: wire.Message, version: int, *, label: str, user: str | None = None) -> None:
-        """Asks, and notes all of the answer that is not as it always is."""
+        """Send a request, and note everything in the response that differs from its default."""
         with self.as_user(user if user is not None else self.user):
             try:
                 self.note(label, self._shown(self.ask(request, version, wire.RESPONSES[request.api])) or "nothing wrong")
@@ -134,19 +136,19 @@ class AclAsks(Stage):
                 self.note(label, "silent")
 
     def told_default(self, request: configs.DescribeConfigsRequest, *, label: str) -> None:
-        """What version 0 says of each config."""
+        """What version 0 says about each config."""
         answer = self.ask(request, 0, configs.DescribeConfigsResponse)
         told = [f"{each.name}={each.value} default={each.is_default} read-only={each.read_only}" for each in answer.results[0].configs]
         self.note(label, f"{error_name(answer.results[0].error_code)} {told}")
 
     def say_into_the_dark(self, request: wire.Message, version: int, *, label: str, user: str) -> None:
-        """Asks what is never answered, and notes whether the connection ends."""
+        """Send a request that is never answered, and note whether the connection ends."""
         with self.as_user(user), self.open() as link:
             link.send(request, version)
             self.note(label, "closed" if link.is_closed(within=2) else "open")
 
     def found_as(self, user: str, keys: list[str], kind: int, version: int, *, label: str) -> None:
-        """Which of these coordinators that user may find."""
+        """The coordinators that the user may find."""
         request = wire.FindCoordinatorRequest(coordinator_keys=keys, key_type=kind)
         with self.as_user(user):
             answer = until(
@@ -158,14 +160,14 @@ class AclAsks(Stage):
         self.note(label, ", ".join(error_name(each.error_code) for each in answer.coordinators))
 
     def listed_as(self, user: str, request: group_admin.ListGroupsRequest, group: str, *, label: str) -> None:
-        """Whether that user may see the group in the list."""
+        """Whether the user sees the group in the list."""
         with self.as_user(user):
             answer = self.ask(request, 5, group_admin.ListGroupsResponse)
         listed = group in [each.group_id for each in answer.groups]
         self.note(label, f"{error_name(answer.error_code)} {'listed' if listed else 'not listed'}")
 
     def metadata_as(self, user: str, topic: str, *, label: str) -> None:
-        """Whether that user may know of the topic."""
+        """Whether the user sees the topic in Metadata."""
         request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         with self.as_user(user):
             (found,) = self.ask(request, 12, wire.MetadataResponse).topics
@@ -177,7 +179,7 @@ class AclAsks(Stage):
         return sum(len(each.acls) for each in answer.resources)
 
     def _shown(self, value: object) -> str:
-        """What a struct or a list says, without defaults; lists of structs in an order of their own, since brokers shuffle some."""
+        """The fields of a struct or a list that differ from their defaults. Lists of structs are sorted, because brokers shuffle some."""
         if isinstance(value, WireStruct):
             fresh = type(value)()
             said = []
@@ -193,7 +195,7 @@ class AclAsks(Stage):
         return self._in_general(value) if isinstance(value, str) else repr(value)
 
     def _in_general(self, text: str) -> str:
-        """Without the names that are the run's own, and without what Kafka prints of its own objects."""
+        """The text without the run's own names, and without the addresses that Kafka prints of its objects."""
         text = re.sub(r"^Request .* (needs|is not authorized)", r"Request ... \1", text)
         return repr(text.replace(f"-{self._run}-", "-"))
 

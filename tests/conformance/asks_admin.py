@@ -1,6 +1,6 @@
-"""Questions of an administrator about topics and the cluster: DeleteTopics, CreatePartitions, DeleteRecords, ElectLeaders and descriptions.
+"""An administrator's questions about topics and the cluster: DeleteTopics, CreatePartitions, DeleteRecords, ElectLeaders and descriptions.
 
-Messages are noted as Kafka words them, with the case's own names in place of topics and brokers.
+Messages are noted in Kafka's words, with the case's own names in place of topics and brokers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT_MS = 10_000
 
 
 class AdminAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def worded(self, message: str | None) -> str:
         """A message without names and ids that differ in each run."""
@@ -69,11 +69,11 @@ class AdminAsks(Stage):
         self._note_deleted(label, topic_admin.DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS), 6)
 
     def until_gone(self, topic: Topic) -> None:
-        """Waits until the broker has forgotten the topic."""
+        """Wait until the broker has forgotten the topic."""
         until(lambda: self.look_up(topic.name).error_code != 0, "the topic is gone", timeout_s=READY_TIMEOUT_S)
 
     def made_again(self, topic: Topic, *, label: str) -> None:
-        """Creates a topic of the same name, which must have another id."""
+        """Create a topic of the same name, which must have another id."""
         wanted = wire.CreatableTopic(name=topic.name, num_partitions=1, replication_factor=1)
         created = until(
             lambda: self.ask(wire.CreateTopicsRequest(topics=[wanted]), 7, wire.CreateTopicsResponse).topics[0],
@@ -104,7 +104,7 @@ class AdminAsks(Stage):
         validate_only: bool = False,
         version: int = 3,
     ) -> None:
-        """Brokers in `assignments` are counted from 1; what is beyond the last is no broker."""
+        """Brokers in `assignments` are counted from 1. A number above the last one stands for an unknown broker."""
         count = len(self.nodes)
         placed = [
             topic_admin.CreatePartitionsAssignment(broker_ids=[self.nodes[each - 1] if 0 < each <= count else each for each in brokers])
@@ -122,7 +122,7 @@ class AdminAsks(Stage):
         self.note_answer(label, request, version, topic_admin.CreatePartitionsResponse, show)
 
     def until_partitions(self, topic: Topic, total: int, *, label: str) -> None:
-        """Waits until the topic has so many partitions with leaders, and notes them."""
+        """Wait until the topic has so many partitions with leaders, and note them."""
 
         def look() -> int:
             parts = self.look_up(topic.name).partitions
@@ -131,7 +131,7 @@ class AdminAsks(Stage):
         self.note(label, f"{until(look, 'partitions', good=lambda found: found == total, timeout_s=READY_TIMEOUT_S)} partitions")
 
     def describe_placement(self, topic: Topic) -> None:
-        """Where the partitions are that were placed by hand: all but the first."""
+        """Where the partitions with given assignments are: all but the first."""
         for part in sorted(self.look_up(topic.name).partitions, key=lambda each: each.partition_index)[1:]:
             replicas = ",".join(self.show_node(node) for node in part.replica_nodes)
             self.note(f"p{part.partition_index} is", f"leader={self.show_node(part.leader_id)} replicas={replicas}")
@@ -170,7 +170,7 @@ class AdminAsks(Stage):
         version: int = 4,
         node: int | None = None,
     ) -> None:
-        """Asks where a leader epoch ended."""
+        """Ask where a leader epoch ended."""
         part = offset_for_leader_epoch.OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
         request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
             replica_id=replica_id, topics=[offset_for_leader_epoch.OffsetForLeaderTopic(topic=topic.name, partitions=[part])]
@@ -190,7 +190,7 @@ class AdminAsks(Stage):
         )
 
     def until_in_sync(self, topic: Topic) -> None:
-        """Waits until every replica of the first partition is in sync."""
+        """Wait until every replica of the first partition is in sync."""
 
         def missing() -> int:
             part = self.look_up(topic.name).partitions[0]
@@ -201,7 +201,7 @@ class AdminAsks(Stage):
     def elect(
         self, wanted: Mapping[str, Sequence[int]] | None, *, label: str, kind: int = 0, version: int = 2, only: Topic | None = None
     ) -> None:
-        """Asks for elections; with `only`, notes no other topic."""
+        """Ask for elections; with `only`, note no other topic."""
         parts = None
         if wanted is not None:
             parts = [replicas.TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in wanted.items()]
@@ -219,7 +219,7 @@ class AdminAsks(Stage):
         self.note_answer(label, request, version, replicas.ElectLeadersResponse, show)
 
     def reassignments(self, topics: Mapping[str, Sequence[int]] | None, *, label: str) -> None:
-        """What is on the move."""
+        """The partitions that are being reassigned."""
         named = None
         if topics is not None:
             named = [replicas.ListPartitionReassignmentsTopics(name=name, partition_indexes=list(parts)) for name, parts in topics.items()]

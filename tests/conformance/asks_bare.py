@@ -1,4 +1,4 @@
-"""Questions below the level of messages: frames as bytes, and whether the connection lives on."""
+"""Questions below the level of messages: frames as bytes, and whether the connection stays open."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.conformance.stage import Stage, Topic
 
 
 class BareAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def raw_exchange(self, body: bytes, *, label: str) -> None:
-        """One frame with that body on a connection of its own."""
+        """Send one frame with that body on a new connection."""
         self.raw_bytes(struct.pack(">i", len(body)) + body, label=label)
 
     def raw_bytes(self, data: bytes, *, label: str) -> None:
-        """Sends the bytes and notes what comes back."""
+        """Send the bytes, and note what comes back."""
         with self.open() as link:
             self.note(label, _outcome(link, data))
 
     def raw_pieces(self, pieces: Sequence[bytes], *, answers: int, label: str) -> None:
-        """Sends the bytes piece by piece and notes how many answers come."""
+        """Send the bytes piece by piece, and note how many responses come."""
         with self.open() as link:
             came = 0
             try:
@@ -40,7 +40,7 @@ class BareAsks(Stage):
                 self.note(label, f"{came} answers, then silent")
 
     def answers_in_order(self, topic: Topic) -> None:
-        """A Fetch that waits, and behind it a request that could be answered at once."""
+        """Send a Fetch that waits, and behind it a request that could be answered at once."""
         waits = fetch_request([(topic, 0, 0)], FETCH_VERSION, max_wait_ms=300)
         with self.open(topic.leaders[0]) as link:
             sent = [link.send(waits, FETCH_VERSION), link.send(wire.ApiVersionsRequest(), 0)]
@@ -48,7 +48,7 @@ class BareAsks(Stage):
             self.note("answers", "in order" if came == sent else "out of order")
 
     def neighbours(self, data: bytes) -> None:
-        """What one connection does wrong does not touch another."""
+        """An error on one connection does not affect another connection."""
         with self.open() as bad, self.open() as good:
             bad.send_bytes(data)
             self.note("the one that sent it", "closed" if bad.is_closed() else "alive")

@@ -16,12 +16,12 @@ _LATER = (wire.ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _NO_COORDINATOR, wire.Err
 
 
 class ClusterAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     # -- Metadata ----------------------------------------------------------------------------------------------------------
 
     def metadata(self, names: Sequence[str], *, label: str, version: int = METADATA_VERSION, auto_create: bool = False) -> None:
-        """Asks for topics by name and notes what each is."""
+        """Ask for topics by name, and note the state of each."""
         request = metadata_request(names, auto_create=auto_create or version < 4)
         self.note_answer(label, request, version, wire.MetadataResponse, self._show_topics)
 
@@ -31,7 +31,7 @@ class ClusterAsks(Stage):
         self.note_answer(label, request, version, wire.MetadataResponse, self._show_topics)
 
     def metadata_all(self, topic: Topic, names: list[str] | None, *, version: int, label: str) -> None:
-        """Asks with an empty or null list and notes whether the case's topic is among the answers."""
+        """Ask with an empty or null list, and note whether the response contains the case's topic."""
         request = wire.MetadataRequest(topics=None if names is None else [])
 
         def show(answer: wire.MetadataResponse) -> str:
@@ -41,7 +41,7 @@ class ClusterAsks(Stage):
         self.note_answer(label, request, version, wire.MetadataResponse, show)
 
     def metadata_until_created(self, version: int) -> None:
-        """Asks for an unknown topic with auto-creation until it has a leader."""
+        """Ask for an unknown topic with auto-creation, until it has a leader."""
         request = metadata_request([self.fresh_name()], auto_create=True)
         self.note_answer(f"v{version} first", request, version, wire.MetadataResponse, self._show_topics)
         (created,) = until(
@@ -53,7 +53,7 @@ class ClusterAsks(Stage):
         self.note(f"v{version} in the end", f"NONE with {len(created.partitions)} partitions")
 
     def metadata_cluster(self, version: int, *, topic: wire.MetadataRequestTopic | None = None, label: str = "") -> None:
-        """Notes everything in the answer that is not about topics; `topic` is one to be asked for."""
+        """Note everything in the response that is not about topics. `topic`: a topic to ask for."""
 
         def show(answer: wire.MetadataResponse) -> str:
             told = {each.node_id: (each.host, each.port) for each in answer.brokers}
@@ -70,7 +70,7 @@ class ClusterAsks(Stage):
         self.note_answer(f"v{version}{label}", request, version, wire.MetadataResponse, show)
 
     def metadata_operations(self, topic: Topic, version: int) -> None:
-        """The sets of authorized operations, asked for and not."""
+        """The sets of authorized operations, with and without the flag that asks for them."""
 
         def show(answer: wire.MetadataResponse) -> str:
             return f"topic={answer.topics[0].topic_authorized_operations} cluster={answer.cluster_authorized_operations}"
@@ -111,7 +111,7 @@ class ClusterAsks(Stage):
         validate_only: bool = False,
         version: int = 7,
     ) -> None:
-        """Asks for one topic. Brokers in `assignments` are counted from 1; what is beyond the last is no broker."""
+        """Ask for one topic. Brokers in `assignments` are counted from 1. A number above the last one stands for an unknown broker."""
         count = len(self.nodes)
         placed = [
             wire.CreatableReplicaAssignment(
@@ -129,7 +129,7 @@ class ClusterAsks(Stage):
         self._note_created(label, wire.CreateTopicsRequest(topics=[wanted], validate_only=validate_only), version)
 
     def created_configs(self, name: str, config: Mapping[str, str], *, label: str, version: int = 7) -> None:
-        """Creates a topic and notes every config that the answer tells of."""
+        """Create a topic, and note every config in the response."""
         configs = [wire.CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
         wanted = wire.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
 
@@ -190,7 +190,7 @@ class ClusterAsks(Stage):
         self.note(label, f"{error_name(answer.error_code)} id {word} epoch={answer.producer_epoch}")
 
     def _when_loaded(self, request: wire.InitProducerIdRequest, version: int) -> wire.InitProducerIdResponse:
-        """The first answer that is final: a broker asks its controller for a block of ids first, a coordinator reads its log."""
+        """The first final answer. A broker first asks its controller for a block of ids, and a coordinator first reads its log."""
         return until(
             lambda: self.ask(request, version, wire.InitProducerIdResponse),
             "a final answer",
@@ -205,7 +205,7 @@ class ClusterAsks(Stage):
     # -- FindCoordinator ---------------------------------------------------------------------------------------------------
 
     def coordinator(self, kind: int, key: str, *, version: int = 4, label: str = "coordinator") -> None:
-        """Asks for one key until the answer is final: the internal topics behind it are made on the first call."""
+        """Ask for one key until the answer is final. The first call creates the internal topics."""
         if version < 4:
             request = wire.FindCoordinatorRequest(key_type=kind, key=key)
         else:
@@ -237,7 +237,7 @@ class ClusterAsks(Stage):
     # -- ApiVersions -------------------------------------------------------------------------------------------------------
 
     def api_versions(self, version: int) -> None:
-        """Notes the ranges of the APIs that we speak."""
+        """Note the version ranges of the supported APIs."""
 
         def show(answer: wire.ApiVersionsResponse) -> str:
             ranges = {each.api_key: f"{each.min_version}-{each.max_version}" for each in answer.api_keys}
@@ -249,7 +249,7 @@ class ClusterAsks(Stage):
         self.note_answer(f"v{version}", request, version, wire.ApiVersionsResponse, show)
 
     def features(self, version: int) -> None:
-        """Notes the features that decide what a producer may do."""
+        """Note the features that affect a producer."""
 
         def show(answer: wire.ApiVersionsResponse) -> str:
             supported = {each.name: f"{each.min_version}-{each.max_version}" for each in answer.supported_features}
@@ -269,7 +269,7 @@ class ClusterAsks(Stage):
 
 
 def metadata_request(names: Sequence[str], *, auto_create: bool = False) -> wire.MetadataRequest:
-    # Before version 4 there is no flag: asking creates.
+    # Before version 4 there is no flag: a request creates the topic.
     topics = [wire.MetadataRequestTopic(name=name) for name in names]
     return wire.MetadataRequest(topics=topics, allow_auto_topic_creation=auto_create)
 

@@ -20,7 +20,7 @@ Change = tuple[str, int, str | None]
 
 
 class ConfigAsks(AdminAsks):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def describe_configs(
         self,
@@ -33,7 +33,7 @@ class ConfigAsks(AdminAsks):
         synonyms: bool = False,
         names_only: bool = False,
     ) -> None:
-        """Notes every config that is told of, one by one."""
+        """Note every config in the response, one by one."""
         resource = configs.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None if keys is None else list(keys)
         )
@@ -53,7 +53,7 @@ class ConfigAsks(AdminAsks):
     def alter(
         self, kind: int, name: str, changes: Sequence[Change], *, label: str, validate_only: bool = False, version: int = 1, times: int = 1
     ) -> None:
-        """IncrementalAlterConfigs for one resource, which may be named several times."""
+        """IncrementalAlterConfigs for one resource. The request may name the resource several times."""
         resource = incremental_configs.AlterConfigsResource(
             resource_type=kind,
             resource_name=name,
@@ -86,7 +86,7 @@ class ConfigAsks(AdminAsks):
         self.note_answer(label, request, version, configs.AlterConfigsResponse, show)
 
     def until_config(self, topic: Topic, name: str, value: str, *, label: str) -> None:
-        """Waits until the topic's config has that value, and notes where it comes from."""
+        """Wait until the topic's config has that value, and note its source."""
         resource = configs.DescribeConfigsResource(resource_type=TOPIC, resource_name=topic.name, configuration_keys=[name])
 
         def look() -> configs.DescribeConfigsResourceResult:
@@ -97,7 +97,7 @@ class ConfigAsks(AdminAsks):
         self.note(label, _shown(found))
 
     def until_refused(self, batch: Batch, topic: Topic, *, label: str) -> None:
-        """Sends the batch until the log does not take it, and notes why."""
+        """Send the batch until the leader refuses it, and note the reason."""
         request = produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION)
 
         def send() -> int:

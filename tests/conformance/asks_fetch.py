@@ -1,4 +1,4 @@
-"""Questions to Fetch: what is stored, how long it waits, and sessions."""
+"""Questions with Fetch: which records are stored, how long the broker waits, and fetch sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Place = tuple[Topic, int, int]
 
 
 class FetchAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def fetch(
         self,
@@ -38,7 +38,7 @@ class FetchAsks(Stage):
         timed: bool = False,
         node: int | None = None,
     ) -> None:
-        """Reads one partition and notes its answer."""
+        """Read one partition, and note the answer."""
         request = fetch_request(
             [(topic, partition, offset)],
             version,
@@ -70,7 +70,7 @@ class FetchAsks(Stage):
         isolation: int = 0,
         timed: bool = False,
     ) -> None:
-        """Reads several partitions with one request."""
+        """Read several partitions with one request."""
         request = fetch_request(
             places,
             version,
@@ -92,7 +92,7 @@ class FetchAsks(Stage):
         return bytes(answer.responses[0].partitions[0].records or b"")
 
     def fetch_while_producing(self, topic: Topic, batch: Batch, *, label: str) -> None:
-        """A Fetch that waits at the end is answered when a record arrives."""
+        """A Fetch that waits at the end of the log is answered when a record arrives."""
         request = fetch_request([(topic, 0, 0)], FETCH_VERSION, max_wait_ms=10_000)
         with self.open(topic.leaders[0]) as link:
             link.send(request, FETCH_VERSION)
@@ -145,7 +145,7 @@ class FetchAsks(Stage):
 
 
 class Session:
-    """A fetch session as the client sees it: an id, and epochs that the case chooses."""
+    """A fetch session as the client sees it: an id, and the epochs that the case chooses."""
 
     def __init__(self, stage: FetchAsks, version: int) -> None:
         self._stage = stage
@@ -153,7 +153,7 @@ class Session:
         self.session_id = 0
 
     def use(self, session_id: int, *, version: int | None = None) -> None:
-        """Go on with that session, speaking that version from here on."""
+        """Continue with that session, in that version."""
         self.session_id = session_id
         self._version = self._version if version is None else version
 
@@ -167,7 +167,7 @@ class Session:
         last_fetched_epoch: int = -1,
         max_bytes: int = 1 << 20,
     ) -> None:
-        """One request of the session; notes what became of the id and the partitions that are named."""
+        """Send one request of the session; note the session's id and the partitions in the response."""
         request = fetch_request(
             places,
             self._version,
@@ -202,7 +202,7 @@ def fetch_request(
     session_epoch: int = -1,
     forgotten: Sequence[tuple[Topic, int]] = (),
 ) -> wire.FetchRequest:
-    """One topic entry per partition, so that the order asked for is kept; from version 13 on topics go by their ids."""
+    """One topic entry per partition, which keeps the order. From version 13 on topics have ids."""
     topics, leave = [], []
     for topic, partition, offset in places:
         part = wire.FetchPartition(

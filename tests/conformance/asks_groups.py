@@ -1,7 +1,4 @@
-"""Questions about groups and their offsets.
-
-Member ids are shown as m1, m2 and so on in the order in which they were given.
-"""
+"""Questions about groups and their offsets. Member ids are shown as m1, m2 and so on, in the order of their assignment."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROG
 
 
 class GroupAsks(AdminAsks):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     @cached_property
     def _members(self) -> dict[str, str]:
@@ -33,7 +30,7 @@ class GroupAsks(AdminAsks):
         return []
 
     def group(self) -> str:
-        """An unused group whose coordinator is ready."""
+        """An unused group with a coordinator that is ready."""
         name = f"group-{self._run}-{len(self._groups)}"
         self._groups.append(name)
         self.coordinator_of(name)
@@ -56,19 +53,19 @@ class GroupAsks(AdminAsks):
         return find().node_id
 
     def another_broker(self, group: str) -> int:
-        """One that does not coordinate the group."""
+        """A broker that does not coordinate the group."""
         coordinator = self.coordinator_of(group)
         return next(node for node in self.nodes if node != coordinator)
 
     def member(self, group: str, *, instance: str | None = None, version: int = 5, node: int | None = None) -> Member:
-        """A possible member. Its connection is closed when the case is over."""
+        """A possible member. Its connection is closed at the end of the case."""
         coordinator = self.coordinator_of(group) if group else self.nodes[0]
         link = self.open(coordinator if node is None else node)
         self.keep(link)
         return Member(self, group, link, instance=instance, version=version)
 
     def stable(self, group: str, count: int = 1, **options: Any) -> list[Member]:
-        """So many members that have joined and have their assignments, quietly; the first one leads."""
+        """So many members that have joined and have their assignments; nothing is noted. The first one leads."""
         members: list[Member] = []
         for _ in range(count):
             newcomer = self.member(group, **options)
@@ -92,7 +89,7 @@ class GroupAsks(AdminAsks):
         return self._members.setdefault(member_id, f"m{len(self._members) + 1}")
 
     def show_data(self, data: bytes) -> str:
-        """What a member told its assignor, but for the names of topics."""
+        """What a member sent to its assignor, without the names of topics."""
         for name in self._topics:
             data = data.replace(name.encode(), self.show_topic(name).encode())
         return repr(data)
@@ -121,7 +118,7 @@ class GroupAsks(AdminAsks):
         )
 
     def list_groups(self, *, label: str, version: int = 5, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
-        """Notes this case's groups among those that the first broker lists."""
+        """Note this case's groups among those that the first broker lists."""
         request = group_admin.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         def show(answer: group_admin.ListGroupsResponse) -> str:
@@ -170,7 +167,7 @@ class GroupAsks(AdminAsks):
         retention_ms: int = -1,
         node: int | None = None,
     ) -> None:
-        """Commit without a member, or as a member, with its generation unless another one is given."""
+        """Commit without a member, or as a member, with the member's generation unless another one is given."""
         request = group_offsets.OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=(member.generation if member else -1) if generation is None else generation,
@@ -213,7 +210,7 @@ class GroupAsks(AdminAsks):
         stable: bool = False,
         node: int | None = None,
     ) -> None:
-        """Notes what the group has committed, of some partitions or of all."""
+        """Note the group's committed offsets, of some partitions or of all."""
         named = None
         if topics is not None:
             named = [(topic.name if version < 10 else "", topic.id, list(parts)) for topic, parts in topics.items()]
@@ -227,13 +224,13 @@ class GroupAsks(AdminAsks):
         self.note_answer(label, request, version, group_offsets.OffsetFetchResponse, self._show_committed, node=self._at([group], node))
 
     def committed_by(self, *names: str, topic: Topic, label: str, version: int = 9) -> None:
-        """Several groups in one request."""
+        """Ask for several groups in one request."""
         asked = [offset_fetch_group(name, [(topic.name if version < 10 else "", topic.id, [0])]) for name in names]
         request = group_offsets.OffsetFetchRequest(groups=asked)
         self.note_answer(label, request, version, group_offsets.OffsetFetchResponse, self._show_committed, node=self._at(names, None))
 
     def until_uncommitted(self, group: str, topic: Topic) -> None:
-        """Waits until the coordinator has heard that the topic is gone."""
+        """Wait until the coordinator knows that the topic is deleted."""
         asked = group_offsets.OffsetFetchRequest(groups=[offset_fetch_group(group, [(topic.name, topic.id, [0])])])
         node = self.coordinator_of(group)
         until(

@@ -22,7 +22,7 @@ Entry = tuple[Topic, int, bytes | None]
 
 
 class LogAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def produce(
         self,
@@ -37,7 +37,7 @@ class LogAsks(Stage):
         node: int | None = None,
         settled: bool = True,
     ) -> None:
-        """Sends one batch and notes the partition's answer; when not `settled`, waits until enough replicas are back in sync."""
+        """Send one batch, and note the partition's answer. Unless `settled`, wait until enough replicas are in sync again."""
         data = batch.encode() if isinstance(batch, Batch) else batch
         request = produce_request([(topic, partition, data)], version, acks=acks, transactional_id=transactional_id)
         node = topic.leaders.get(partition) if node is None else node
@@ -54,7 +54,7 @@ class LogAsks(Stage):
         version: int = PRODUCE_VERSION,
         transactional_id: str | None = None,
     ) -> None:
-        """Several partitions in one request; the answers in order of topic and partition."""
+        """Several partitions in one request; the answers are in order of topic and partition."""
         request = produce_request(entries, version, acks=acks, transactional_id=transactional_id)
         self.note_answer(label, request, version, wire.ProduceResponse, self._show_all_produced)
 
@@ -63,7 +63,7 @@ class LogAsks(Stage):
         self.note_answer(label, request, PRODUCE_VERSION, wire.ProduceResponse, self._show_all_produced)
 
     def produce_pipelined(self, batches: Sequence[Batch], topic: Topic, *, label: str) -> None:
-        """All requests are sent before the first answer is read."""
+        """Send all requests before reading the first response."""
         requests = [produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION) for batch in batches]
         with self.open(topic.leaders[0]) as link:
             for request in requests:
@@ -74,7 +74,7 @@ class LogAsks(Stage):
                 self.note(f"{label} {number}", self._show_produced(answer))
 
     def produce_unanswered(self, batch: Batch, topic: Topic, *, label: str, node: int | None = None) -> None:
-        """acks 0, and then a question that is always answered: does the connection live?"""
+        """Send with acks 0, and then a request that is always answered, to see whether the connection is open."""
         request = produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION, acks=0)
         with self.open(topic.leaders.get(0) if node is None else node) as link:
             try:
@@ -87,7 +87,7 @@ class LogAsks(Stage):
                 self.note(label, "silent")
 
     def describe(self, topic: Topic, *, partition: int = 0, label: str = "producers", node: int | None = None) -> None:
-        """Notes which producers the partition's leader remembers."""
+        """Note the producers that the partition's leader remembers."""
         request = wire.DescribeProducersRequest(topics=[wire.TopicRequest(name=topic.name, partition_indexes=[partition])])
 
         def show(answer: wire.DescribeProducersResponse) -> str:
@@ -115,7 +115,7 @@ class LogAsks(Stage):
         replica_id: int = -1,
         node: int | None = None,
     ) -> None:
-        """Notes the offset that belongs to a time, or to one of the special places."""
+        """Note the offset for a timestamp or a special position."""
         part = wire.ListOffsetsPartition(partition_index=partition, timestamp=when, current_leader_epoch=leader_epoch)
         request = list_offsets_request(topic, [part], isolation=isolation, replica_id=replica_id)
         node = topic.leaders.get(partition) if node is None else node
@@ -135,7 +135,7 @@ class LogAsks(Stage):
         return replace(batch, payload=frame, attributes=batch.attributes | LZ4)
 
     def move_leader(self, topic: Topic) -> None:
-        """Takes the first partition's leader down, waits for another one, and brings it back."""
+        """Stop the first partition's leader, wait for another one, and start the broker again."""
         old = topic.leaders[0]
         with self._down(old):
             others = [node for node in self.nodes if node != old]
@@ -144,7 +144,7 @@ class LogAsks(Stage):
 
     @contextmanager
     def without_a_follower(self, topic: Topic) -> Iterator[None]:
-        """A follower of the first partition is down until the end of the block, and out of the in-sync replicas."""
+        """A follower of the first partition is stopped until the end of the block, and out of the ISR."""
         leader = topic.leaders[0]
         replicas = self.look_up(topic.name, node=leader).partitions[0].replica_nodes
         with self._down(next(node for node in replicas if node != leader)):
@@ -154,8 +154,10 @@ class LogAsks(Stage):
 
     @contextmanager
     def abandoned(self, topic: Topic, *, clean: bool = True) -> Iterator[None]:
-        """The first partition's leader wrote something alone and is down until the end of the block; its only follower is back. Both were
-        stopped, or killed."""
+        """The first partition's leader appended records alone, and is stopped until the end of the block. Its only follower is up again.
+
+        Both were stopped cleanly, or both were killed.
+        """
         leader = topic.leaders[0]
         follower = next(node for node in self.look_up(topic.name).partitions[0].replica_nodes if node != leader)
         with self._down(follower, clean=clean):
@@ -180,7 +182,7 @@ class LogAsks(Stage):
 
     @contextmanager
     def without_the_leader(self, topic: Topic, *, clean: bool) -> Iterator[None]:
-        """The first partition's leader is down until the end of the block, and the others know it."""
+        """The first partition's leader is stopped until the end of the block, and the other brokers know it."""
         leader = topic.leaders[0]
         with self._down(leader, clean=clean):
             for node in self.nodes:
@@ -188,13 +190,13 @@ class LogAsks(Stage):
             yield
 
     def until_in_sync(self, topic: Topic) -> None:
-        """Waits until all replicas of the first partition are in sync, as every broker sees it."""
+        """Wait until every broker sees all replicas of the first partition in sync."""
         for node in self.nodes:
             self._until_seen(topic, node, "all in sync", lambda part: sorted(part.isr_nodes) == sorted(part.replica_nodes))
         self.known_topic(topic.name)
 
     def until_led(self, topic: Topic) -> None:
-        """Waits until the first partition has a leader that says so itself."""
+        """Wait until the first partition's leader itself says that it leads."""
         self.known_topic(topic.name)
 
     # -- showing -----------------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ class LogAsks(Stage):
             self.target.start(node)
 
     def _until_seen(self, topic: Topic, node: int, what: str, good: Callable[[wire.MetadataResponsePartition], bool]) -> None:
-        """Waits until a node shows the first partition so."""
+        """Wait until a node's Metadata shows the first partition in this state."""
         until(lambda: self.look_up(topic.name, node=node).partitions[0], what, good=good, timeout_s=READY_TIMEOUT_S)
 
     def _enough_replicas(self, request: wire.ProduceRequest, version: int, node: int | None) -> bool:
@@ -250,7 +252,7 @@ class LogAsks(Stage):
 
 
 def produce_request(entries: Sequence[Entry], version: int, *, acks: int = -1, transactional_id: str | None = None) -> wire.ProduceRequest:
-    """One partition per topic entry, so that the order asked for is kept; from version 13 on topics go by their ids."""
+    """One partition per topic entry, which keeps the order. From version 13 on topics have ids."""
     topics = []
     for topic, partition, data in entries:
         part = wire.PartitionProduceData(index=partition, records=data)

@@ -1,4 +1,4 @@
-"""What a group's coordinator wrote into `__consumer_offsets`, record by record, and whether the stub writes these very bytes."""
+"""The records that a group's coordinator wrote into `__consumer_offsets`, and whether the stub writes the same bytes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from tests.conformance.asks_txn import TxnAsks
 
 
 class OffsetAsks(GroupAsks, TxnAsks):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def records_of(self, group: str, *, label: str) -> None:
-        """Note every record of the group, and the markers of the case's producers beside them. Those of one batch are sorted, because Kafka
-        does not promise the order in which a coordinator writes them."""
+        """Note every record of the group, and the markers of the case's producers.
+
+        The records of one batch are sorted, because Kafka does not promise the order in which a coordinator writes them.
+        """
         topic = self.known_topic(OFFSETS_TOPIC)
         index = partition_for(group, len(topic.leaders))
         request = fetch_request([(topic, index, 0)], FETCH_VERSION)
@@ -46,7 +48,7 @@ class OffsetAsks(GroupAsks, TxnAsks):
         return f"{self.show_producer(header.producer_id)} epoch={header.producer_epoch} attributes={header.attributes}"
 
     def _record(self, group: str, key: bytes, value: bytes | None) -> str:
-        """Empty for what is another group's."""
+        """One record in short form; empty for another group's record."""
         read = read_record(key, value)
         if isinstance(read, GroupRecord) and read.group_id == group:
             return self._group_record(read, key, value)

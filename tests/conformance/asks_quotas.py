@@ -1,4 +1,4 @@
-"""Questions about quotas: set, described, and for how long they throttle."""
+"""Questions about quotas: set and described quotas, and how long they throttle a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def entry(entity: Entity, values: Values) -> EntryData:
 
 
 def about(entity: Entity, *, strict: bool = True) -> DescribeClientQuotasRequest:
-    """The quotas of just that entity."""
+    """The quotas of exactly that entity."""
     return DescribeClientQuotasRequest(
         components=[ComponentData(entity_type=kind, match_type=0 if name is not None else 1, match=name) for kind, name in entity.items()],
         strict=strict,
@@ -33,21 +33,21 @@ def about(entity: Entity, *, strict: bool = True) -> DescribeClientQuotasRequest
 
 
 class QuotaAsks(Stage):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def client(self, number: int = 1) -> str:
-        """A client id of this run; all are equally long."""
+        """A client id of this run. All have the same length."""
         return f"client-{self._run}-{number}"
 
     def limit(self, entity: Entity, values: Values) -> None:
-        """Sets quotas and waits until the broker obeys them."""
+        """Set quotas, and wait until the broker applies them."""
         self._set(entity, values)
-        # A broker tells quotas before it obeys them; once it tells of what came later, it obeys what came before.
+        # A broker describes quotas before it applies them. Once it describes a later quota, it applies the earlier ones.
         self._set({"client-id": self.client(0)}, {"request_percentage": 1e6 + self._names})
         self._names += 1
 
     def throttled_produce(self, topic: Topic, size_bytes: int, *, client: str, label: str, acks: int = -1, version: int = 9) -> None:
-        """One record of that size, on a connection of its own, and for how long its client is to be quiet."""
+        """Send one record of that size on a new connection, and note the throttle time."""
         from tests.conformance.batches import Rec, plain
 
         data = wire.PartitionProduceData(records=plain(Rec(value=bytes(size_bytes))).encode())
@@ -81,7 +81,7 @@ class QuotaAsks(Stage):
     def _set(self, entity: Entity, values: Values) -> None:
         answer = self.ask(AlterClientQuotasRequest(entries=[entry(entity, values)]), 1, AlterClientQuotasResponse)
         assert [each.error_code for each in answer.entries] == [0], answer
-        wanted = {key: repr(value) for key, value in values.items() if value is not None}  # as text: no NaN equals another
+        wanted = {key: repr(value) for key, value in values.items() if value is not None}  # as text, because NaN is not equal to NaN
         gone = values.keys() - wanted.keys()
 
         def told() -> dict[str, str]:

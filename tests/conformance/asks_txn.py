@@ -1,6 +1,6 @@
-"""Questions about transactions: to their coordinator, to the leaders of partitions, and to the brokers that list them.
+"""Questions about transactions: to their coordinator, to partitions' leaders, and to the brokers that list them.
 
-Producer ids are shown as p1, p2 and so on, in the order in which they were given. After an end, and after a fence, the case waits until the
+Producer ids are shown as p1, p2 and so on, in the order of their assignment. After an end, and after a fence, the case waits until the
 markers are written, because Kafka does not promise how long that takes.
 """
 
@@ -30,7 +30,7 @@ LOOKED_AT = 500
 
 
 class Txn:
-    """A transactional id, and the identity that its newest producer has."""
+    """A transactional id, and the identity of its newest producer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,10 +42,10 @@ class Txn:
 
 
 class TxnAsks(LogAsks):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def txn(self) -> Txn:
-        """An unused transactional id whose coordinator is ready."""
+        """An unused transactional id with a coordinator that is ready."""
         txn = Txn(f"txn-{self._run}-{len(self._txns())}")
         self._txns().append(txn)
         request = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=[txn.name])
@@ -58,7 +58,7 @@ class TxnAsks(LogAsks):
         return txn
 
     def begun(self, *, timeout_ms: int = TIMEOUT_MS) -> Txn:
-        """The same with a producer, quietly."""
+        """The same with a producer; nothing is noted."""
         txn = self.txn()
         answer = self._init(txn, (-1, -1), 5, timeout_ms)
         assert answer.error_code == 0, error_name(answer.error_code)
@@ -74,14 +74,14 @@ class TxnAsks(LogAsks):
         timeout_ms: int = TIMEOUT_MS,
         wait: bool = True,
     ) -> None:
-        """InitProducerId; what it gives is the id's identity from then on. `wait`: until a transaction that it aborts has ended."""
+        """InitProducerId. Its result is the id's identity from then on. `wait`: until a transaction that it aborts has ended."""
         answer = self._init(txn, expected, version, timeout_ms)
         self.note(label, f"{error_name(answer.error_code)} {self.show_producer(answer.producer_id)} epoch={answer.producer_epoch}")
         if wait:
             self.settled(txn)
 
     def init_prepared(self, txn: Txn | None, *, label: str, two_phase: bool, keep: bool = False, timeout_ms: int = TIMEOUT_MS) -> None:
-        """InitProducerId in version 6, which most brokers do not take; without an id it is an idempotent producer's."""
+        """InitProducerId in version 6, which most brokers do not accept. Without an id it is for an idempotent producer."""
         request = wire.InitProducerIdRequest(
             transactional_id=txn.name if txn is not None else None,
             transaction_timeout_ms=timeout_ms,
@@ -115,7 +115,7 @@ class TxnAsks(LogAsks):
         identity: tuple[int, int] | None = None,
         verify_only: bool = False,
     ) -> None:
-        """AddPartitionsToTxn, as a client or, from version 4 on, as a broker."""
+        """AddPartitionsToTxn, sent as a client or, from version 4 on, as a broker."""
         pid, epoch = identity or txn.identity
         topics = [add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=list(parts)) for topic, parts in partitions.items()]
         if version < 4:
@@ -143,7 +143,7 @@ class TxnAsks(LogAsks):
         self.note_answer(label, request, version, add_to_txn.AddPartitionsToTxnResponse, show)
 
     def add_many(self, *asked: tuple[Txn, Sequence[tuple[Topic, Sequence[int]]], bool], label: str, version: int) -> None:
-        """Several transactions in one request, as a broker asks: (transaction, its topics, whether to verify only), some twice."""
+        """Several transactions in one request, as a broker sends it: (transaction, its topics, whether to verify only). Some come twice."""
         transactions = [
             add_to_txn.AddPartitionsToTxnTransaction(
                 transactional_id=txn.name,
@@ -169,7 +169,7 @@ class TxnAsks(LogAsks):
         self.note_answer(label, request, version, add_to_txn.AddPartitionsToTxnResponse, show)
 
     def add_twice(self, txn: Txn, topic: Topic, *, label: str) -> None:
-        """AddPartitionsToTxn as a client sends it, with a topic twice and a partition thrice."""
+        """AddPartitionsToTxn as a client sends it, with a topic twice and a partition three times."""
         named = (
             add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=[0, 0]),
             add_to_txn.AddPartitionsToTxnTopic(name=topic.name, partitions=[0, 1]),
@@ -203,7 +203,7 @@ class TxnAsks(LogAsks):
         partition: int = 0,
         identity: tuple[int, int] | None = None,
     ) -> None:
-        """One transactional record."""
+        """Write one transactional record."""
         pid, epoch = identity or txn.identity
         batch = replace(of(pid, epoch, sequence), attributes=TRANSACTIONAL)
         self.produce(batch, topic, label=label, version=version, partition=partition, transactional_id=txn.name)
@@ -218,7 +218,7 @@ class TxnAsks(LogAsks):
         identity: tuple[int, int] | None = None,
         wait: bool = True,
     ) -> None:
-        """EndTxn; an identity that it gives is the id's from then on. `wait`: until the markers are written."""
+        """EndTxn. An identity in the response is the id's from then on. `wait`: until the markers are written."""
         pid, epoch = identity or txn.identity
         request = end_txn.EndTxnRequest(transactional_id=txn.name, producer_id=pid, producer_epoch=epoch, committed=commit)
 
@@ -233,7 +233,7 @@ class TxnAsks(LogAsks):
             self.settled(txn)
 
     def settled(self, txn: Txn) -> None:
-        """Waits until no transaction of that id is about to end."""
+        """Wait until no transaction of that id is about to end."""
         until(lambda: self._state(txn.name).transaction_state, "an end", good=lambda state: state not in ENDING, timeout_s=READY_TIMEOUT_S)
 
     def describe_txn(self, txn: Txn, *, label: str) -> None:
@@ -259,7 +259,7 @@ class TxnAsks(LogAsks):
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> None:
-        """Notes this case's ids among those that are listed."""
+        """Note this case's ids among the listed ones."""
         request = list_transactions.ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producers), duration_filter=duration_ms, transactional_id_pattern=pattern
         )
@@ -341,7 +341,7 @@ class TxnAsks(LogAsks):
         transaction_version: int = 0,
         version: int = 2,
     ) -> None:
-        """WriteTxnMarkers, as an administrator."""
+        """WriteTxnMarkers, sent as an administrator."""
         marker = end_txn.WritableTxnMarker(
             producer_id=identity[0],
             producer_epoch=identity[1],
@@ -363,11 +363,11 @@ class TxnAsks(LogAsks):
         self.note_answer(label, end_txn.WriteTxnMarkersRequest(markers=[marker]), version, end_txn.WriteTxnMarkersResponse, show)
 
     def log_of(self, txn: Txn, *, label: str) -> None:
-        """What the coordinator wrote of that id; and whether the stub writes these very bytes, but for the order of partitions."""
+        """What the coordinator wrote about that id, and whether the stub writes the same bytes, apart from the order of partitions."""
         topic = self.known_topic(STATE_TOPIC)
         index = partition_for(txn.name, len(topic.leaders))
         node = topic.leaders[index]
-        # Others may have written thousands before.
+        # Earlier cases may have written thousands of records.
         latest = wire.ListOffsetsPartition(partition_index=index, timestamp=-1)
         end = self.ask(list_offsets_request(topic, [latest]), 7, wire.ListOffsetsResponse, node=node).topics[0].partitions[0].offset
         request = fetch_request([(topic, index, max(0, end - LOOKED_AT))], FETCH_VERSION)

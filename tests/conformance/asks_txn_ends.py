@@ -1,4 +1,4 @@
-"""What leads to rare ends of transactions: a coordinator that is known, a partition whose leader is gone, a producer at its last epoch."""
+"""Requests that lead to rare ends of transactions: a known coordinator, a partition without a leader, a producer at its last epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIPELINED = 200
 
 
 class TxnEndAsks(TxnAsks):
-    """Mixed into the world of a case."""
+    """A part of the world of a case."""
 
     def coordinated_by(self, node: int) -> Txn:
         """A transactional id with a producer, whose coordinator is that broker."""
@@ -28,7 +28,7 @@ class TxnEndAsks(TxnAsks):
                 return txn
 
     def wear(self, txn: Txn, epoch: int) -> None:
-        """Registers again and again until the producer has that epoch, quietly; that many requests under way at once."""
+        """Register until the producer has that epoch; nothing is noted. So many requests are in flight at once."""
         request = wire.InitProducerIdRequest(transactional_id=txn.name, transaction_timeout_ms=TIMEOUT_MS)
         with self.open() as link:
             for start in range(txn.epoch, epoch, PIPELINED):
@@ -44,7 +44,7 @@ class TxnEndAsks(TxnAsks):
 
     @contextmanager
     def without(self, node: int, topic: Topic, index: int) -> Iterator[None]:
-        """That broker is down until the end of the block, and the partition has no leader."""
+        """The broker is stopped until the end of the block, and the partition has no leader."""
         with self._down(node):
             until(
                 lambda: self.look_up(topic.name).partitions,

@@ -1,6 +1,6 @@
-"""Record batches for the conformance cases, byte by byte, with every header field open to be wrong.
+"""Builds record batches for the conformance cases, byte by byte. A case can set every header field, also to a wrong value.
 
-Written apart from `producer.wire.records` on purpose: the cases then also check that codec. Refuses nothing.
+This module does not use `producer.wire.records`, so the cases also check that codec. It refuses nothing.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def now_ms() -> int:
 
 
 def begin() -> None:
-    """Fix the timestamp of the records: a minute ago, so that it differs from the broker's clock."""
+    """Fix the timestamp of the records: one minute ago, so that it differs from the broker's clock."""
     global _stamp_ms
     _stamp_ms = now_ms() - 60_000
 
 
 def stamp() -> int:
-    """The timestamp of every record that names none."""
+    """The default timestamp of a record."""
     assert _stamp_ms, "begin() was not called"
     return _stamp_ms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rec:
-    """One record; the overrides make it malformed."""
+    """One record. The overrides make it malformed."""
 
     key: bytes | None = b"k"
     value: bytes | None = b"v"
@@ -65,7 +65,7 @@ class Rec:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """One batch; what is None is computed, what is given is written as it is, and the CRC is right unless `crc` is given."""
+    """One batch. Fields that are None are computed, the others are written as given. The CRC is correct unless `crc` is given."""
 
     records: Sequence[Rec] = field(default_factory=lambda: (Rec(),))
     pid: int = -1
@@ -107,7 +107,7 @@ class Batch:
 
 
 def of(pid: int, epoch: int, sequence: int, count: int = 1) -> Batch:
-    """The ordinary idempotent batch: `count` small records."""
+    """An ordinary idempotent batch with `count` small records."""
     return Batch(records=[Rec(value=b"v%d" % number) for number in range(count)], pid=pid, epoch=epoch, sequence=sequence)
 
 
@@ -121,7 +121,7 @@ def record_bytes(records: Sequence[Rec], base_timestamp: int) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, then base 128; wide enough for a varlong."""
+    """Zigzag, then base 128; long enough for a varlong."""
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest > 0x7F:

@@ -1,6 +1,6 @@
-"""Kafka's classes, read and verified once: an archive that every later JVM maps (class data sharing), and then starts in half the time.
+"""An archive of Kafka's loaded classes (class data sharing), with which later JVMs start in half the time.
 
-It only saves time, and does nothing where it cannot: a JVM without an archive, or with one that does not fit it, goes on without.
+It only saves time. A JVM without a matching archive starts without one.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from tests.conformance.kafka_home import locked
 
 QUIET = "-Xlog:disable"
-"""Not a word about an archive that does not fit: a tool's output is its own."""
+"""Suppresses warnings about an archive that does not fit, because they would mix with a tool's output."""
 
 _log = logging.getLogger(__name__)
 
 
 def recording(archive: Path) -> tuple[str, ...]:
-    """The flags of a JVM that leaves the classes it has loaded in the archive when it ends by itself."""
+    """The flags with which a JVM writes its loaded classes to the archive when it ends."""
     return (f"-XX:ArchiveClassesAtExit={archive}", QUIET)
 
 
 @cache
 def using(java: Path, home: Path, version: str, record: Callable[[str, Path], None]) -> tuple[str, ...]:
-    """The flags of a JVM that runs Kafka's jars in `home`; where there is no archive yet, `record(version, archive)` makes one."""
+    """The flags of a JVM that runs Kafka's jars in `home`. If there is no archive yet, `record(version, archive)` makes one."""
     directory = Path.home() / ".cache" / "fencepost" / "classes"
     archive = directory / f"kafka-{version}-{_fingerprint(java, home)}.jsa"
     try:
@@ -50,7 +50,7 @@ def _make(version: str, archive: Path, record: Callable[[str, Path], None]) -> N
 
 
 def _fingerprint(java: Path, home: Path) -> str:
-    """What makes an archive unfit: another Java, or other jars."""
+    """A digest that changes with the Java and with the jars. An archive with another digest does not fit."""
     parts = [java.resolve(), *sorted((home / "libs").iterdir())]
     described = [f"{path} {os.stat(path).st_size} {os.stat(path).st_mtime_ns}" for path in parts]
     return hashlib.sha256("\n".join(described).encode()).hexdigest()[:16]

@@ -1,5 +1,6 @@
-"""`python -m tests.conformance.configured`: plays some cases on brokers of Kafka that are configured otherwise, and writes down where they
-answer otherwise than by default."""
+"""`python -m tests.conformance.configured`: runs some cases on Kafka brokers with other configs, and records the answers that differ from
+the default.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ FILE = Path(__file__).parent / "answers_configured.json"
 
 
 class Configured(NamedTuple):
-    """Brokers with this config, and what they are asked."""
+    """Brokers with this config, and the cases for them."""
 
     config: Mapping[str, str]
     asked: tuple[str, ...]
@@ -55,7 +56,7 @@ def cases(broker: str) -> list[Case]:
 
 
 def expected(case: Case, broker: str) -> Notes:
-    """What Kafka answers there."""
+    """Kafka's answers with that config."""
     return with_differences(case, different()[broker].get(case.name, {}))
 
 

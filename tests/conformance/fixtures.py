@@ -1,4 +1,4 @@
-"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (made to order).
+"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (with the test's options).
 
 Any test package may import them. If there is no Kafka, the tests are skipped with the reason. With FENCEPOST_KAFKA=require they fail. With
 FENCEPOST_KAFKA=off they are skipped without a search for one.
@@ -23,7 +23,7 @@ class ClusterFactory(Protocol):
 
 @pytest.fixture(scope="session")
 def kafka() -> KafkaCluster:
-    """One broker with default features, shared by every test of the run: use topics of your own and leave it running."""
+    """One broker with default features, shared by every test of the run. Use your own topics, and do not stop it."""
     require_kafka()
     return shared_kafka()
 
@@ -45,7 +45,7 @@ def kafka_cluster() -> Iterator[ClusterFactory]:
 
 
 def require_kafka() -> None:
-    """Skips the test, or fails it where FENCEPOST_KAFKA=require, unless a real Kafka can be had."""
+    """Skip the test if there is no real Kafka. With FENCEPOST_KAFKA=require, fail it."""
     reason = why_no_kafka()
     if reason is None:
         return
@@ -55,7 +55,7 @@ def require_kafka() -> None:
 
 
 def require_older_kafka() -> None:
-    """The same for the older release that some tests ask, which is fetched by itself."""
+    """The same for the older release that some tests use, which is fetched separately."""
     require_kafka()
     from tests.conformance.kafka_home import OLDER_VERSION, kafka_home
 
@@ -68,9 +68,9 @@ def require_older_kafka() -> None:
 
 
 class NoKafka(Skipped):
-    """A skip that always points here, not at each test: pytest then folds all of them into one line."""
+    """A skip that always points to this line, not to the test. pytest then shows all of them as one line."""
 
-    # How pytest knows its own skips when it prints them.
+    # pytest recognises skips by this attribute when it prints them.
     __module__ = Skipped.__module__
     __qualname__ = Skipped.__qualname__
 
@@ -85,7 +85,7 @@ class NoKafka(Skipped):
 
 @cache
 def why_no_kafka() -> str | None:
-    """The sentence that says what is missing, or None; fetches Kafka on the way."""
+    """The sentence that says what is missing, or None. It fetches Kafka if needed."""
     if os.environ.get("FENCEPOST_KAFKA") == "off":
         return "FENCEPOST_KAFKA=off"
     from tests.conformance.kafka_home import find_java, kafka_home
@@ -101,7 +101,7 @@ def why_no_kafka() -> str | None:
 @cache
 def shared_kafka() -> KafkaCluster:
     """The broker behind the `kafka` fixture."""
-    # Cached here and not by pytest, which would start one for every conftest that imports the fixture. Its own atexit hook closes it.
+    # Cached here: pytest would start one for every conftest that imports the fixture. Its own atexit hook closes it.
     cluster = KafkaCluster()
     try:
         return cluster.start()

@@ -1,6 +1,6 @@
-"""Where the stub is known to answer otherwise than Kafka: what it answers instead, and why.
+"""Known differences between the stub and Kafka: what the stub answers instead, and why.
 
-A gap that closes fails the run until its line is taken out, and so does one that changes.
+If a difference disappears or changes, the run fails until its line is removed or corrected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Gap(NamedTuple):
 
 GAPS: dict[str, Gap] = {
     "codecs.zstd_damage": Gap(
-        "a frame that breaks off behind a whole one is refused as damaged, where Kafka opens what it can and finds too many records: no "
+        "the stub refuses a truncated frame after a whole one as damaged; Kafka decompresses what it can and finds too many records. No "
         "client sends it",
         dict.fromkeys(
             ("a frame cut after its first block", "a frame cut after two blocks", "a frame's checksum cut after the end"),
@@ -25,8 +25,8 @@ GAPS: dict[str, Gap] = {
         ),
     ),
     "groups.no_protocol_but_one_named_twice": Gap(
-        "Kafka counts the name twice, finds no protocol that all members know and lets the member wait; its group takes nobody any more. "
-        "Here the name counts once: no client sends it twice, and nobody's test is to lose a group to one that does",
+        "Kafka counts the name twice, finds no protocol that all members know, and lets the member wait. Its group then accepts no member. "
+        "The stub counts the name once, so that such a client cannot block a test's group. No known client sends a name twice",
         {
             "joins": "NONE generation=1 type=None protocol='range' leader=m1 skip=False me=m1 [\"m1 None b'r'\"]",
             "the group then": "g1 NONE None state='CompletingRebalance' protocol='consumer'/'' operations=-2147483648 "
@@ -35,7 +35,7 @@ GAPS: dict[str, Gap] = {
         },
     ),
     "frames.a_body_that_cannot_be_read": Gap(
-        "a negative count below -1 and text that is not UTF-8 are refused as what they are: no client sends them",
+        "the stub refuses a count below -1, and text that is not UTF-8; no client sends them",
         dict.fromkeys(("Metadata v1 with count -2", "a name that is not UTF-8"), "closed"),
     ),
 }

@@ -1,4 +1,4 @@
-"""A member of a group, or a client that wants to join: it has its own connection, because its JoinGroup may have to wait for others.
+"""A member of a group, or a client that wants to join. It has its own connection, because its JoinGroup may wait for other members.
 
 It notes responses that have a label, and retries nothing.
 """
@@ -23,7 +23,7 @@ A = TypeVar("A", bound=wire.Message)
 
 
 class Place(Interface):
-    """What a member needs of its case."""
+    """What a member needs from its case."""
 
     def note(self, label: str, answer: str) -> None: ...
     def show_member(self, member_id: str) -> str: ...
@@ -79,22 +79,22 @@ class Member:
         return answer
 
     def invite(self) -> None:
-        """Gets its id, where one is given before it may join."""
+        """Get the member id, if the coordinator assigns it before the join."""
         if self.version >= 4 and self.instance is None and not self.id:
             self.send_join()
             assert self.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
     def join(self, *, label: str, **options: Any) -> None:
-        """Join and note the response, which must come without a request of another member."""
+        """Join and note the response. The response must not depend on another member's request."""
         self.send_join(**options)
         self.joined(label=label)
 
     def joined(self, *, label: str) -> None:
-        """Notes the answer to a join that was sent."""
+        """Note the response to a join that was sent."""
         self._world.note(label, self._show(self.receive_join()))
 
     def joins_or_not(self, *, label: str, **options: Any) -> None:
-        """Joins, and notes the answer or that there is none for long."""
+        """Join, and note the response, or that there is none for a long time."""
         self.send_join(**options)
         try:
             if self._link.quiet(10.0):
@@ -173,7 +173,7 @@ class Member:
         self._world.note(label, error_name(self._ask(request, version, groups.HeartbeatResponse).error_code))
 
     def leave(self, *others: tuple[str, str | None], label: str, version: int = 5) -> None:
-        """Leaves, or has others leave: (member id, instance id)."""
+        """Leave, or remove other members: (member id, instance id)."""
         leavers = [groups.MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in others]
         if version < 3:
             request = groups.LeaveGroupRequest(group_id=self.group, member_id=self.id)

@@ -1,4 +1,4 @@
-"""Alice asks the same thing without any permission and then with one after the other: what the cases of permissions are made of."""
+"""Alice sends the same request without any permission, and then with one permission after the other. The cases about permissions use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on_cluster(*operations: Operation) -> list[AclCreation]:
 
 
 def each_holding(w: World, request: Message, version: int, *held: Held, what: str) -> None:
-    """Alice asks without a permission, and then with each of these sets."""
+    """Alice sends the request without a permission, and then with each of these sets."""
     for number, acls in enumerate((NOTHING, *held)):
         if acls:
             w.permit(*acls)

@@ -1,7 +1,7 @@
-"""A real Apache Kafka for the tests: KRaft brokers on free ports of this machine, started, stopped, killed and restarted at will.
+"""A real Apache Kafka for the tests: KRaft brokers on free ports of this machine, which a test starts, stops, kills and restarts.
 
-Refuses to leave anything behind: closing, the interpreter's exit and even its sudden death end the brokers and remove their data.
-Where no Kafka can be had, `KafkaCluster` raises `KafkaUnavailable` with the reason.
+Nothing remains afterwards: `close`, the interpreter's exit and even a SIGKILL of the test run end the brokers and remove their data. If
+there is no Kafka, `KafkaCluster` raises `KafkaUnavailable` with the reason.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ HOST = "127.0.0.1"
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
-# One cheap compiler tier and a serial collector: a broker that lives for seconds on two cores starts faster and stays small.
+# One cheap compiler tier and a serial collector: a broker that lives for seconds on two cores starts faster and uses less memory.
 JVM_FAST = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# What Kafka's own start script uses: for figures that are to be compared with others.
+# The flags of Kafka's own start script, for measurements.
 JVM_BENCH = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 
 _LOG4J = """<Configuration status="OFF">
@@ -56,14 +56,14 @@ _DEFAULTS: dict[str, object] = {
     "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
     "num.network.threads": 2,
     "num.io.threads": 4,
-    # A broker that was killed is noticed in three seconds, not in nine; a machine that is busy for two does not make it look dead.
+    # The controller notices a killed broker after three seconds, not nine. Two seconds of a busy machine do not make a broker look dead.
     "broker.heartbeat.interval.ms": 500,
     "broker.session.timeout.ms": 3000,
 }
 
 
 class KafkaBroker:
-    """One broker process (which is a controller too), its port and its data directory, which survive a restart."""
+    """One broker process (also a controller), with its port and its data directory, which stay the same after a restart."""
 
     def __init__(
         self, node: int, *, directory: Path, port: int, controller_port: int, other_ports: Mapping[str, int] | None = None
@@ -89,12 +89,12 @@ class KafkaBroker:
 
 
 class KafkaCluster:
-    """`brokers` combined KRaft nodes, started by `start` or as a context manager; closing ends them and removes their data.
+    """`brokers` combined KRaft nodes, started by `start` or as a context manager. Closing ends them and removes their data.
 
-    `features` are finalized levels ("transaction.version": 0 gives TV1), `config` are broker properties, `jvm` its flags and
-    `sharing` those about class data, by default of an archive made when first needed. `listeners` are further ones beside the plain one,
-    name to security protocol; `formatting` are further arguments for formatting the directories, `version` is the release.
-    `advertise(node, listener, port)`: the port at which others are told to find a listener, where that is not its own.
+    `features` are finalized levels ("transaction.version": 0 gives TV1). `config` are broker properties. `jvm` are the JVM's flags, and
+    `sharing` those for class data; by default the first cluster makes an archive. `listeners` are more listeners besides the plain one,
+    name to security protocol. `formatting` are more arguments for formatting the directories. `version` is the release. `advertise(node,
+    listener, port)` is the port that the broker advertises for a listener, if it is not the listener's own.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class KafkaCluster:
         return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers.values())
 
     def bootstrap_at(self, listener: str) -> str:
-        """Where one of `listeners` is."""
+        """The address of one of `listeners`."""
         return ",".join(f"{HOST}:{broker.other_ports[listener]}" for broker in self.brokers.values())
 
     @property
@@ -155,7 +155,7 @@ class KafkaCluster:
         return {node: broker.address for node, broker in self.brokers.items()}
 
     def start(self) -> KafkaCluster:
-        """Formats the data directories (once), starts every broker and returns when each sees all of them."""
+        """Format the data directories (once), start every broker, and return when each one sees all of them."""
         if not self._formatted:
             self._format()
             self._formatted = True
@@ -165,17 +165,17 @@ class KafkaCluster:
         return self
 
     def start_broker(self, node: int) -> None:
-        """Starts a stopped or killed broker again, on the same port and data, and waits until it serves."""
+        """Start a stopped or killed broker again, on the same port and data, and wait until it serves."""
         broker = self.brokers[node]
         self._launch(broker)
         self._await_ready([broker])
 
     def stop_broker(self, node: int) -> None:
-        """Asks the broker to shut down (SIGTERM: it hands over, flushes and writes its snapshots) and waits for it."""
+        """Stop the broker cleanly and wait (SIGTERM: it hands over leadership, flushes and writes its snapshots)."""
         self._end(self.brokers[node], signal.SIGTERM)
 
     def kill_broker(self, node: int) -> None:
-        """SIGKILL: no hand-over, no flush, no snapshot."""
+        """SIGKILL: the broker hands nothing over, flushes nothing, and writes no snapshot."""
         self._end(self.brokers[node], signal.SIGKILL)
 
     def restart_broker(self, node: int, *, clean: bool = True) -> None:
@@ -183,14 +183,14 @@ class KafkaCluster:
         self.start_broker(node)
 
     def pause_broker(self, node: int) -> None:
-        """SIGSTOP: its sockets stay open and nothing answers."""
+        """SIGSTOP: the broker's sockets stay open, and it answers nothing."""
         self._signal(self.brokers[node], signal.SIGSTOP)
 
     def resume_broker(self, node: int) -> None:
         self._signal(self.brokers[node], signal.SIGCONT)
 
     def tool(self, main_class: str, *arguments: str, timeout: float = 60.0) -> str:
-        """Runs one of Kafka's command-line tools and returns what it printed."""
+        """Run one of Kafka's command-line tools, and return its output."""
         done = subprocess.run(
             self._command(main_class, *arguments, log_file=self.directory / "tool.log"), capture_output=True, text=True, timeout=timeout
         )
@@ -199,7 +199,7 @@ class KafkaCluster:
         return done.stdout
 
     def close(self) -> None:
-        """Kills what runs and removes the data; may be called again."""
+        """Kill the running brokers and remove the data. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -226,7 +226,7 @@ class KafkaCluster:
         flags = [
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.xml'}",
             f"-Dfencepost.log={log_file}",
-            # Codecs unpack their native libraries there and clear away those of others that look old: every cluster needs its own.
+            # Codecs unpack their native libraries here, and delete older ones of other processes. So each cluster has its own directory.
             f"-Djava.io.tmpdir={self.directory}",
         ]
         return [str(self.java), *self.jvm, *flags, "-cp", f"{self.home}/libs/*", main_class, *arguments]
@@ -278,7 +278,7 @@ class KafkaCluster:
         assert not broker.alive, f"broker {broker.node} runs already"
         command = self._command("kafka.Kafka", str(broker.directory / "server.properties"), log_file=broker.log_file)
         with (broker.directory / "output.txt").open("ab") as output:
-            # A session of its own: Ctrl-C in the terminal reaches the test run, which then ends the broker.
+            # Its own session: Ctrl-C in the terminal reaches only the test run, which then ends the broker.
             broker.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=broker.directory, start_new_session=True
             )
@@ -307,7 +307,7 @@ class KafkaCluster:
         def seen(broker: KafkaBroker) -> set[int]:
             if not broker.alive:
                 raise RuntimeError(f"broker {broker.node} ended while starting: {_last_lines(broker)}")
-            # It serves each listener as soon as that is there, not all of them at once.
+            # The broker opens its listeners one after the other.
             return _live_nodes(broker.address) if all(map(_listens, broker.other_ports.values())) else set()
 
         for broker in brokers:
@@ -325,7 +325,7 @@ class KafkaCluster:
 
 
 def _record_classes(version: str, archive: Path) -> None:
-    """A broker's whole life, for the classes that it needs."""
+    """Run a broker from start to stop, to load the classes that it needs."""
     with KafkaCluster(sharing=class_archive.recording(archive), version=version) as cluster:
         cluster.stop_broker(1)
 
@@ -346,7 +346,7 @@ def _listens(port: int) -> bool:
 
 
 def new_cluster_id() -> str:
-    """22 characters of base64, as Kafka's Uuid makes them: never with a leading dash, which its tools would take for an option."""
+    """22 characters of base64, as Kafka's Uuid makes them. It has no leading dash, because Kafka's tools would read it as an option."""
     while True:
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not identity.startswith("-"):
@@ -362,7 +362,7 @@ def _last_lines(broker: KafkaBroker) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports outside the range for outgoing connections, so that no process takes one while its broker is down."""
+    """Ports outside the range for outgoing connections, so that no process takes one while its broker is stopped."""
     sockets: list[socket.socket] = []
     try:
         while len(sockets) < count:
@@ -380,7 +380,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _live_nodes(address: tuple[str, int]) -> set[int]:
-    """The node ids in the broker's own Metadata answer (version 1, no topics); empty while it does not serve."""
+    """The node ids in the broker's own Metadata response (version 1, no topics); empty while it does not serve."""
     request = struct.pack(">hhihi", 3, 1, 0, -1, 0)
     try:
         with socket.create_connection(address, timeout=2) as link:

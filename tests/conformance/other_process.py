@@ -1,4 +1,4 @@
-"""A program in a process of its own that a test talks to by lines, and may freeze, thaw or kill."""
+"""A program in its own process, with which a test exchanges lines. The test may freeze, continue or kill it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_S = 90.0
 
 
 class OtherProcess:
-    """Started with the rest of the arguments in its sys.argv; ended with the block."""
+    """A process with the other arguments in its sys.argv. It ends with the block."""
 
     def __init__(self, program: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
@@ -30,18 +30,18 @@ class OtherProcess:
         self._watchdog.start()
 
     def line(self) -> str:
-        """The next line that it prints, "" when it is over."""
+        """The next line that the process prints, "" after its end."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")
 
     def say(self, line: str = "") -> None:
-        """Give it a line to read."""
+        """Write a line to the process's input."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def rest(self) -> list[str]:
-        """What it prints until it ends by itself."""
+        """The output of the process until it ends by itself."""
         assert self._process.stdout is not None
         lines = self._process.stdout.read().splitlines()
         self._process.wait(PATIENCE_S)
@@ -55,7 +55,7 @@ class OtherProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, and it is gone."""
+        """SIGKILL."""
         self._process.kill()
         self._process.wait(PATIENCE_S)
 

@@ -1,6 +1,6 @@
-"""A tiny blocking Kafka client for the conformance cases: one socket, requests out, answers in, and a deadline on everything.
+"""A small blocking Kafka client for the conformance cases: one socket, requests and responses, and a deadline for everything.
 
-It retries nothing, hides nothing and interprets nothing: what the broker did is what the caller gets.
+It retries nothing, hides nothing and interprets nothing. The caller gets exactly what the broker sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Silent(Exception):
 
 
 class Link:
-    """One connection; closes itself as a context manager. `newest`: where a broker is older than some versions that are asked for."""
+    """One connection, which a `with` block closes. `newest`: the newest version of each API, if the broker is older than some requested
+    versions.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Link:
         self._correlation_id = 0
 
     def ask(self, request: wire.Message, version: int) -> wire.Message:
-        """Sends the request and returns its answer, whose correlation id must be the request's."""
+        """Send the request and return its response, which must have the request's correlation id."""
         expected = self.send(request, version)
         return self.receive(request, version, correlation_id=expected)
 
@@ -65,7 +67,7 @@ class Link:
         return answer
 
     def _spoken(self, request: wire.Message, version: int) -> int:
-        """The version that is meant, or the newest one that an older broker has."""
+        """The requested version, or the newest one that an older broker has."""
         return min(version, self._newest.get(request.api, version))
 
     def send_frame(self, body: bytes) -> None:
@@ -80,13 +82,13 @@ class Link:
             raise Closed from error
 
     def receive_frame(self) -> bytes:
-        """The next answer without its length prefix."""
+        """The next response without its length prefix."""
         deadline = time.monotonic() + self.timeout
         (size,) = struct.unpack(">i", self._take(4, deadline))
         return self._take(size, deadline)
 
     def read_to_end(self) -> bytes:
-        """Everything that comes before the broker ends the connection."""
+        """All bytes until the broker closes the connection."""
         deadline = time.monotonic() + self.timeout
         got = bytearray()
         while True:
@@ -96,7 +98,7 @@ class Link:
                 return bytes(got)
 
     def is_closed(self, within: float | None = None) -> bool:
-        """Whether the broker ends the connection within the time, without having sent anything first."""
+        """Whether the broker closes the connection within this time without sending anything first."""
         try:
             self._take(1, time.monotonic() + (self.timeout if within is None else within))
         except Closed:
@@ -106,7 +108,7 @@ class Link:
         return False
 
     def quiet(self, seconds: float) -> bool:
-        """Whether nothing comes, neither bytes nor the end, for that long."""
+        """Whether neither bytes nor the end of the connection come within this time."""
         if self._received:
             return False
         self._socket.settimeout(seconds)

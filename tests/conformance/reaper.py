@@ -1,7 +1,7 @@
-"""A tiny process that outlives this one by a moment: it kills the brokers and removes the directories that were left behind.
+"""A small process that ends shortly after this one. It kills the brokers and removes the directories that were left behind.
 
-It waits on a pipe whose other end only this process holds, so it also acts when this process is killed with SIGKILL.
-Refuses nothing and knows nothing of Kafka: process groups and directories are all it has.
+It waits on a pipe whose other end only this process holds, so it also acts after a SIGKILL of this process. It knows only process groups
+and directories, and nothing about Kafka.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ for directory in directories:
 
 
 class Reaper:
-    """Remembers process groups and directories until they are forgotten; started with the first of them."""
+    """Remembers process groups and directories until they are forgotten. It starts with the first of them."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -54,7 +54,7 @@ class Reaper:
     def _tell(self, line: str) -> None:
         with self._lock:
             if self._process is None:
-                # A session of its own: Ctrl-C in the terminal must not stop it before it has done its work.
+                # Its own session: Ctrl-C in the terminal must not stop it before it has done its work.
                 self._process = subprocess.Popen(
                     [sys.executable, "-S", "-E", "-c", _PROGRAM], stdin=subprocess.PIPE, text=True, start_new_session=True
                 )

@@ -1,6 +1,6 @@
-"""`python -m tests.conformance.record [pattern ...]` plays the cases on a real Kafka and writes down its answers.
+"""`python -m tests.conformance.record [pattern ...]`: runs the cases on a real Kafka, and records its answers.
 
-It shows what is new or different, so that a person reads a change of Kafka's answers before it is committed.
+It shows new and changed answers, so that a person can review them before the commit.
 """
 
 from __future__ import annotations

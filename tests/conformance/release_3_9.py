@@ -1,7 +1,7 @@
-"""`python -m tests.conformance.release_3_9 [pattern ...]`: plays the cases on a Kafka 3.9.1 and writes down where it differs from 4.3.
+"""`python -m tests.conformance.release_3_9 [pattern ...]`: runs the cases on a Kafka 3.9.1, and records the answers that differ from 4.3.
 
-A case that asks in a newer version than 3.9 has is asked in 3.9's newest; some of its answers are then those to other questions than it
-means, and the same on both sides.
+If 3.9 does not have the version of a request, the case uses the newest version of 3.9. Some answers are then to another question than the
+case asks, but to the same one on both sides.
 """
 
 from __future__ import annotations
@@ -50,33 +50,33 @@ LEFT_OUT = {
     "topics.told_configs": "the stub's configs are 4.3's",
     "configs.what_is_wrong_with_a_value": "the stub's configs are 4.3's",
     "topics.what_is_wrong_with_a_placement": "says in words what 4.3 says",
-    "leaders.eligible_to_lead": "in 3.9 nobody is eligible who is not in sync",
+    "leaders.eligible_to_lead": "in 3.9 only in-sync replicas can be elected",
     "groups.members_that_stay_away": "3.9 forgets assignments when a rebalance begins, 4.3 when it ends",
     "restarts.killed": "3.9 keeps the leader epoch of a killed broker that has the only replica",
     "restarts.a_restart_keeps_the_records_and_moves_the_leader_epoch": "the same",
-    "transaction_offsets.epochs_to_come": "in 3.9 an epoch to come gets in where a transaction is open, which then never ends",
-    "transactions.patterns": "asks for what only ListTransactions 2 can",
+    "transaction_offsets.epochs_to_come": "3.9 accepts a future epoch while a transaction is open, and the transaction then never ends",
+    "transactions.patterns": "needs ListTransactions 2",
     "versions.unsupported_versions": "the stub does not serve Produce 0 to 2 and Fetch 0 to 3",
     "versions.produce_zero_to_two": "the stub does not serve Produce 0 to 2",
 }
-"""What is not played, or not compared, and why."""
+"""Cases that do not run, or are not compared, and why."""
 
 _NOWHERE = "empty p{} NONE offset=-1 epoch=-1 ''"
 GAPS_3_9: dict[str, Gap] = {
     "fetching.read_committed": Gap(
-        "what cannot be read is null in 3.9 and empty in 4.3: no client sends that isolation level",
+        "for an unknown isolation level the records are null in 3.9 and empty in 4.3; no client sends that level",
         {"isolation 2": "UNKNOWN_SERVER_ERROR for all; UNKNOWN_SERVER_ERROR hw=-1 lso=-1 start=-1 aborted=0 []"},
     ),
     "leaders.an_unclean_election": Gap(
-        "3.9 elects the broker, which goes on refusing as if nobody led: here it leads at once, as in 4.3",
+        "3.9 elects the broker, which still refuses requests as if there were no leader. The stub's broker leads at once, as in 4.3",
         {"after it": "NONE @1 time=- start=0", "end offset after it": "NONE @2 time=- epoch=2"},
     ),
     "group_offsets.topics_that_are_not_there": Gap(
-        "a partition that OffsetFetch names twice is answered twice: what is asked in version 10 has no names in 9",
+        "the response repeats a partition that OffsetFetch names twice; the case's version 10 has topic ids, which version 9 does not have",
         {"fetch v10": f"g1 NONE [{_NOWHERE.format(0)}; {_NOWHERE.format(0)}; {_NOWHERE.format(7)}]"},
     ),
 }
-"""Where the stub is known to answer otherwise than 3.9, besides the gaps that it has as 4.3."""
+"""Known differences between the stub and 3.9, besides the gaps of the stub as 4.3."""
 
 Answers = dict[str, Differences]
 
@@ -86,12 +86,12 @@ def cases() -> list[Case]:
 
 
 def expected(case: Case) -> Notes:
-    """What 3.9 answered: what 4.3 did, but for what is written down."""
+    """Kafka 3.9's answers: those of 4.3 with the recorded differences."""
     return with_differences(case, different().get(case.name, {}), {} if case.older else None)
 
 
 def expected_of_the_stub(case: Case) -> Notes:
-    """The same, but for the gaps."""
+    """The same, with the known gaps of the stub."""
     notes = expected(case)
     for gaps in (GAPS, GAPS_3_9):
         if case.name in gaps:

@@ -1,6 +1,5 @@
-"""`python -m tests.conformance.run_kafka`: starts a real Kafka, prints its address and runs until Ctrl-C or SIGTERM.
-
-Its data is gone when it ends.
+"""`python -m tests.conformance.run_kafka`: starts a real Kafka, prints its address, and runs until Ctrl-C or SIGTERM. Then it removes the
+data.
 """
 
 from __future__ import annotations

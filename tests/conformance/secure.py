@@ -1,12 +1,12 @@
-"""A real Kafka whose listeners want TLS and SASL, beside the plain one that it always has.
+"""A real Kafka with listeners that require TLS and SASL, besides the plain one.
 
 SASL, SASL_TLS       every mechanism, without and with TLS
 BRIEF, BRIEF_TLS     the same with sessions of SESSION_MS
 FEW                  the mechanisms in FEW
-TLS, MUTUAL          TLS; MUTUAL wants a client certificate
+TLS, MUTUAL          TLS; MUTUAL requires a client certificate
 EXPIRED, ELSEWHERE   TLS with a certificate that has expired, or is for another host
 
-Everybody may do everything to what no ACL is about, and bob and who is anonymous to all.
+Any user may do everything with resources without an ACL. bob and ANONYMOUS may do everything with all resources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LISTENERS = {
     "ELSEWHERE": "SSL",
 }
 FEW = ("PLAIN", "SCRAM-SHA-512")
-"""The mechanisms that the listener of this name takes."""
+"""The mechanisms that the listener of this name accepts."""
 MODULES = "org.apache.kafka.common.security"
 
 

@@ -1,6 +1,6 @@
-"""What a broker with SASL can be asked, and what it said in short: for Kafka and the stub alike.
+"""Requests to a broker with SASL, and its responses in short form, the same for Kafka and the stub.
 
-A question talks on one connection of its own to one listener: SASL, BRIEF (whose sessions end after SESSION_MS) or PLAINTEXT.
+Each question uses its own connection to one listener: SASL, BRIEF (whose sessions end after SESSION_MS) or PLAINTEXT.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ GOOD_PLAIN = f"\0alice\0{PASSWORD}".encode()
 
 
 class Talk(Link):
-    """A connection, and what was said on it in short."""
+    """A connection, and its exchange in short form."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address, timeout=10)
         self.said: list[str] = []
 
     def put(self, request: Message, version: int) -> Message | None:
-        """Asks, notes the answer, and returns it; None where the connection ended instead."""
+        """Send a request, note the response, and return it; None if the connection ended instead."""
         try:
             answer = self.ask(request, version)
         except Closed:
@@ -58,7 +58,7 @@ class Talk(Link):
         self.put(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
 
     def ends(self) -> None:
-        """Whether the connection lives on."""
+        """Whether the broker closes the connection."""
         self.said.append("closed" if self.is_closed(within=1) else "open")
 
     def log_in(self, version: int = 2) -> None:
@@ -67,7 +67,7 @@ class Talk(Link):
 
 
 def shown(answer: Message) -> str:
-    """An answer in short. Of nonces and signatures only the length is the same twice."""
+    """A response in short form. Of nonces and signatures it shows only the length, because their contents differ each time."""
     match answer:
         case ApiVersionsResponse():
             return f"ApiVersions {error_name(answer.error_code)}{' and a list' if len(answer.api_keys) > 1 else ''}"
@@ -88,7 +88,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {}
 
 
 def asks(listener: str = "SASL") -> Callable[[Question], Question]:
-    """Registers a question for both, at that listener."""
+    """Register a question for Kafka and the stub, at that listener."""
 
     def register(question: Question) -> Question:
         QUESTIONS[question.__name__] = (listener, question)
@@ -228,7 +228,7 @@ def bare_scram(t: Talk) -> None:
 
 
 def proof(digest: str, client_first: str, server_first: str, password: str, *, nonce: str | None = None) -> bytes:
-    """The client's last message, made by hand."""
+    """The client's last message, built by hand."""
     parts = dict(part.split("=", 1) for part in server_first.split(","))
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(parts["s"]), int(parts["i"]))
     key = hmac.digest(salted, b"Client Key", digest)
@@ -313,7 +313,7 @@ def bearer(token: str, header: str = "n,,") -> bytes:
 
 
 def deep(token: str) -> str:
-    """The token, with lists in lists where it says DEEP."""
+    """The token, with nested lists in place of DEEP."""
     parts = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in token.split(".")]
     lists = b"[" * 5000 + b"]" * 5000
     return ".".join(base64.urlsafe_b64encode(part.replace(b'"DEEP"', lists)).decode().rstrip("=") for part in parts)
@@ -490,7 +490,7 @@ def a_token_that_ends_before_the_session(t: Talk) -> None:
 
 
 def first_words(mechanism: str, words: bytes) -> Question:
-    """The exchange begins with these."""
+    """The exchange begins with these messages."""
 
     def question(t: Talk) -> None:
         t.handshake(mechanism)

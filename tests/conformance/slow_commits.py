@@ -1,4 +1,4 @@
-"""A group's offsets while a follower of the group's partition does not reach its leader, told as the brokers tell it."""
+"""A group's offsets while a follower of the group's partition does not reach its leader, step by step, in the brokers' words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 Answer = TypeVar("Answer", bound=wire.Message)
 Change = Callable[[int, int], None]
-"""Of the link between a leader and a follower."""
+"""Cuts or restores the connection between a leader and a follower."""
 
 
 class Commits:
@@ -51,7 +51,7 @@ class Commits:
         return group.topics[0].partitions[0].committed_offset
 
     def until_in_sync(self) -> None:
-        """All three of the group's partition, as the coordinator hears of it."""
+        """Wait until the coordinator sees all three replicas of the group's partition in sync."""
         until(self._in_sync, "three in sync", good=lambda count: count == 3, timeout_s=WAIT_S)
 
     def _in_sync(self) -> int:
@@ -72,7 +72,7 @@ class Commits:
 
 
 def tell(addresses: dict[int, tuple[str, int]], keep_away: Change, let_go: Change) -> list[str]:
-    """The story."""
+    """Run the steps, and note what happened."""
     group = Commits(addresses)
     follower = next(node for node in addresses if node != group.coordinator)
     told = [f"with all: {group.commit(3)}, has {group.committed()}"]

@@ -1,6 +1,6 @@
-"""Where a conformance case plays: a broker (the stub or Kafka), topics and producers of the case's own, and what was seen.
+"""The environment of a conformance case: a broker (the stub or Kafka), the case's own topics and producers, and the notes.
 
-Everything noted is normalised: no topic names, ids, ports or clock times, so that two brokers can be compared word by word.
+All notes are normalised. They have no topic names, ids, ports or clock times, so that two brokers can be compared word by word.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.waiting import until
 
 READY_TIMEOUT_S = 30.0
 SUPER_USER = "admin"
-PASSWORD = "secret"  # everybody's, on a broker that has users
-# Kafka 4.0 removed the versions below these (KIP-896); the wire has them still, for older brokers.
+PASSWORD = "secret"  # of every user, on a broker that has users
+# Kafka 4.0 removed the versions below these (KIP-896). The wire still has them, for older brokers.
 OLDEST = {
     wire.Api.PRODUCE: 3,
     wire.Api.FETCH: 4,
@@ -55,7 +55,7 @@ class Target(Protocol):
     def guarded(self) -> bool: ...
     @property
     def newest(self) -> Mapping[int, int]:
-        """The newest version of each API on an older broker; a case that asks in a newer one is answered in this."""
+        """The newest version of each API on an older broker. A case that asks in a newer version uses this one instead."""
         ...
 
     def stop(self, node: int, *, clean: bool) -> None: ...
@@ -71,7 +71,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Case:
-    """One question and everything it asks; `rows` are the rows of the decision tables that it is about."""
+    """One question and all its requests. `rows`: the rows of the decision tables that it covers."""
 
     name: str
     area: str
@@ -89,8 +89,10 @@ CASES: dict[str, Case] = {}
 def case(
     *rows: str, brokers: int = 1, restarts: bool = False, guarded: bool = False, older: bool = False
 ) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Registers a case. `restarts` says that it stops brokers, so it does not share them with others that run at the same time; `guarded`
-    that its broker has users and asks its authorizer what each of them may do; `older` that it is for older releases alone."""
+    """Register a case. `restarts`: it stops brokers, so it does not share them with cases that run at the same time.
+
+    `guarded`: its broker has users, and an authorizer. `older`: it is only for older releases.
+    """
 
     def register(play: Callable[[Any], None]) -> Callable[[Any], None]:
         area = play.__module__.rpartition(".")[2]
@@ -131,18 +133,18 @@ class Stage:
     # -- asking ------------------------------------------------------------------------------------------------------------
 
     def open(self, node: int | None = None, **options: Any) -> Link:
-        """A connection of its own; the caller closes it."""
+        """A new connection; the caller closes it."""
         link = Link(self.target.addresses[self.nodes[0] if node is None else node], newest=self.target.newest, **options)
         if self.user:
             _log_in(link, self.user)
         return link
 
     def keep(self, link: Link) -> None:
-        """Closes that connection, too, when the case is over."""
+        """Close that connection at the end of the case."""
         self._kept.append(link)
 
     def ask(self, request: wire.Message, version: int, kind: type[Answer], *, node: int | None = None) -> Answer:
-        """Asks on the shared connection to that node; `Closed` and `Silent` are for the caller to note."""
+        """Send a request on the shared connection to that node. The caller notes `Closed` and `Silent`."""
         node = self.nodes[0] if node is None else node
         link = self._links.get((self.user, node))
         if link is None:
@@ -158,7 +160,7 @@ class Stage:
     def note_answer(
         self, label: str, request: wire.Message, version: int, kind: type[Answer], show: Callable[[Answer], str], *, node: int | None = None
     ) -> None:
-        """Asks and notes the answer, or that there was none."""
+        """Send a request, and note the response, or that there was none."""
         try:
             self.note(label, show(self.ask(request, version, kind, node=node)))
         except Closed:
@@ -169,7 +171,7 @@ class Stage:
     # -- what the case owns ------------------------------------------------------------------------------------------------
 
     def fresh_name(self) -> str:
-        """An unused topic name. All are equally long."""
+        """An unused topic name. All have the same length."""
         self._names += 1
         return f"case-{self._run}-{self._names:04d}"
 
@@ -180,13 +182,13 @@ class Stage:
         wanted = wire.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=configs)
         created = self.ask(wire.CreateTopicsRequest(topics=[wanted]), 7, wire.CreateTopicsResponse).topics[0]
         assert created.error_code == 0, f"{wire.error_name(created.error_code)}: {created.error_message}"
-        # Brokers hear of it one after the other, and until then say that there is none.
+        # Brokers learn of the topic one after the other. Until then they answer that it does not exist.
         for node in self.nodes:
             until(partial(self.look_up, name, node=node), f"leaders of {name} at {node}", good=self._is_led, timeout_s=READY_TIMEOUT_S)
         return self.known_topic(name)
 
     def known_topic(self, name: str) -> Topic:
-        """A topic that is there, or will be there soon, with the leaders it has now."""
+        """A topic that exists, or will exist soon, with its current leaders."""
         found = until(lambda: self.look_up(name), f"leaders of {name}", good=self._is_led, timeout_s=READY_TIMEOUT_S)
         topic = self._topics.setdefault(name, Topic(name, found.topic_id))
         topic.leaders.update({part.partition_index: part.leader_id for part in found.partitions})
@@ -197,11 +199,11 @@ class Stage:
         return self.ask(request, 12, wire.MetadataResponse, node=node).topics[0]
 
     def missing_topic(self, *, name: str | None = None, zero_id: bool = False) -> Topic:
-        """A topic that is not there, by name or by id."""
+        """A topic that does not exist, by name or by id."""
         return Topic(self.fresh_name() if name is None else name, wire.ZERO_UUID if zero_id else uuid4())
 
     def pid(self) -> int:
-        """A producer id that no topic of this case has seen; no broker handed it out."""
+        """A producer id that no topic of this case has seen, and that no broker assigned."""
         number = 10**12 + secrets.randbits(40)
         self._pids[number] = f"p{len(self._pids) + 1}"
         return number
@@ -211,7 +213,7 @@ class Stage:
         return next(node for node in self.nodes if node != topic.leaders[0])
 
     def restart(self, *, clean: bool, node: int | None = None) -> None:
-        """Stops the broker or kills it, starts it again, and waits until the case's topics have leaders."""
+        """Stop or kill the broker, start it again, and wait until the case's topics have leaders."""
         node = self.nodes[0] if node is None else node
         self.close()
         self.target.stop(node, clean=clean)
@@ -231,14 +233,14 @@ class Stage:
         return ",".join(sorted(self.show_node(node) for node in nodes))
 
     def show_topic(self, name: str | None, topic_id: UUID = wire.ZERO_UUID) -> str:
-        """The case's own name for a topic: t1, t2 and so on in the order of their making."""
+        """The case's own name for a topic: t1, t2 and so on, in the order of creation."""
         for number, topic in enumerate(self._topics.values(), start=1):
             if topic.name == name or (not name and topic.id == topic_id):
                 return f"t{number}"
         return "null" if name is None else "other" if name or topic_id != wire.ZERO_UUID else "empty"
 
     def show_time(self, when: int) -> str:
-        """Relative to the timestamp of the case's records, or `now` for the broker's own clock."""
+        """The time relative to the timestamp of the case's records, or `now` for the broker's own clock."""
         if abs(when - batches.stamp()) < 20_000:
             return f"{when - batches.stamp():+d}"
         if abs(when - batches.now_ms()) < 20_000:
@@ -246,7 +248,7 @@ class Stage:
         return "-" if when == -1 else str(when) if abs(when) < 10_000 else "far"
 
     def show_leader(self, leader: wire.LeaderIdAndEpoch, endpoints: Sequence[wire.NodeEndpoint]) -> str:
-        """The leader, and whether the address beside it is right."""
+        """The leader, and whether the address beside it is correct."""
         if leader.leader_id == -1 and leader.leader_epoch == -1 and not endpoints:
             return ""
         right = {node: self.target.addresses.get(node) for node in (leader.leader_id,)}
@@ -256,14 +258,14 @@ class Stage:
         return f" leader={'right' if known else leader.leader_id} epoch={leader.leader_epoch} {where}"
 
     def _is_led(self, found: wire.MetadataResponseTopic) -> bool:
-        """Whether every partition has a leader that is up and says so itself."""
+        """Whether every partition has a leader that is up and itself says that it leads."""
         parts = found.partitions
         if found.error_code or not parts or any(part.error_code or part.leader_id not in self.nodes for part in parts):
             return False
         return all(self._leads(found.name or "", part.partition_index, part.leader_id) for part in parts)
 
     def _leads(self, name: str, partition: int, node: int) -> bool:
-        # A broker may be told that it leads a moment after its neighbours are; only its own word counts. From version 11 on a follower
+        # A broker may learn that it leads a moment after other brokers, so only its own answer counts. From version 11 on a follower
         # answers, too.
         part = wire.FetchPartition(partition=partition, partition_max_bytes=1)
         request = wire.FetchRequest(topics=[wire.FetchTopic(topic=name, partitions=[part])], max_bytes=1)
@@ -272,7 +274,7 @@ class Stage:
 
 
 def _log_in(link: Link, user: str) -> None:
-    """PLAIN; the user's password is the one of all of them."""
+    """PLAIN. All users have the same password."""
     shaken = link.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert isinstance(shaken, SaslHandshakeResponse), shaken
     assert shaken.error_code == 0, wire.error_name(shaken.error_code)

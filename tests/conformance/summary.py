@@ -1,7 +1,7 @@
-"""The closing tables of the conformance tests: how many cases of each area each broker answers as recorded, and how many cases come by each
-row of Kafka's tables about transactions.
+"""The closing tables of the conformance tests.
 
-It is registered by the topmost conftest, because with several workers the process that prints loads no other.
+One shows for each area how many cases each broker answers as recorded. The other shows how many cases reach each row of Kafka's tables
+about transactions. The topmost conftest registers this module, because with several workers the printing process loads no other conftest.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pytest
 
 
 def report(terminalreporter: pytest.TerminalReporter) -> None:
-    """Both tables, as far as their tests ran."""
+    """Both tables, for the tests that ran."""
     _areas(terminalreporter)
     _transaction_rows(terminalreporter)
 
 
 def _transaction_rows(terminalreporter: pytest.TerminalReporter) -> None:
-    """One row per row: how many cases come by it at transaction.version 2 and 0, or why none of them can."""
+    """One line per row: how many cases reach it at transaction.version 2 and 0, or why no case can."""
     for report in terminalreporter.stats.get("passed", []):
         for name, value in getattr(report, "user_properties", []):
             if name == "transaction_rows":
@@ -30,7 +30,7 @@ def _transaction_rows(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _areas(terminalreporter: pytest.TerminalReporter) -> None:
-    """One row per area: how many cases and answers there are, and how many cases each broker answers as recorded."""
+    """One line per area: how many cases and answers it has, and how many cases each broker answers as recorded."""
     rows: dict[str, Row] = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
@@ -48,7 +48,7 @@ def _areas(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class Row:
-    """What one area came to."""
+    """The results of one area."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""The brokers a case can be played on, behind one small interface."""
+"""The brokers on which a case can run, behind one small interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USERS = ("alice", "bob")  # beside the super user
 
 
 class KafkaTarget:
-    """Real Kafka."""
+    """A real Kafka."""
 
     def __init__(self, cluster: KafkaCluster, newest: Mapping[int, int] | None = None) -> None:
         self._cluster = cluster
@@ -41,9 +41,9 @@ class KafkaTarget:
 
 
 class KafkaPool:
-    """Starts a cluster for each kind of case when the first of the kind is played: shared, restarting, of three brokers, guarded.
+    """Starts a cluster for each kind of case when the first case of the kind runs: shared, restarting, with three brokers, guarded.
 
-    `shared` gives a broker that runs already, for the cases that need no more; `version` and `newest` are for an older release.
+    `shared` is a running broker for the cases that need no more. `version` and `newest` are for an older release.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class KafkaPool:
         self._stack = ExitStack()
 
     def target_for(self, case: Case) -> Target:
-        # Three brokers are only ever used one case at a time, whether it stops some or not.
+        # A cluster of three brokers runs one case at a time, whether or not the case stops brokers.
         kind = (case.brokers, case.restarts and case.brokers == 1, case.guarded)
         if kind not in self._clusters:
             if case.guarded:
@@ -79,8 +79,10 @@ class KafkaPool:
 
 
 def guarded_kafka(**options: Any) -> KafkaCluster:
-    """Users, and an authorizer that lets the super user do everything and the others what ACLs say. The brokers among themselves are
-    anonymous."""
+    """A Kafka with users, and an authorizer that lets the super user do everything, and the others what ACLs allow.
+
+    The brokers are anonymous to each other.
+    """
     users = " ".join(f'user_{user}="{PASSWORD}"' for user in (SUPER_USER, *USERS))
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -124,7 +126,7 @@ def stub_for(
     transaction_version: int | None = None,
     config: Mapping[str, str] | None = None,
 ) -> Iterator[StubTarget]:
-    """A stub of its own for one case: it starts in milliseconds."""
+    """A new stub for one case. It starts in milliseconds."""
     users = dict.fromkeys((SUPER_USER, *USERS), PASSWORD) if case.guarded else None
     with BrokerStub(
         brokers=case.brokers,

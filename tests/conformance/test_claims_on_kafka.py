@@ -1,5 +1,6 @@
-"""The guard kafka-claims on Apache Kafka and on the stub: two attempts of one task have one identity, and the broker says which was
-first."""
+"""The guard `kafka-claims` on Apache Kafka and on the stub: two attempts of one task have one identity, and the broker says which came
+first.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +41,10 @@ def claims_of(bootstrap: str) -> KafkaClaims:
 
 
 def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> None:
-    """The second is told whose it is, the first may ask again, and the driver finds the same; a new attempt to write begins with nothing.
-    Tasks that share a partition do not disturb each other."""
+    """The second attempt gets the name of the first one. The first may ask again, and the driver finds the same.
+
+    A new attempt to write begins without claims. Tasks that share a partition do not disturb each other.
+    """
     claim_client = claims.begin(PARTITIONS + 2)
     claim_client.claim(0, 11)
     claim_client.claim(PARTITIONS, 12)
@@ -59,7 +62,7 @@ def test_a_task_belongs_to_the_attempt_that_came_first(claims: KafkaClaims) -> N
 
 
 def test_of_many_at_once_one_wins(claims: KafkaClaims) -> None:
-    """Attempts that ask at the same moment are told apart, too: one may write, and it is the one that the driver finds."""
+    """Of many attempts that claim at the same moment one may write, and the driver finds that one."""
     claim_client = claims.begin(1)
     won: list[int] = []
     lost: list[AttemptConflict] = []

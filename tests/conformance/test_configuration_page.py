@@ -1,4 +1,4 @@
-"""What docs/configuration.md says of Kafka's producer is what Apache Kafka says of it."""
+"""docs/configuration.md states the defaults of Kafka's producer as Apache Kafka does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def made() -> ModuleType:
 
 
 def test_kafkas_defaults_are_kafkas(kafka: KafkaCluster) -> None:
-    """Every default that the page names, and every setting: Kafka's own `ProducerConfig`, asked for its list, has no other."""
+    """Kafka's own `ProducerConfig` has the same settings and defaults as the page."""
     printed = kafka.tool("org.apache.kafka.clients.producer.ProducerConfig")
     theirs = {name: html.unescape(default).split(" (")[0] for name, default in ENTRY.findall(printed)}
     page = made()

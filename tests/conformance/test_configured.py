@@ -1,4 +1,4 @@
-"""The stub with configs of brokers: every answer is the one that Apache Kafka gave with the same configs."""
+"""The stub with brokers' configs: every answer is the one that Apache Kafka gave with the same configs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ ALL = [(broker, case) for broker in BROKERS for case in cases(broker)]
 
 @pytest.mark.parametrize(("broker", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else value)
 def test_stub_answers_as_kafka_with_that_config(broker: str, case: Case) -> None:
-    """Word by word, whether or not the config makes a difference."""
+    """The stub's answers are Kafka's word by word, whether or not the config makes a difference."""
     with stub_for(case, config=BROKERS[broker].config) as target:
         assert play(case, target) == expected(case, broker)

@@ -1,4 +1,4 @@
-"""The same questions to the stub and to Apache Kafka: every answer must be the one that Kafka gave when it was recorded."""
+"""The same questions to the stub and to Apache Kafka. Every answer must be Kafka's recorded one."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def pool() -> Iterator[KafkaPool]:
 @once_is_enough("asks Kafka itself")
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_kafka_answers_as_recorded(case: Case, pool: KafkaPool, record_property: Property) -> None:
-    """Apache Kafka gives the answers that were recorded from it; `python -m tests.conformance.record` writes them down anew."""
+    """Apache Kafka gives its recorded answers; `python -m tests.conformance.record` records them again."""
     record_property("conformance", ("kafka", case.area, len(_expected(case)), 0))
     _compare(play(case, pool.target_for(case)), _expected(case))
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_stub_answers_as_kafka(case: Case, record_property: Property) -> None:
-    """The stub gives Kafka's answers, word by word, but for the gaps that are written down."""
+    """The stub gives Kafka's answers word by word, apart from the recorded gaps."""
     gap = GAPS[case.name].answers if case.name in GAPS else {}
     record_property("conformance", ("stub", case.area, len(_expected(case)), len(gap)))
     with stub_for(case) as target:
@@ -44,7 +44,7 @@ def test_stub_answers_as_kafka(case: Case, record_property: Property) -> None:
 
 
 def test_every_case_was_asked_and_every_gap_is_one() -> None:
-    """No case without Kafka's answers, and no gap that names a case or an answer that is not there, or that is Kafka's own."""
+    """Every case has Kafka's answers. Every gap names a case and an answer that exist, and differs from Kafka's answer."""
     assert [case.name for case in ALL if not recorded(case)] == []
     for name, gap in GAPS.items():
         expected = _expected(load_cases()[name])

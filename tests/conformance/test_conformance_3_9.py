@@ -1,4 +1,4 @@
-"""The stub as Kafka 3.9: the questions that are asked of 4.3, and those that only 3.9 is asked, with the answers of a Kafka 3.9.1.
+"""The stub as Kafka 3.9: the questions for 4.3 and those for 3.9 alone, with the answers of a Kafka 3.9.1.
 
 With FENCEPOST_KAFKA_3_9=1 that Kafka is asked again (`make conformance-3.9`).
 """
@@ -31,19 +31,21 @@ def pool() -> Iterator[KafkaPool]:
 
 @pytest.mark.parametrize("case", cases() if ASK_KAFKA else DIFFERENT, ids=lambda case: case.name)
 def test_stub_answers_as_kafka_3_9(case: Case) -> None:
-    """Word by word, but for the gaps: where 3.9 answers otherwise than 4.3 and, with FENCEPOST_KAFKA_3_9, everywhere."""
+    """The stub gives 3.9's answers word by word, apart from the gaps: where 3.9 differs from 4.3, and with FENCEPOST_KAFKA_3_9 in every
+    case.
+    """
     with stub_3_9(case) as target:
         assert play(case, target) == expected_of_the_stub(case)
 
 
 @pytest.mark.parametrize("case", cases() if ASK_KAFKA else [NOT_ASKED], ids=lambda case: case.name if isinstance(case, Case) else "none")
 def test_kafka_3_9_answers_as_recorded(case: Case, pool: KafkaPool) -> None:
-    """Apache Kafka 3.9.1 gives the answers that were recorded from it; `python -m tests.conformance.release_3_9` writes them down anew."""
+    """Apache Kafka 3.9.1 gives its recorded answers; `python -m tests.conformance.release_3_9` records them again."""
     assert play(case, pool.target_for(case)) == expected(case)
 
 
 def test_what_is_left_out_is_there() -> None:
-    """A case that is left out exists, and one that is compared has answers."""
+    """Every case that is left out exists, and every case that is compared has answers."""
     assert set(LEFT_OUT) <= set(CASES)
     for name, gap in GAPS_3_9.items():
         answers = expected(CASES[name])

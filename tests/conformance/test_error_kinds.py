@@ -1,4 +1,4 @@
-"""The classes of KIP-1050 in Kafka's own error table, and in ours."""
+"""The error classes of KIP-1050, in Kafka's own error table and in this project's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conformance.kafka_home import find_java, kafka_home
 
 
 def test_every_code_is_of_the_class_that_kafka_gives_it() -> None:
-    """`Errors` of Kafka's client, asked by a Java program, knows the same codes, under the same names, of the same classes."""
+    """A Java program reads `Errors` of Kafka's client: it has the same codes, names and classes."""
     require_kafka()
     java = find_java()
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True).stdout

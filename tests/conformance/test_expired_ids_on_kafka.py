@@ -1,5 +1,6 @@
-"""A transactional id that expired, on Apache Kafka: its producer goes on under another producer id, unless another producer has registered
-since."""
+"""A transactional id that expired, on Apache Kafka: its producer continues under another producer id, unless another producer has
+registered.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +43,7 @@ def forget(site: Site) -> None:
 
 
 def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
-    """The next transaction has to be aborted, and the error says why. The one after it commits. No error says that the producer was
-    fenced."""
+    """The next transaction must be aborted, and the error says why. The one after it commits. No error says that the producer is fenced."""
     site = new_site(forgetful)
     with site.producer() as producer:
         with producer.transaction(WAIT_S) as tx:
@@ -61,7 +61,7 @@ def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
 
 
 def test_an_id_that_expired_and_that_somebody_has_registered_since(forgetful: KafkaCluster) -> None:
-    """The first producer is fenced when it comes back. The later one goes on."""
+    """The first producer is fenced when it returns. The later one continues."""
     site = new_site(forgetful)
     with site.producer() as old, site.producer() as new:
         with old.transaction(WAIT_S) as tx:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @needs_ipv6
 def test_a_kafka_that_advertises_ipv6() -> None:
-    """Both the bootstrap address and the one in Metadata are IPv6 literals: the record arrives, and the other listener shows it."""
+    """The bootstrap address and the one in Metadata are IPv6 literals. The record arrives; a consumer reads it at the other listener."""
     require_kafka()
     cluster = KafkaCluster(listeners={"SIX": "PLAINTEXT"})
     broker = cluster.brokers[1]

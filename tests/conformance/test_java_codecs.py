@@ -1,5 +1,6 @@
-"""Kafka's own Java tools and every codec: they read what our producer packed, from Kafka and from the stub, and the stub takes what
-they pack."""
+"""Kafka's own Java tools and every codec: they read what this producer compressed, from Kafka and from the stub, and the stub accepts
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ WAIT_S = 60.0
 
 @pytest.mark.parametrize("where", ["kafka", "stub"])
 def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: str) -> None:
-    """One partition with batches of every codec, small ones and ones of several blocks: each record comes out, with its key, in order."""
+    """One partition with batches of every codec, of one block and of several: the consumer prints each record with its key, in order."""
     topic = f"codecs-{secrets.token_hex(4)}"
     with BrokerStub() as stub:
         bootstrap = kafka.bootstrap if where == "kafka" else stub.bootstrap
@@ -49,7 +50,7 @@ def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: s
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_stub_takes_what_java_packs(kafka: KafkaCluster, codec: str) -> None:
-    """Kafka's ProducerPerformance writes to the stub with each codec; all of it is there, in the codec, and another client reads it."""
+    """Kafka's ProducerPerformance writes to the stub with each codec. The log holds it all in that codec; another client reads it."""
     with BrokerStub() as stub:
         stub.create_topic("t", partitions=1)
         kafka.tool(

@@ -1,5 +1,6 @@
-"""Kafka's own command-line tools take the stub for Kafka: topics, configs, groups, records, leaders, transactions, and the console consumer
-in a group."""
+"""Kafka's own command-line tools work on the stub: topics, configs, groups, records, leaders, transactions, and a console consumer in a
+group.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def stub() -> Iterator[BrokerStub]:
 
 
 class Shell:
-    """Runs tools against the stub. It only uses the class path of the Kafka cluster."""
+    """Runs tools against the stub. It uses only the class path of the Kafka cluster."""
 
     def __init__(self, kafka: KafkaCluster, stub: BrokerStub) -> None:
         self._kafka = kafka
@@ -57,7 +58,7 @@ def shell(kafka: KafkaCluster, stub: BrokerStub) -> Shell:
 
 
 def test_topics_and_configs(stub: BrokerStub, shell: Shell) -> None:
-    """kafka-topics and kafka-configs: created, listed, described, grown, configured, deleted."""
+    """kafka-topics and kafka-configs create, list, describe, extend, configure and delete topics."""
     shell.topics("--create", "--topic", "t", "--partitions", "2", "--replication-factor", "2", "--config", "retention.ms=1000")
     assert shell.topics("--list").split() == ["t"]
     described = shell.topics("--describe", "--topic", "t")
@@ -79,8 +80,10 @@ def test_topics_and_configs(stub: BrokerStub, shell: Shell) -> None:
 
 
 def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: Path) -> None:
-    """kafka-console-consumer reads as a member and commits; kafka-consumer-groups describes, resets, and deletes what it left; records are
-    deleted, leaders elected."""
+    """kafka-console-consumer reads as a member and commits. kafka-consumer-groups describes, resets and deletes its group.
+
+    Other tools delete records and elect leaders.
+    """
     stub.create_topic("t", partitions=2, replication_factor=3)
     with Producer(bootstrap_servers=stub.bootstrap) as producer:
         for number in range(10):
@@ -114,8 +117,9 @@ def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: 
 
 @once_is_enough("Kafka's tools say the same to the stub")
 def test_a_transaction_that_hangs(kafka: KafkaCluster) -> None:
-    """kafka-transactions finds a record from an hour ago that is in no transaction of its producer's, and aborts what it began: readers of
-    committed records get on."""
+    """kafka-transactions finds a record from an hour ago that is in no transaction of its producer, and aborts it. Consumers with
+    `read_committed` continue.
+    """
     with BrokerStub(config={"transaction.partition.verification.enable": False}) as stub, Talker(stub) as talker:
         stub.create_topic("t")
         talker.ask(wire.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)

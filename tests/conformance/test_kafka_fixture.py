@@ -1,4 +1,4 @@
-"""The real Kafka of the tests: it comes back on the same address and leaves nothing behind."""
+"""The real Kafka of the tests: it restarts on the same address, and nothing of it remains."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ FROM_THE_CHECKOUT = {name: value for name, value in os.environ.items() if name !
 
 
 def test_a_broker_stops_dies_and_returns_on_the_same_address(kafka_cluster: ClusterFactory) -> None:
-    """A stopped or killed broker starts again on its port and data; closing ends it and removes them."""
+    """A stopped or killed broker restarts on its port and data. Closing ends it and removes them."""
     cluster = kafka_cluster(features={"transaction.version": 0})
     address = cluster.bootstrap
     shown = cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", address, "describe")
@@ -39,7 +39,7 @@ def test_a_broker_stops_dies_and_returns_on_the_same_address(kafka_cluster: Clus
 
 
 def test_three_brokers_survive_one_of_them(kafka_cluster: ClusterFactory) -> None:
-    """Each of three brokers sees all of them, and the others go on while one is down."""
+    """Each of three brokers sees all of them. The others continue while one is down."""
     cluster = kafka_cluster(brokers=3)
     assert len(cluster.addresses) == 3
     cluster.kill_broker(1)
@@ -97,7 +97,7 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
 
 
 def test_a_missing_java_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be started, the reason is one line that names what was looked for."""
+    """If Kafka cannot start, the reason is one line that names what was looked for."""
     from tests.conformance import kafka_home
 
     monkeypatch.setattr(kafka_home, "_java_candidates", lambda: iter([Path("/nonexistent/java")]))

@@ -1,5 +1,7 @@
-"""A request of a transaction that comes late, on Apache Kafka: each of six, at each of three moments, on a 3.9 and on a 4.3 of either
-transaction version. `make late` prints the table of all 54 cells; `tests.txn.coordinator.test_late_requests` plays the same on the stub.
+"""A late request of a transaction, on Apache Kafka: each of six requests, at each of three moments, on 3.9 and on 4.3 with both transaction
+versions.
+
+`make late` prints the table of all 54 cells. `tests.txn.coordinator.test_late_requests` runs the same on the stub.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ COLUMNS: Final[dict[str, tuple[int, dict[str, Any]]]] = {
     "4.3 at TV1": (1, {"features": {"transaction.version": 1}}),
     "4.3 at TV2": (2, {"features": {"transaction.version": 2}}),
 }
-"""Version of the transactions, and what makes the cluster."""
+"""The transaction version, and the options of the cluster."""
 
 
 class KafkaGround:
@@ -41,7 +43,7 @@ class KafkaGround:
         self._admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
 
     def move_coordinators(self) -> None:
-        """The other replica becomes the preferred one, and is elected."""
+        """Make the other replica the preferred one, and elect it."""
         for name in (STATE_TOPIC, OFFSETS_TOPIC):
             here = self._leader(name)
             (there,) = [node for node in self._nodes if node != here]
@@ -63,7 +65,7 @@ class KafkaGround:
 
 @pytest.mark.timeout(3600)
 def test_what_comes_late_changes_nothing() -> None:
-    """In all 54 cells nothing is lost, doubled, torn or left open, and nothing false is said: see the test of that name on the stub."""
+    """In all 54 cells nothing is lost, duplicated, split or left open, and no error is false. See the test of that name on the stub."""
     require_older_kafka()
     table: dict[tuple[Api, Moment], list[str]] = {(request, moment): [] for request in REQUESTS for moment in Moment}
     broken: list[str] = []

@@ -1,6 +1,6 @@
-"""The ledger on a real Kafka: what it reads while transactions are open, after its cleaner has been there, and of topics that changed.
+"""The ledger on a real Kafka: with open transactions, after compaction, and in topics with changed configs.
 
-One Kafka for the file, whose log cleaner looks for work all the time.
+One Kafka serves the file. Its log cleaner runs all the time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SHORT_LIVED: Final = {
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "0",
 }
-"""Every record rolls the segment of the one before, and what is superseded goes as soon as the cleaner comes by."""
+"""Every record rolls the segment before it, and the cleaner removes superseded records at its next run."""
 
 
 class Site:
-    """A ledger of a test's own."""
+    """A ledger for one test."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -46,7 +46,7 @@ class Site:
         self.ledger = self.another()
 
     def another(self) -> Ledger:
-        """As another process has it."""
+        """The same ledger as another process opens it."""
         return Ledger(read_settings({"bootstrap_servers": self.bootstrap}), self.topic)
 
     def create(self, partitions: int, config: dict[str, str]) -> None:
@@ -56,7 +56,7 @@ class Site:
         return TransactionalProducer(bootstrap_servers=self.bootstrap, transactional_id=f"{self.topic}.{sink}", linger_ms=0)
 
     def write(self, *entries: LedgerEntry, commit: bool = True) -> None:
-        """Each in a transaction of its own, by one producer, which takes over its sink's id."""
+        """Write entries, each in its own transaction, by one producer, which takes over its sink's id."""
         with self.producer(entries[0].sink) as producer:
             for entry in entries:
                 tx = producer.begin(WAIT_S)
@@ -65,13 +65,13 @@ class Site:
                 tx.commit(WAIT_S) if commit else tx.abort(WAIT_S)
 
     def take_over(self, *sinks: str) -> None:
-        """What was committed has its markers then: a commit returns before they are written."""
+        """Take over the id, so that the markers of committed entries are written. A commit returns before that."""
         for sink in sinks:
             with self.producer(sink) as producer:
                 producer.init(WAIT_S)
 
     def read(self, sink: str) -> LedgerEntry | None:
-        """Read as a driver that takes over the sink's id does."""
+        """Read as a driver does that takes over the sink's id."""
         self.take_over(sink)
         return self.another().read(sink, WAIT_S)
 
@@ -80,7 +80,7 @@ class Site:
         return read_values(self.bootstrap, self.topic, [partition], isolation="read_uncommitted")
 
     def neighbours(self, count: int) -> list[str]:
-        """Sinks of one partition."""
+        """Sinks whose entries are in one partition."""
         names = [f"sink-{number}" for number in range(100)]
         place = self.ledger.partition_of(names[0])
         return [name for name in names if self.ledger.partition_of(name) == place][:count]
@@ -111,7 +111,7 @@ def stored_in(site: Site, sink: str) -> int:
 
 
 def test_made_as_it_should_be(site: Site) -> None:
-    """Kafka takes the configs of the topic that is made; a second process finds it and makes nothing."""
+    """Kafka accepts the configs of the new topic. A second process finds it and creates nothing."""
     assert site.ledger.list(WAIT_S) == []
     assert site.ledger.ensure(WAIT_S) == 8
     assert site.another().ensure(WAIT_S) == 8
@@ -119,7 +119,7 @@ def test_made_as_it_should_be(site: Site) -> None:
 
 
 def test_committed_aborted_and_many(site: Site) -> None:
-    """The newest committed entry of each sink, with those of aborted transactions after it; the first of all where nothing else is."""
+    """Each sink's newest committed entry is found behind entries of aborted transactions, also at the very start of the log."""
     assert site.ledger.read("a", WAIT_S) is None
     site.write(*(entry_of("a", batch) for batch in range(30)))
     site.write(entry_of("a", 30), entry_of("a", 31), commit=False)
@@ -130,7 +130,7 @@ def test_committed_aborted_and_many(site: Site) -> None:
 
 
 def test_another_sinks_open_transaction(site: Site) -> None:
-    """It holds the last stable offset of the partition back: readers of committed records see nothing behind it, and the ledger does."""
+    """It holds the last stable offset back: consumers with `read_committed` see nothing behind it. The ledger does."""
     mine, other = site.neighbours(2)
     site.write(entry_of(other, 1))
     site.take_over(other)
@@ -152,7 +152,7 @@ def test_another_sinks_open_transaction(site: Site) -> None:
 
 
 def test_after_the_takeover_of_a_writer_that_died(site: Site) -> None:
-    """The entry of a transaction that was left open counts no more than that of an aborted one, once its id has been taken over."""
+    """After its id was taken over, the entry of a transaction that was left open counts as little as that of an aborted one."""
     site.write(entry_of("a", 1))
     dead = site.producer("a")
     tx = dead.begin(WAIT_S)
@@ -166,8 +166,10 @@ def test_after_the_takeover_of_a_writer_that_died(site: Site) -> None:
 
 
 def test_a_log_that_was_compacted(site: Site) -> None:
-    """Offsets are missing, and markers of transactions whose records are gone, and records whose neighbours are; in front of it all an
-    open transaction ends what may be cleaned. The same is found as before."""
+    """The log lacks offsets, and has markers and records without their neighbours. An open transaction in front limits what may be cleaned.
+
+    The ledger finds the same as before.
+    """
     site.create(1, SHORT_LIVED)
     for batch in range(10):
         for sink in ("a", "b"):
@@ -191,9 +193,11 @@ def test_a_log_that_was_compacted(site: Site) -> None:
 
 
 def test_forgotten_and_begun_again(site: Site) -> None:
-    """A tombstone counts at once, also behind another sink's open transaction. Another client's record without a transaction does not
-    count, in the partition that Kafka's clients choose for the key: no batch is skipped for it. If the ledger has nothing else, the error
-    says so."""
+    """A tombstone counts at once, also behind another sink's open transaction. A record outside of any transaction does not count, so no
+    batch is skipped for it.
+
+    If the ledger has nothing else, the error says so.
+    """
     mine, other = site.neighbours(2)
     site.write(entry_of(mine, 4))
     site.take_over(mine)

@@ -1,4 +1,4 @@
-"""Offsets that expire, and groups that go with them: the same story on Apache Kafka and on the stub, with a broker that looks often."""
+"""Offsets that expire, and groups that expire with them: the same steps on Apache Kafka and the stub, with brokers that check often."""
 
 from __future__ import annotations
 
@@ -68,8 +68,11 @@ def _tell(w: World) -> None:
 
 
 def test_offsets_and_groups_expire_as_on_kafka(kafka_cluster: ClusterFactory) -> None:
-    """Offsets without a reader, with a time from the client, with a subscribed member or in an open transaction, and groups that are left
-    without any: the stub ends with the same offsets and the same records as Kafka."""
+    """The stub ends with the same offsets and the same records as Kafka.
+
+    The offsets have no reader, a time from the client, a subscribed member, or are in an open transaction. Some groups end without any
+    offset.
+    """
     on_kafka = tell(KafkaTarget(kafka_cluster(config=CONFIG)))
     with BrokerStub(config=CONFIG) as stub:
         assert tell(StubTarget(stub)) == on_kafka

@@ -1,4 +1,4 @@
-"""What brokers before Kafka 3.6 cannot promise, shown on a Kafka 3.9 that behaves as they do.
+"""What brokers before Kafka 3.6 cannot promise, shown on a Kafka 3.9 with the same behaviour.
 
 No leader asks the coordinator whether a record is part of a transaction (`transaction.partition.verification.enable=false`, KIP-890).
 """
@@ -23,9 +23,12 @@ pytestmark = [pytest.mark.timeout(300), once_is_enough("asks Kafka itself")]
 
 @pytest.mark.parametrize("verified", [True, False])
 def test_a_zombie_between_the_end_and_the_next_epochs_first_write(verified: bool) -> None:
-    """It thaws when its transaction was aborted, and nothing of the next epoch is in the partition. From Kafka 3.6 on it is refused.
-    Before, its record is written and holds readers of committed records back; and where the next transaction writes to that partition, it
-    is committed along with it."""
+    """The zombie resumes after its transaction was aborted, before the next epoch writes to the partition. From Kafka 3.6 on the broker
+    refuses it.
+
+    Before, the broker writes its record, which blocks consumers with `read_committed`. If the next transaction writes to that partition,
+    the record is committed with it.
+    """
     require_older_kafka()
     with KafkaCluster(version=OLDER_VERSION, config={"transaction.partition.verification.enable": str(verified).lower()}) as cluster:
         site = new_site(cluster)

@@ -1,4 +1,4 @@
-"""The producer on Apache Kafka: what it writes is what confluent-kafka reads, where it said, and topics may be as odd as topics are."""
+"""The producer on Apache Kafka: confluent-kafka reads what it wrote, at the reported offsets, and topics may have unusual configs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def admin(kafka: KafkaCluster) -> Admin:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that no other test has."""
+    """A topic name of this test alone."""
     return f"on-kafka-{secrets.token_hex(4)}"
 
 
@@ -42,7 +42,7 @@ def producer_for(kafka: KafkaCluster, **settings: Any) -> Producer:
 
 READY = b"the partition takes records"
 
-# Kafka deletes records by their own timestamps, which in these tests are years old, as soon as it looks.
+# Kafka's retention goes by the records' timestamps, which are years old in these tests.
 KEPT = {"retention.ms": "-1"}
 ODD_RECORDS: list[dict[str, Any]] = [
     {"value": b"plain"},
@@ -66,11 +66,11 @@ ODD_RECORDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object, codec: str) -> None:
-    """Keys, values, nulls, headers, timestamps and places come back as they were given, at the offsets that were told."""
-    # The broker would refuse a record from the future; the timestamps here are the test's, not the clock's.
+    """Keys, values, nulls, headers, timestamps and partitions come back as they were given, at the reported offsets."""
+    # The test sets the timestamps. By default the broker would refuse those in the future.
     admin.create(topic, partitions=3, config={"message.timestamp.after.max.ms": str(2**62), **KEPT})
     with producer_for(kafka) as first:
-        # A partition that has just been made may have a leader that does not know it yet; acks=0 would never hear of it.
+        # The leader of a new partition may not know it yet, and with acks=0 the producer would not notice.
         for partition in range(3):
             first.send(topic, READY, partition=partition).result(WAIT_S)
     begun_ms = int(time.time() * 1000)
@@ -99,8 +99,11 @@ def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object,
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_the_same_rows_by_three_ways(kafka: KafkaCluster, admin: Admin, topic: str, codec: str) -> None:
-    """send, send_many and send_arrow of the same rows, to topics of their own and mixed in one: confluent-kafka reads the same records from
-    the same partitions, in the same order and with the same timestamps, where the futures said that they are."""
+    """send, send_many and send_arrow of the same rows, to one topic each and mixed in one topic.
+
+    confluent-kafka reads the same records from the same partitions, in the same order and with the same timestamps, at the offsets of the
+    futures.
+    """
     rng = random.Random(7)
     sizes = [0, 1, 50, 63, 64, 127, 128, 1_000, 8_191, 8_192, 20_000]
     rows = [
@@ -118,7 +121,7 @@ def test_the_same_rows_by_three_ways(kafka: KafkaCluster, admin: Admin, topic: s
             "k": pa.array(keys, pa.binary()),
             "v": pa.array(values, pa.binary()),
             "t": pa.array(stamps, pa.int64()),
-            # Rows with a key go where it says.
+            # The key decides the partition.
             "p": pa.array([partition if key is None else None for key, partition in zip(keys, partitions, strict=True)], pa.int32()),
         }
     )
@@ -160,7 +163,7 @@ def test_keys_go_where_javas_and_confluents_go(kafka: KafkaCluster, admin: Admin
     keys = {rng.randbytes(length % 40) for length in range(600)} | {b"", "ключ".encode()}
     stranger = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
     for key in keys:
-        # To librdkafka an empty key is no key, and it draws a partition; Java and we hash it.
+        # librdkafka treats an empty key as no key, and picks a random partition. Java and this producer hash it.
         if key:
             stranger.produce(topic, key=key, value=b"theirs")
     assert stranger.flush(WAIT_S) == 0
@@ -174,7 +177,7 @@ def test_keys_go_where_javas_and_confluents_go(kafka: KafkaCluster, admin: Admin
 
 
 def test_a_log_append_time_topic_tells_the_brokers_time(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """Where the broker stamps records, the time that is told is the broker's, as consumers see it."""
+    """If the broker stamps records, the future has the broker's timestamp, as consumers do."""
     admin.create(topic, config={"message.timestamp.type": "LogAppendTime"})
     with producer_for(kafka) as producer:
         futures = [producer.send(topic, b"x", timestamp=1_000_000 + i) for i in range(50)]
@@ -188,7 +191,7 @@ def test_a_log_append_time_topic_tells_the_brokers_time(kafka: KafkaCluster, adm
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batches_too_large_for_the_topic_are_split(kafka: KafkaCluster, admin: Admin, topic: str, codec: str) -> None:
-    """A topic that takes small batches only gets every record once and in order; a record that is too large for it fails alone."""
+    """A topic that accepts only small batches gets every record once and in order. A record that is too large for it fails alone."""
     admin.create(topic, partitions=2, config={"max.message.bytes": "6000"})
     ledger = Ledger(6_000, seed=3)
     with producer_for(kafka, batch_size=128 * 1024, compression_type=codec, linger_ms=50) as producer:
@@ -206,7 +209,7 @@ def test_batches_too_large_for_the_topic_are_split(kafka: KafkaCluster, admin: A
 
 
 def test_a_null_key_on_a_compacted_topic_is_refused_and_the_rest_goes_on(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """The batch with the record that breaks the topic's rule fails with NO and is not in the log; all others are, once and in order."""
+    """The batch with the record that breaks the topic's rule fails with NO and is not in the log. All others are, once and in order."""
     admin.create(topic, config={"cleanup.policy": "compact"})
     ledger = Ledger(8_000, seed=4)
     refused: list[RecordFuture] = []
@@ -220,7 +223,7 @@ def test_a_null_key_on_a_compacted_topic_is_refused_and_the_rest_goes_on(kafka: 
             assert (error.code, error.persisted) == (ErrorCode.INVALID_RECORD, Persisted.NO)
         producer.flush(WAIT_S)
         again = [row for row in range(8_000) if ledger.refused(row)]
-        # What shared a batch with a refused record was refused with it, and may be sent again: NO means that nothing can double.
+        # Records in the same batch as the refused record fail with it. They fail with NO, so the test may send them again.
         assert len(again) < 8_000 // 2
         assert ledger.acked + len(again) == 8_000
     account = read_account(kafka, topic, ledger)
@@ -229,11 +232,11 @@ def test_a_null_key_on_a_compacted_topic_is_refused_and_the_rest_goes_on(kafka: 
 
 
 def test_a_topic_deleted_and_created_again_in_the_middle(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """The producer notices the new topic and goes on: no delivery fails, and the new log has no record twice and none out of order."""
+    """The producer notices the new topic. No delivery fails, and the new log has no duplicate and no record out of order."""
     admin.create(topic, partitions=2)
     ledger = Ledger(1_000_000, seed=5)
     enough = threading.Event()
-    # Without the last setting the producer's own question for the topic would create it first.
+    # Without the last setting the producer's own Metadata request would create the topic first.
     with producer_for(kafka, batch_size=4096, linger_ms=0, buffer_memory=1 << 20, allow_auto_create_topics=False) as producer:
         sender = threading.Thread(target=send_rows, args=(producer, topic, ledger, range(990_000)), kwargs={"enough": enough})
         sender.start()
@@ -254,14 +257,13 @@ def test_a_topic_deleted_and_created_again_in_the_middle(kafka: KafkaCluster, ad
     account = read_account(kafka, topic, ledger, offsets=False)
     assert (account.doubled, account.out_of_order, account.strange) == (0, 0, 0)
     found = account.rows()
-    # What the old topic had acknowledged went with it; everything after the first row of the new one is there.
+    # The old topic's acknowledged rows were deleted with it. Everything after the first row of the new one is there.
     assert 0 < min(found) <= first
     assert set(range(max(gone, first), first + 10_000)) <= found
 
 
 def test_a_topic_created_again_with_fewer_partitions(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """Records that wait for a partition that does not exist any more fail with NO at their deadline. All other records, and all later ones,
-    arrive."""
+    """Records for a partition that no longer exists fail with NO at their deadline. All other records, and all later ones, arrive."""
     admin.create(topic, partitions=4)
     with producer_for(kafka, request_timeout_ms=2_000, delivery_timeout_ms=6_000, allow_auto_create_topics=False) as producer:
         assert producer.send(topic, b"old", partition=3).result(WAIT_S).offset == 0
@@ -279,7 +281,7 @@ def test_a_topic_created_again_with_fewer_partitions(kafka: KafkaCluster, admin:
 
 
 def test_partitions_that_are_added_are_used(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """An explicit new partition is waited for, and records without a key reach the new ones too, without a restart."""
+    """A send to a new partition waits for it. Records without a key reach the new partitions too, without a restart."""
     admin.create(topic, partitions=1)
     ledger = Ledger(20_000, seed=6)
     with producer_for(kafka, metadata_max_age_ms=300) as producer:
@@ -297,7 +299,7 @@ def test_partitions_that_are_added_are_used(kafka: KafkaCluster, admin: Admin, t
 
 
 def test_a_timestamp_that_the_topic_does_not_take(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """A record from too far ahead is refused with NO, and later ones go on."""
+    """A record from too far in the future fails with NO, and later ones arrive."""
     admin.create(topic)
     with producer_for(kafka) as producer:
         error = producer.send(topic, b"tomorrow", timestamp=int(time.time() * 1000) + 86_400_000).exception(WAIT_S)
@@ -307,7 +309,7 @@ def test_a_timestamp_that_the_topic_does_not_take(kafka: KafkaCluster, admin: Ad
 
 
 def test_a_topic_with_its_own_codec(kafka: KafkaCluster, admin: Admin, topic: str) -> None:
-    """A broker that packs batches anew gives every record the offset that was told."""
+    """If a broker compresses batches again, every record has its reported offset."""
     admin.create(topic, partitions=2, config={"compression.type": "gzip"})
     ledger = Ledger(10_000, seed=9)
     with producer_for(kafka, batch_size=16 * 1024) as producer:
@@ -316,14 +318,14 @@ def test_a_topic_with_its_own_codec(kafka: KafkaCluster, admin: Admin, topic: st
 
 
 def test_a_topic_that_does_not_exist_is_created(kafka: KafkaCluster, topic: str) -> None:
-    """Where the brokers create topics by themselves, the first send waits for that and succeeds."""
+    """If the brokers create topics automatically, the first send waits for that and succeeds."""
     with producer_for(kafka) as producer:
         assert producer.send(topic, b"first").result(WAIT_S).offset == 0
         assert producer.send(topic, b"second").result(WAIT_S).offset == 1
 
 
 def test_many_threads_and_topics(kafka: KafkaCluster, admin: Admin) -> None:
-    """Four threads on three topics at once: each topic has every row once, at the offset that was told."""
+    """Four threads write to three topics at once: each topic has every row once, at its reported offset."""
     names = [f"on-kafka-{secrets.token_hex(4)}" for _ in range(3)]
     ledgers = {name: [Ledger(2_000, seed=100 * at + thread) for thread in range(4)] for at, name in enumerate(names)}
     for name in names:
@@ -355,7 +357,7 @@ def test_many_threads_and_topics(kafka: KafkaCluster, admin: Admin) -> None:
 def send_rows(
     producer: Producer, topic: str, ledger: Ledger, rows: range, *, enough: threading.Event | None = None, **options: Any
 ) -> None:
-    """Send these rows, or rows until the test stops it."""
+    """Send these rows, or rows until the test stops."""
     for row in rows:
         if enough is not None and enough.is_set():
             return
@@ -370,7 +372,7 @@ def read_account(kafka: KafkaCluster, topic: str, ledger: Ledger, *, offsets: bo
 
 
 def assert_delivered(kafka: KafkaCluster, topic: str, ledger: Ledger) -> None:
-    """Every row acknowledged and in the log once, in order, at the offset that was told, with the bytes that were sent."""
+    """Every row is acknowledged and in the log once, in order, at its reported offset, with its bytes."""
     account = read_account(kafka, topic, ledger)
     assert account.faults() == dict.fromkeys(account.faults(), 0), account.verdict()
     assert ledger.acked == ledger.sent == ledger.rows == account.found
@@ -382,7 +384,7 @@ def by_partition(kafka: KafkaCluster, topic: str) -> dict[int | None, list[tuple
     found: dict[int | None, list[tuple[object, ...]]] = {}
     for message in read_topic(kafka.bootstrap, topic):
         found.setdefault(message.partition(), []).append((message.offset(), message.key(), message.value(), message.timestamp()))
-    # Offsets begin anew in each topic: what counts is that none is missing.
+    # Offsets begin at 0 in each topic. None may be missing.
     for records in found.values():
         assert [record[0] for record in records] == list(range(len(records)))
     return {partition: [record[1:] for record in records] for partition, records in found.items()}
@@ -395,7 +397,7 @@ def shown(message: confluent_kafka.Message) -> tuple[bytes | None, bytes | None,
 
 
 def await_messages(kafka: KafkaCluster, topic: str, count: int) -> list[confluent_kafka.Message]:
-    """Everything in the topic, once there is as much as that (acks=0 promises nothing about when)."""
+    """Everything in the topic, once it has so many records. acks=0 promises no time."""
 
     def read() -> list[confluent_kafka.Message]:
         return [message for message in read_topic(kafka.bootstrap, topic) if message.value() != READY]

@@ -1,4 +1,4 @@
-"""Our reader of the log beside confluent-kafka's consumer, on Apache Kafka: the same records, for every producer and codec."""
+"""This project's log reader and confluent-kafka's consumer, on Apache Kafka: both read the same records, for every producer and codec."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reader(kafka: KafkaCluster, isolation: Isolation = Isolation.READ_COMMITTED,
 
 
 def ours(kafka: KafkaCluster, topic: str, isolation: Isolation, **limits: Any) -> list[tuple[Any, ...]]:
-    """Every record of the topic, up to where readers like us may read."""
+    """Every record of the topic, up to the offset that this isolation level may read."""
     place = (topic, 0)
     with reader(kafka, isolation, **limits) as log:
         first, until_ = log.offsets({place: EARLIEST})[place], log.offsets({place: LATEST})[place]
@@ -86,7 +86,9 @@ def as_row(message: Message) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("isolation", Isolation)
 def test_what_anybody_wrote_is_read_as_librdkafka_reads_it(kafka: KafkaCluster, isolation: Isolation) -> None:
-    """Every codec, ours and librdkafka's, nulls, headers, given timestamps; transactions committed, aborted and open among them."""
+    """Every codec, from this producer and from librdkafka, with nulls, headers, given timestamps, and committed, aborted and open
+    transactions.
+    """
     topic = new_topic(kafka)
     for codec in CODECS:
         with Producer(bootstrap_servers=kafka.bootstrap, compression_type=codec) as producer:
@@ -116,7 +118,7 @@ def test_what_anybody_wrote_is_read_as_librdkafka_reads_it(kafka: KafkaCluster, 
 
 
 def test_a_log_with_gaps_and_append_times(kafka_cluster: ClusterFactory) -> None:
-    """Compaction leaves offsets out; LogAppendTime is told as such."""
+    """Compaction leaves gaps in the offsets. LogAppendTime is reported as such."""
     kafka = kafka_cluster(config={"log.cleaner.backoff.ms": 50})
     config = {
         "cleanup.policy": "compact",
@@ -133,7 +135,7 @@ def test_a_log_with_gaps_and_append_times(kafka_cluster: ClusterFactory) -> None
         producer.flush(WAIT_S)
 
         def holes() -> bool:
-            # A record in the active segment rolls it, so that what is before can be cleaned.
+            # Another record rolls the active segment, so that the cleaner can clean the records before it.
             producer.send(topic, b"more", key=b"more").result(WAIT_S)
             offsets = [row[0] for row in ours(kafka, topic, Isolation.READ_COMMITTED)]
             return bool(len(offsets) < offsets[-1])
@@ -148,7 +150,7 @@ def test_a_log_with_gaps_and_append_times(kafka_cluster: ClusterFactory) -> None
 
 
 def test_offsets_by_time_and_what_was_deleted(kafka: KafkaCluster) -> None:
-    """Timestamps lead to the first record that is not older; an offset that was deleted is said to be."""
+    """A timestamp leads to the first record that is not older. For a deleted offset the error says so."""
     topic = new_topic(kafka)
     place = (topic, 0)
     with Producer(bootstrap_servers=kafka.bootstrap) as producer:

@@ -1,4 +1,4 @@
-"""Every address of a real Kafka changes behind its bootstrap name while records are on their way."""
+"""Every address of a real Kafka changes behind its bootstrap name while records are in flight."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ ROWS = 300
 
 
 def test_every_address_changes(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies are held back after the append, then every address that the producer knows is dead and the name leads to others: each
-    record is in the log once, in order, and none fails."""
+    """Replies are held back after the append. Then every known address is dead, and the name leads to others.
+
+    Each record is in the log once, in order, and none fails.
+    """
     topic = f"moved-{secrets.token_hex(4)}"
     Admin(kafka.bootstrap).create(topic, partitions=1)
     addresses = ["127.0.0.2"]
@@ -47,8 +49,11 @@ def test_every_address_changes(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_broker_may_send_the_producer_back(kafka: KafkaCluster) -> None:
-    """REBOOTSTRAP_REQUIRED to Metadata, which no released broker says by itself, while the reply to a Produce is held back: every link is
-    given up, and what is sent again is recognised."""
+    """A broker answers Metadata with REBOOTSTRAP_REQUIRED while the reply to a Produce is held back. No released broker does that by
+    itself.
+
+    The producer closes every connection, and the broker recognises what is sent again.
+    """
     topic = f"sent-back-{secrets.token_hex(4)}"
     Admin(kafka.bootstrap).create(topic, partitions=1)
     with (
@@ -68,8 +73,10 @@ def test_a_broker_may_send_the_producer_back(kafka: KafkaCluster) -> None:
 
 
 def test_another_cluster_behind_the_name(kafka: KafkaCluster, kafka_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name leads to another Kafka: the record whose reply was lost fails with MAYBE and is in the first cluster only; what is sent
-    afterwards is in the second one only, under a producer id of its own."""
+    """The name leads to another Kafka. The record whose reply was lost fails with MAYBE, and is in the first cluster only.
+
+    Later records are in the second cluster only, under a new producer id.
+    """
     topic = f"emigrated-{secrets.token_hex(4)}"
     second = kafka_cluster(brokers=1)
     for cluster in (kafka, second):

@@ -1,7 +1,7 @@
-"""A follower that does not reach its leader: what acks=all waits for, what can be read, and which replicas leave the ISR and come back.
+"""A follower that does not reach its leader: what acks=all waits for, what can be read, and which replicas leave and join the ISR.
 
-The same story is played on the stub, where the link between the two brokers is severed, and on Apache Kafka, where the follower's process
-stands still. The test compares their answers, not their times.
+The same steps run on the stub, where the connection between the two brokers is severed, and on Apache Kafka, where the follower's process
+is frozen. The test compares their answers, not their times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEGINNINGS = 4
 
 
 class Place(NamedTuple):
-    """A cluster of three brokers, and how a follower is kept from its leader and let go again: (leader, follower)."""
+    """A cluster of three brokers, and how to isolate a follower and to reconnect it: (leader, follower)."""
 
     addresses: dict[int, tuple[str, int]]
     keep_away: Callable[[int, int], None]
@@ -54,7 +54,7 @@ def on_kafka() -> Iterator[Place]:
 
 
 class Story:
-    """One topic, asked at its leader; `told` is what came of each step."""
+    """One topic, with requests to its leader. `told`: the result of each step."""
 
     def __init__(self, place: Place, *, min_isr: int) -> None:
         self.told: list[str] = []
@@ -91,7 +91,7 @@ class Story:
         self._place.let_go(self.leader, follower)
 
     def until_in_sync(self, count: int) -> None:
-        """Asked at the leader, which learns of it from the controller; its partition follows soon after."""
+        """Wait until the leader reports this ISR. It gets the ISR from the controller, and its partition follows soon after."""
         until(lambda: len(self._partition().isr_nodes), f"{count} in sync", good=lambda found: found == count, timeout_s=WAIT_S)
         enough = count >= self._min_isr
         sign = "CORRUPT_MESSAGE" if enough else "NOT_ENOUGH_REPLICAS"
@@ -101,7 +101,7 @@ class Story:
         self.told.append(f"{count} in sync")
 
     def _write_damaged(self) -> str:
-        """A damaged batch is looked at only where there are enough replicas."""
+        """The leader checks a damaged batch only if there are enough replicas."""
         damaged = bytearray(batch(b"damaged"))
         damaged[-1] ^= 1
         answer = only(self._ask(self._produce(bytes(damaged), acks=-1, timeout_ms=BRIEF_MS), 9))
@@ -130,8 +130,10 @@ class Story:
 
 
 def begun(place: Place, min_isr: int) -> tuple[Story, int]:
-    """A follower is kept away, and a record waits for it in vain. On a machine so slow that the follower has left the ISR by itself before
-    that, the story begins anew."""
+    """Isolate a follower, while a record waits for it.
+
+    On a slow machine the follower may already have left the ISR. Then start again.
+    """
     for _ in range(BEGINNINGS):
         story = Story(place, min_isr=min_isr)
         follower = next(node for node in place.addresses if node != story.leader)
@@ -145,7 +147,7 @@ def begun(place: Place, min_isr: int) -> tuple[Story, int]:
 
 
 def play(place: Place) -> list[str]:
-    """The story."""
+    """Run all steps."""
     told: list[str] = []
     for min_isr in (1, 3):
         story, follower = begun(place, min_isr)
@@ -197,8 +199,9 @@ everything: NONE hw=5 batches=5
 @pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
 @pytest.mark.timeout(300)
 def test_a_follower_that_stays_behind(where: Callable[[], AbstractContextManager[Place]]) -> None:
-    """Both say line by line what Kafka 4.3.1 says. tests/broker_stub/groups/test_consumer_offsets_log.py checks the same about a group's
-    offsets."""
+    """Both give Kafka 4.3.1's answers line by line. tests/broker_stub/groups/test_consumer_offsets_log.py checks the same for a group's
+    offsets.
+    """
     with where() as place:
         assert play(place) == TOLD.strip().split("\n")
         if where is on_kafka:

@@ -1,4 +1,4 @@
-"""The stub's listeners with SASL answer as Kafka's do: the same questions to both, byte for byte where no nonce is in it."""
+"""The stub's listeners with SASL answer as Kafka's do: the same requests to both, and the same bytes wherever there is no nonce."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stub() -> Iterator[dict[str, Address]]:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_the_stub_answers_as_kafka_does(name: str, kafka: dict[str, Address], stub: dict[str, Address]) -> None:
-    """Every answer, and where the connection ends."""
+    """Every answer is the same, and the connection ends at the same point."""
     listener, question = QUESTIONS[name]
     said: list[list[str]] = []
     for where in (kafka, stub):

@@ -1,5 +1,4 @@
-"""TLS and SASL with Apache Kafka at the other end: our producer on its listeners, through sessions that end; and Kafka's own tools on the
-stub's."""
+"""TLS and SASL with Apache Kafka: this producer on Kafka's listeners, through expiring sessions, and Kafka's own tools on the stub's."""
 
 from __future__ import annotations
 
@@ -58,20 +57,20 @@ def topic(kafka: KafkaCluster) -> str:
 
 
 def settings_for(listener: str, authority: Authority) -> dict[str, Any]:
-    """What a producer needs for that listener, but for its mechanism."""
+    """A producer's settings for that listener, without the mechanism."""
     protocol = {"SASL": "SASL_PLAINTEXT", "BRIEF": "SASL_PLAINTEXT", "SASL_TLS": "SASL_SSL", "BRIEF_TLS": "SASL_SSL"}.get(listener, "SSL")
     return {"security_protocol": protocol, **({"ssl_cafile": authority.cafile} if protocol.endswith("SSL") else {})}
 
 
 def stored(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
-    """What a stranger reads, at the listener without TLS and SASL."""
+    """What another client reads at the listener without TLS and SASL."""
     return [message.value() for message in read_topic(kafka.bootstrap, topic)]
 
 
 @pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str) -> None:
-    """With and without TLS: each record is there, once and in order."""
+    """With and without TLS, each record is there once and in order."""
     settings = {**settings_for(listener, authority), **ours(mechanism)}
     with Producer(bootstrap_servers=kafka.bootstrap_at(listener), **settings) as ours_:
         futures = [ours_.send(topic, b"%d" % number) for number in range(2_000)]
@@ -80,15 +79,17 @@ def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, 
 
 
 CODECS = [codec.name.lower() for codec in Codec]
-ROWS = 20  # of each codec under each mechanism
+ROWS = 20  # for each codec under each mechanism
 
 
 @pytest.mark.parametrize("version", [KAFKA_VERSION, OLDER_VERSION])
 def test_the_console_consumer_reads_every_codec_of_every_mechanism(
     request: pytest.FixtureRequest, authority: Authority, client: Certificate, version: str
 ) -> None:
-    """Into Kafka 4.3 and 3.9: with each codec under each mechanism, without and with TLS, and with a client certificate; Kafka's own
-    console consumer of that release shows each record once and in order, from batches that are in the codec."""
+    """On Kafka 4.3 and 3.9, with each codec under each mechanism, with and without TLS, and with a client certificate.
+
+    Kafka's console consumer of that release prints each record once and in order, from batches in that codec.
+    """
     topic, expected = f"every-{secrets.token_hex(4)}", []
     with ExitStack() as running:
         if version == KAFKA_VERSION:
@@ -157,8 +158,11 @@ def test_tls(kafka: KafkaCluster, authority: Authority, client: Certificate, top
 def test_sessions_that_end(
     kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A send across several lifetimes of connections.max.reauth.ms: a connection is authenticated again and again, and every record is
-    there, once and in order. On a machine that is busy with other things a renewal may be late; then it is the next connection's."""
+    """A send lasts for several lifetimes of connections.max.reauth.ms. The producer authenticates again each time, and every record is
+    there, once and in order.
+
+    On a busy machine a renewal may be late. Then the next connection authenticates.
+    """
     sessions: Counter[object] = Counter()
     perform = sasl.Login.perform
 
@@ -166,7 +170,7 @@ def test_sessions_that_end(
         lifetime = await perform(self, ask)
         assert lifetime is not None
         assert 0 < lifetime <= SESSION_MS / 1000
-        sessions[self] += 1  # there is one Login for each connection
+        sessions[self] += 1  # each connection has its own Login
         return lifetime
 
     monkeypatch.setattr(sasl.Login, "perform", performing)
@@ -217,7 +221,7 @@ def test_what_does_not_fit_is_said_within_seconds(
     kind: type[NoUsableBroker],
     words: list[str],
 ) -> None:
-    """In Kafka's own words and alerts, each with its cause and its setting."""
+    """The error quotes Kafka's own text or alert, with the cause and the setting."""
     if "ssl_certfile" in more:
         more = {"ssl_certfile": Authority(tmp_path).issue("mallory").both}
     address = kafka.bootstrap if listener == "PLAINTEXT" else kafka.bootstrap_at(listener)
@@ -233,8 +237,10 @@ def test_what_does_not_fit_is_said_within_seconds(
 
 
 def test_kafka_does_not_prepare_passwords(kafka: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A password that SASLprep would change is made with Kafka's own tool: it is good as it was given, and its prepared form is not.
-    That is why SCRAM takes passwords as they are here."""
+    """Kafka's own tool stores a password that SASLprep would change. It works as given, and its prepared form does not.
+
+    Therefore SCRAM uses passwords as they are.
+    """
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     password, prepared = "pªssⅨ wörd", "passIX wörd"
     change = ("--alter", "--add-config", f"SCRAM-SHA-256=[password={password}]", "--entity-type", "users", "--entity-name", "odd")
@@ -293,7 +299,7 @@ def test_kafkas_tools_on_the_stub(
 
 
 def test_what_a_producer_without_permission_says(kafka: KafkaCluster, topic: str) -> None:
-    """Which topic, or that it is the cluster, what is missing, and what to grant; on the stub it says the same."""
+    """The error names the topic or the cluster, the missing permission, and what to grant. On the stub it is the same."""
     with BrokerStub(sasl=USERS, super_users=["bob"], config={"allow.everyone.if.no.acl.found": "true"}) as stub:
         stub.create_topic(topic)
         said = [_refusals(where, topic) for where in (kafka.bootstrap_at("SASL"), stub.bootstrap)]
@@ -309,7 +315,7 @@ def test_what_a_producer_without_permission_says(kafka: KafkaCluster, topic: str
 
 
 def _refusals(where: str, topic: str) -> list[str]:
-    """What alice is told while bob gives her one permission after the other."""
+    """Alice's errors while bob gives her one permission after the other."""
     plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": USERS["bob"]}
     admin = AdminClient({"bootstrap.servers": where, "log_level": 0, **plain})
 
@@ -343,7 +349,7 @@ def _refusals(where: str, topic: str) -> list[str]:
 
 
 def _change(admin: AdminClient, acls: list[AclBinding], *, gone: bool = False) -> None:
-    """Makes them or takes them back, and waits until the broker knows."""
+    """Create or delete the ACLs, and wait until the broker applies that."""
     filters = [
         AclBindingFilter(acl.restype, acl.name, acl.resource_pattern_type, acl.principal, acl.host, acl.operation, acl.permission_type)
         for acl in acls

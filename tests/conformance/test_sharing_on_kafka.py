@@ -1,7 +1,7 @@
 """A transaction that is shared with other processes, on Kafka in both transaction versions.
 
-The records of all processes are committed together or not at all, and late participants are refused. One Kafka for the file: it begins with
-transaction version 1 and is upgraded to 2 when the tests with 1 are done.
+The records of all processes are committed together or not at all, and late participants are refused. One Kafka serves the file: it begins
+with transaction version 1, and is upgraded to 2 after the tests with 1.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Site:
         return Participant(bootstrap_servers=self.bootstrap, linger_ms=0, **settings)
 
     def read(self, isolation: str = "read_committed") -> list[bytes]:
-        """What a reader finds up to the ends as they are now."""
+        """What a consumer reads up to the current ends."""
         return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS), isolation=isolation))
 
 
@@ -88,7 +88,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module", params=[1, 2])
 def version(request: pytest.FixtureRequest, cluster: KafkaCluster) -> int:
-    """The transaction version; in this order, so that the cluster is upgraded once."""
+    """The transaction version, in this order, so that the cluster is upgraded once."""
     if request.param == 2:
         upgrade = ("--bootstrap-server", cluster.bootstrap, "upgrade", "--feature", "transaction.version=2")
         cluster.tool("org.apache.kafka.tools.FeatureCommand", *upgrade)
@@ -101,18 +101,20 @@ def site(cluster: KafkaCluster, version: int) -> Site:
 
 
 def tell(process: OtherProcess, participation: Participation, *, records: int, frozen: bool = False) -> None:
-    """Have a process of participants write so many records to each partition of the participation, after a first one."""
+    """Tell a process of participants to write so many records to each partition of the participation, after a first one."""
     process.say(json.dumps([participation.dumps(), records, frozen]))
 
 
 def heard(process: OtherProcess) -> list[Written]:
-    """What it wrote."""
+    """What the process reports that it wrote."""
     return [Written.loads(each) for each in json.loads(process.line())]
 
 
 def test_processes_that_write_one_transaction(site: Site) -> None:
-    """Four at once, in transactions that are committed and aborted in turns, each twice with sequences that go on: what was committed is
-    there once, with the owner's own record, and each account says how much and where."""
+    """Four processes at once, in transactions that are alternately committed and aborted, each twice, with continuing sequences.
+
+    Committed records are there once, with the owner's own record. Each account says how much and where.
+    """
     records = 100
     with site.producer() as producer, ExitStack() as stack:
         processes = [stack.enter_context(OtherProcess(PARTICIPANT, site.bootstrap)) for _ in range(4)]
@@ -140,14 +142,16 @@ def test_processes_that_write_one_transaction(site: Site) -> None:
 
 
 def one_record(tp: TP) -> Written:
-    """What the owner is told of a participant that wrote a record and did not finish."""
+    """The owner's report about a participant that wrote a record and did not finish."""
     return Written(*tp, 1, -1, -1, 1)
 
 
 @pytest.mark.parametrize("end", ["abort", "commit"])
 def test_a_participant_that_thaws_too_late(site: Site, end: str) -> None:
-    """It froze with a record written and the rest not; the owner ended the transaction without it, and is in the next. It is refused in the
-    broker's own words, and nothing of what it tried is seen in the next transaction, nor holds readers back."""
+    """The participant freezes after one record. The owner ends the transaction without it, and begins the next one.
+
+    The broker refuses the participant. Its later records are not in the next transaction, and do not block consumers.
+    """
     (tp,) = site.partitions[:1]
     with site.producer() as producer, OtherProcess(PARTICIPANT, site.bootstrap) as zombie, site.participant() as successor:
         tx = producer.begin(WAIT_S)
@@ -176,8 +180,11 @@ def test_a_participant_that_thaws_too_late(site: Site, end: str) -> None:
 
 
 def test_a_participant_between_two_transactions(site: Site) -> None:
-    """The transaction is over, and the next one has nothing to do with its partition: it is refused all the same. Until the markers are
-    written, which the answer to EndTxn does not wait for, it would still be let in, and be part of what was ended."""
+    """The transaction is over, and the next one does not use the participant's partition. The broker refuses the participant all the same.
+
+    Until the markers are written the broker would still accept it, as part of the ended transaction. The response to EndTxn does not wait
+    for them.
+    """
     (tp,) = site.partitions[:1]
     with site.producer() as producer, site.participant() as participant:
         for end in ("abort", "commit"):
@@ -199,8 +206,10 @@ def test_a_participant_between_two_transactions(site: Site) -> None:
 
 
 def test_nobody_wrote_to_what_was_shared(site: Site) -> None:
-    """A commit of nothing: Kafka has nothing to commit, with version 2 it does not even know of a transaction, and that is no failure. The
-    next transaction is as good as any, and has another epoch."""
+    """The commit of an empty transaction succeeds, although Kafka has nothing to commit, and with version 2 does not know the transaction.
+
+    The next transaction works, under another epoch.
+    """
     with site.producer() as producer:
         epochs = []
         for _ in range(2):
@@ -220,13 +229,15 @@ def test_nobody_wrote_to_what_was_shared(site: Site) -> None:
 
 
 def test_the_coordinator_gave_it_up(site: Site) -> None:
-    """The transaction's own time passed while it was shared. With version 2 the commit says that it must be aborted, and the next one goes
-    on; with version 1 Kafka says the same as of a producer that was fenced, and so does this one."""
+    """The transaction times out while it is shared. With version 2 the commit raises MustAbort, and the next transaction works.
+
+    With version 1 Kafka answers as for a fenced producer, and so the commit raises Fenced.
+    """
     (tp,) = site.partitions[:1]
     with site.producer(transaction_timeout_ms=1_000) as producer, site.participant() as participant:
         tx = producer.begin(WAIT_S)
         participant.begin(tx.share([tp], WAIT_S), WAIT_S)
-        # A machine that is busy may need longer than the transaction has: then it is refused here already.
+        # On a busy machine the transaction may time out before this point. Then the participant is refused here.
         with contextlib.suppress(Exception):
             participant.send(site.topic, b"slow", partition=tp[1]).result(WAIT_S)
             until(lambda: _is_refused(participant, tp), "the coordinator's patience ends", timeout_s=WAIT_S)
@@ -241,7 +252,7 @@ def test_the_coordinator_gave_it_up(site: Site) -> None:
             with pytest.raises(MustAbort):
                 tx.commit(WAIT_S)
             tx.abort(WAIT_S)
-            # On a machine that is busy a second may pass here, too.
+            # On a busy machine a second may pass here, too.
             despite(FencepostError, lambda: _write_in_time(producer, participant, tp), timeout_s=WAIT_S)
     seen = [] if site.version == 1 else [b"in time"]
     until(lambda: site.read(), "what was committed", good=lambda found: found == seen, timeout_s=WAIT_S)
@@ -262,7 +273,9 @@ def _is_refused(participant: Participant, tp: TP) -> bool:
 
 
 def test_a_second_owner(site: Site) -> None:
-    """Another process takes the transactional id over: participants of the first are refused, and nothing of theirs is ever seen."""
+    """Another process takes the transactional id over. The broker refuses the participants of the first one, and their records are never
+    visible.
+    """
     (tp,) = site.partitions[:1]
     with site.producer() as first, site.participant() as participant, site.producer() as second:
         tx = first.begin(WAIT_S)
@@ -284,8 +297,10 @@ def test_a_second_owner(site: Site) -> None:
 
 
 def test_many_participants_at_once(site: Site) -> None:
-    """Every partition has a participant of its own, and all begin at once: their first batches collide at the leader (KIP-890) and are sent
-    again with the same sequences; every record is there once. How long it takes is measured by tests/bench/participants.py."""
+    """Every partition has its own participant, and all begin at once. Their first batches collide at the leader (KIP-890).
+
+    They are sent again with the same sequences, and every record is there once. tests/bench/participants.py measures how long that takes.
+    """
     with site.producer() as producer, ExitStack() as stack:
         participants = [stack.enter_context(site.participant(batch_size=256)) for _ in site.partitions]
         for turn in range(3):

@@ -1,4 +1,4 @@
-"""Writes of `format("fencepost")` on Apache Kafka, with both transaction versions: begun, written and ended by processes apart."""
+"""Writes of `format("fencepost")` on Apache Kafka, with both transaction versions: begun, written and ended by different processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def test_what_the_tasks_wrote_is_committed_with_the_ledgers_record(site: Site) -> None:
-    """All of it at once; a version that is written is not written again; the next write begins where this one ended."""
+    """The rows and the ledger's record become visible at once. A written version is not written again. The next write continues after this
+    one.
+    """
     for version in range(2):
         play = Play(site.bootstrap, site.topic, sinkId=site.name, jobId="load", version=version)
         begun = play.begin()
         told = [play.task(begun, task, value=[f"{version}-{task}-{row}" for row in range(20)]) for task in range(PARTITIONS)]
         assert len(site.committed()) == 60 * version
         play.commit(*told, begun=begun)
-        # A coordinator says that it will be committed a moment before readers of committed records see it.
+        # The coordinator confirms the commit a moment before consumers with read_committed see the records.
         until(lambda: len(set(site.committed())), "all of them are committed", good=(60 * (version + 1)).__eq__)
         assert play.begin().shared is None
     entry = Ledger(read_settings({"bootstrap_servers": site.bootstrap})).read(f"{site.name}#load")

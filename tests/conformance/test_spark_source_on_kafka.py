@@ -1,4 +1,6 @@
-"""What Spark's driver asks of the streaming source, on Apache Kafka, without a Spark: topics that grow, are deleted and made anew."""
+"""The requests of Spark's driver to the streaming source, on Apache Kafka, without a Spark: topics that grow, are deleted and are created
+again.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def values(reader: StreamReader, start: Any, end: Any) -> list[bytes]:
 
 
 def test_a_batch_ends_before_what_is_open_and_finds_new_partitions(kafka: KafkaCluster) -> None:
-    """What a transaction wrote comes when it is committed, and what was aborted never."""
+    """Records of a transaction come after its commit. Records of an aborted one never come."""
     topic = f"source-{secrets.token_hex(4)}"
     admin = Admin(kafka.bootstrap)
     admin.create(topic)
@@ -63,14 +65,14 @@ def test_a_batch_ends_before_what_is_open_and_finds_new_partitions(kafka: KafkaC
         tx.commit(WAIT_S)
         admin.grow(topic, 2)
         write(kafka, topic, 2, partition=1)
-        # The marker is written after the commit was answered.
+        # The coordinator answers the commit before it writes the marker.
         after = until(lambda: source.latestOffset(end, ALL), "the marker is there", good=lambda now: now[topic] == {"0": 5, "1": 2})
         assert values(source, end, after) == [b"open", b"0", b"1"]
         assert source.latestOffset(after, ALL) == after
 
 
 def test_what_kafka_has_deleted_ends_the_query_unless_it_may_be_gone(kafka: KafkaCluster) -> None:
-    """Records, and a topic that is deleted and made anew."""
+    """Deleted records, and a topic that is deleted and created again, end the query unless `failOnDataLoss` is off."""
     topic = f"source-{secrets.token_hex(4)}"
     admin = Admin(kafka.bootstrap)
     admin.create(topic)

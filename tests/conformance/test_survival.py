@@ -1,6 +1,7 @@
-"""A million records through a Kafka that dies: nothing is lost, nothing is doubled, and every row is the row that was sent.
+"""A million records through a Kafka that is killed again and again: no record is lost or duplicated, and every row is the one that was
+sent.
 
-A sample by default; FENCEPOST_SURVIVAL=full runs all of it (a million records, ten kills, ten restarts, also on three brokers).
+A sample by default. FENCEPOST_SURVIVAL=full runs all of it (a million records, ten kills, ten restarts, also on three brokers).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 ROWS = 1_000_000 if FULL else 200_000
 TIMES = 10 if FULL else 2
 
-# Small batches, so that there are many; and room for machines where a broker takes minutes to come back.
+# Small batches, so that there are many; and long timeouts for machines on which a broker takes minutes to restart.
 SETTINGS = {"batch_size": 32 * 1024, "buffer_memory": 4 * 1024 * 1024, "max_block_ms": 300_000, "delivery_timeout_ms": 300_000}
 
 pytestmark = pytest.mark.timeout(3600 if FULL else 600)
@@ -28,22 +29,21 @@ def say(line: str) -> None:
 
 
 def test_kills_and_restarts_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
-    """A single broker is killed and restarted, each time with five batches in its log whose acknowledgements it did not send. The log holds
-    every row once."""
+    """A single broker is killed and restarted, each time with five unacknowledged batches in its log. The log holds every row once."""
     cluster = kafka_cluster()
     blows = [Blow.KILL, Blow.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
     outcome = campaign.run(blows, **SETTINGS)
     say(outcome.report())
     assert_exactly_once(outcome, blows)
-    # Kafka remembers one batch of a producer over a restart: the four older ones can only have been resolved by asking.
+    # Over a restart Kafka remembers one batch of a producer. So the producer must have resolved the four older ones by asking.
     assert all(incident.resolved > 0 for incident in outcome.incidents)
     assert outcome.total("out_of_order") > 0
     assert outcome.total("duplicates") > 0
 
 
 def assert_exactly_once(outcome: Outcome, blows: list[Blow]) -> None:
-    """Every blow fell with a full window, and the log is what was sent."""
+    """Every kill or restart came with a full window, and the log is what was sent."""
     assert [incident.blow for incident in outcome.incidents] == blows
     assert all(len(incident.sequences) == WINDOW for incident in outcome.incidents)
     assert outcome.account.faults() == dict.fromkeys(outcome.account.faults(), 0)
@@ -53,7 +53,7 @@ def assert_exactly_once(outcome: Outcome, blows: list[Blow]) -> None:
 
 
 def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> None:
-    """The blow bites: a producer without idempotence sends what the broker had all along a second time."""
+    """The kills are effective: a producer without idempotence sends batches again that the broker already had."""
     cluster = kafka_cluster()
     campaign = Campaign(cluster, "survival", partitions=3, rows=60_000, seed=random.SystemRandom().randrange(10**6), say=say)
     outcome = campaign.run([Blow.KILL], enable_idempotence=False, **SETTINGS)
@@ -64,8 +64,7 @@ def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> No
 
 @pytest.mark.skipif(not FULL, reason="part of FENCEPOST_SURVIVAL=full")
 def test_leaders_killed_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
-    """The leader among three brokers is killed or restarted, with five batches in its log whose acknowledgements it did not send. Every row
-    is there once."""
+    """The leader among three brokers is killed or restarted, with five unacknowledged batches in its log. Every row is there once."""
     cluster = kafka_cluster(brokers=3, config={"min.insync.replicas": 2})
     blows = [Blow.KILL, Blow.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)

@@ -1,4 +1,4 @@
-"""Faults of every kind on the way to a real Kafka: each record is in the log once; without idempotence it is not."""
+"""Faults of every kind between the producer and a real Kafka: each record is in the log once. Without idempotence it is not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def topic(kafka: KafkaCluster) -> str:
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_once_whatever_happens_on_the_way(kafka: KafkaCluster, proxy: FaultProxy, topic: str, trouble: str) -> None:
-    """The log holds every record once, in order, at the offset that was told; the trouble did happen."""
+    """The log holds every record once, in order, at its reported offset. The faults did happen."""
     faults = TROUBLES[trouble](proxy.faults)
     ledger, tap = send_all(proxy, topic)
     account = read(kafka, topic, ledger)
@@ -85,7 +85,7 @@ def test_once_whatever_happens_on_the_way(kafka: KafkaCluster, proxy: FaultProxy
 
 
 def test_once_while_links_are_cut(kafka: KafkaCluster, proxy: FaultProxy, topic: str) -> None:
-    """Every link is cut ten times in the middle: nothing is lost or doubled."""
+    """Every connection is cut ten times during the send: no record is lost or duplicated."""
     cut = []
 
     def cut_some(ledger: Ledger) -> None:
@@ -100,13 +100,13 @@ def test_once_while_links_are_cut(kafka: KafkaCluster, proxy: FaultProxy, topic:
     assert account.faults() == dict.fromkeys(account.faults(), 0)
     assert ledger.acked == account.found == ROWS
     assert len(cut) == CUTS
-    assert sum(cut) >= CUTS // 2  # a link may have ended by itself between the question and the cut
+    assert sum(cut) >= CUTS // 2  # a connection may have ended by itself just before the cut
     assert tap.resent > 0
 
 
 @pytest.mark.parametrize("trouble", ["disconnects in the middle of an answer", "requests that arrive twice"])
 def test_without_idempotence_the_same_trouble_doubles(kafka: KafkaCluster, proxy: FaultProxy, topic: str, trouble: str) -> None:
-    """The faults bite: a producer without idempotence leaves doubles behind."""
+    """The faults are effective: a producer without idempotence leaves duplicates."""
     TROUBLES[trouble](proxy.faults)
     ledger, _ = send_all(proxy, topic, enable_idempotence=False)
     account = read(kafka, topic, ledger)
@@ -116,7 +116,7 @@ def test_without_idempotence_the_same_trouble_doubles(kafka: KafkaCluster, proxy
 
 
 def send_all(proxy: FaultProxy, topic: str, *, beside: Callable[[Ledger], None] | None = None, **settings: Any) -> tuple[Ledger, Tap]:
-    """Send all rows through the proxy with small batches; `beside` runs meanwhile in a thread of its own."""
+    """Send all rows through the proxy with small batches; `beside` runs at the same time in its own thread."""
     ledger = Ledger(ROWS, seed=7)
     with Producer(
         bootstrap_servers=proxy.bootstrap, batch_size=4096, linger_ms=1, request_timeout_ms=1000, buffer_memory=1 << 20, **settings

@@ -1,6 +1,6 @@
-"""Brokers that are neither alive nor dead, replicas that fall behind, and a log that has lost its end: each record is still there once.
+"""Frozen brokers, lagging replicas, and a log that has lost its end: each record is still there once.
 
-The parts that need three brokers run with FENCEPOST_SURVIVAL=full.
+The parts with three brokers run with FENCEPOST_SURVIVAL=full.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def lone() -> Iterator[KafkaCluster]:
-    """A broker that these tests may freeze and mutilate."""
+    """A broker that these tests may freeze, and whose log they may cut."""
     require_kafka()
     with KafkaCluster(config={"quota.window.num": 2}) as cluster:  # quotas are averages over so many seconds
         yield cluster
 
 
 def test_a_broker_that_freezes_past_the_request_timeout(lone: KafkaCluster) -> None:
-    """When it thaws, it reads requests that were given up long ago beside those that took their place: nothing doubles."""
+    """When the broker resumes, it reads requests that the producer gave up long ago, and their replacements. No record is duplicated."""
     topic = f"freezes-{secrets.token_hex(4)}"
     Admin(lone.bootstrap).create(topic, partitions=3)
     ledger = Ledger(FREEZES * 20_000, seed=11)
@@ -68,9 +68,10 @@ def test_a_broker_that_freezes_past_the_request_timeout(lone: KafkaCluster) -> N
 
 
 def test_a_log_that_lost_acknowledged_records(lone: KafkaCluster) -> None:
-    """Where the broker comes back without the end of its log, all that it had not acknowledged before arrives once, in order.
+    """The broker restarts without the end of its log. All records that it had not acknowledged before arrive once, in order.
 
-    A batch whose first request had no answer would fail with MAYBE there, so a slow start is given all the time it takes."""
+    A batch whose first request had no answer would fail with MAYBE there, so the test lets a slow start take its time.
+    """
     topic = f"mutilated-{secrets.token_hex(4)}"
     Admin(lone.bootstrap).create(topic)
     ledger = Ledger(30_000, seed=12)
@@ -96,13 +97,13 @@ def test_a_log_that_lost_acknowledged_records(lone: KafkaCluster) -> None:
         account.take_message(message)
     assert (ledger.acked, ledger.failed) == (30_000, 0)
     assert (account.doubled, account.out_of_order, account.strange) == (0, 0, 0)
-    # With one partition and one sender, rows and offsets are the same numbers until then.
+    # With one partition and one sender, row numbers and offsets are equal up to this point.
     assert account.rows() == set(range(first_lost.header.base_offset)) | set(range(10_000, 30_000))
     assert tap.highest_epoch == 1
 
 
 def test_a_broker_that_asks_for_a_pause(lone: KafkaCluster) -> None:
-    """Beyond a byte quota no request leaves before the pause that the broker asked for is over, and everything arrives once."""
+    """Above a byte quota no request leaves before the broker's throttle time is over, and everything arrives once."""
     client = f"slow-{secrets.token_hex(4)}"
     quota = ("--alter", "--add-config", "producer_byte_rate=300000", "--entity-type", "clients", "--entity-name", client)
     lone.tool("kafka.admin.ConfigCommand", "--bootstrap-server", lone.bootstrap, *quota)
@@ -119,7 +120,7 @@ def test_a_broker_that_asks_for_a_pause(lone: KafkaCluster) -> None:
 
 @pytest.mark.skipif(not FULL, reason="part of FENCEPOST_SURVIVAL=full")
 def test_replicas_that_die_and_leaders_that_freeze(kafka_cluster: ClusterFactory) -> None:
-    """Too few replicas in sync, then a leader that freezes and thaws when another has taken over: nothing is lost or doubled."""
+    """Too few replicas are in sync. Then a leader freezes, and resumes when another one leads. No record is lost or duplicated."""
     cluster = kafka_cluster(brokers=3)
     admin = Admin(cluster.bootstrap)
     topic = f"replicas-{secrets.token_hex(4)}"
@@ -158,7 +159,7 @@ def send(producer: Producer, topic: str, ledger: Ledger, rows: range) -> None:
 
 
 def assert_once(cluster: KafkaCluster, topic: str, ledger: Ledger) -> None:
-    """Everything acknowledged, and in the log once, in order, where it was told."""
+    """Every row is acknowledged, and in the log once, in order, at its reported offset."""
     account = Account(ledger)
     for message in read_topic(cluster.bootstrap, topic):
         account.take_message(message)

@@ -1,10 +1,10 @@
-"""Leaders that are cut off from their followers, take batches that nobody else has, and lose them when another one leads: every claim of
-several producers is held against the logs that the cluster ends up with, at the exact offset.
+"""Isolated leaders append batches that no other broker has, and lose them when another one leads.
 
-Only links between brokers are cut, so that the leader goes on serving clients, above its high watermark: from its followers, until the
-controller has another one elected; or from the controller, too, which then takes it for dead, while clients are served by two leaders. A
-leader may also be killed as it stands there. When the links are mended its log is cut. A sample by default; FENCEPOST_SURVIVAL=full goes
-through thirty isolations, and a million records at least.
+The test compares every claim of several producers with the logs of the cluster, at the exact offset. It cuts only connections between
+brokers, so the isolated leader still serves clients, above its high watermark. It is cut off from its followers, until the controller
+elects another leader. Or it is cut off from the controller too, which then considers it dead, while two leaders serve clients. A leader may
+also be killed in that state. When the connections are restored, its log is truncated. A sample by default; FENCEPOST_SURVIVAL=full has
+thirty isolations, and at least a million records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FULL: Final = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 ISOLATIONS: Final = 30 if FULL else 3
 ROWS: Final = 1_000_000 if FULL else 50_000
 ROWS_MAX: Final = 1_000_000 if FULL else 200_000
-"""Of one producer."""
+"""Rows of one producer."""
 PRODUCERS: Final = 6
 PARTITIONS: Final = 6
 AT_ONCE: Final = 20
@@ -73,7 +73,7 @@ class Kind(enum.Enum):
 
 
 class Sender:
-    """One producer, with its rows and what it said of each."""
+    """One producer, with its rows and the outcome of each."""
 
     def __init__(self, number: int, bootstrap: str, topic: str, seed: int) -> None:
         self.ledger: Final = Ledger(ROWS_MAX, seed=seed)
@@ -84,7 +84,7 @@ class Sender:
         self._topic = topic
 
     def send(self, stop: threading.Event) -> None:
-        """Send at a moderate pace, until it is enough."""
+        """Send at a moderate pace, until the test has enough."""
         while not stop.wait(PACE_S):
             for row in range(self.ledger.sent, min(ROWS_MAX, self.ledger.sent + AT_ONCE)):
                 key, value = self.ledger.sending(row)
@@ -97,7 +97,7 @@ class Sender:
 
 
 def test_no_false_word_about_what_isolated_leaders_had() -> None:
-    """Acknowledged is there once, at the offset that was told; YES is there, NO is not, MAYBE at most once; order holds."""
+    """Acknowledged rows are there once, at their offset. YES rows are there, NO rows are not, MAYBE rows at most once. The order holds."""
     require_kafka()
     topic = f"isolation-{secrets.token_hex(4)}"
     seed = random.SystemRandom().randrange(10**6)
@@ -139,7 +139,7 @@ def test_no_false_word_about_what_isolated_leaders_had() -> None:
 
 
 def a_cluster(links: Links) -> KafkaCluster:
-    """Three brokers that reach each other through these links alone."""
+    """Three brokers that reach each other only through these connections."""
 
     def advertise(node: int, listener: str, port: int) -> int:
         return port if listener == "PLAINTEXT" else links.before(node, listener, port)
@@ -148,7 +148,7 @@ def a_cluster(links: Links) -> KafkaCluster:
 
 
 class Site:
-    """Where leaders are isolated."""
+    """The cluster in which leaders are isolated."""
 
     def __init__(self, cluster: KafkaCluster, links: Links, topic: str, rng: random.Random) -> None:
         self._cluster = cluster
@@ -157,8 +157,10 @@ class Site:
         self._rng = rng
 
     def isolate(self, partition: int, kind: Kind) -> int:
-        """Isolate the partition's leader, have another one lead, and mend it. Returns how many batches it had in all that it led that are
-        gone from its logs afterwards."""
+        """Isolate the partition's leader, let another one lead, and reconnect it.
+
+        Returns how many batches are gone from its logs afterwards, of all the partitions that it led.
+        """
         until(self._in_sync, "all replicas in sync", timeout_s=WAIT_S)
         leaders = {number: leader for number, (leader, _) in Admin(self._cluster.bootstrap).in_sync(self._topic).items()}
         node = leaders[partition]
@@ -174,7 +176,7 @@ class Site:
         self._links.cut(between)
         try:
             begun = self._batches(node, led)
-            until(lambda: self._batches(node, led) - begun, "batches that nobody else has", timeout_s=WAIT_S)
+            until(lambda: self._batches(node, led) - begun, "batches that no other broker has", timeout_s=WAIT_S)
             if kind is Kind.FROM_FOLLOWERS:
                 self._pause()
                 had = self._batches(node, led)
@@ -193,7 +195,7 @@ class Site:
         return len(had - self._batches(node, led))
 
     def _pause(self) -> None:
-        """How long producers are left with the leader is what isolations differ in: less or more than their deadlines."""
+        """How long producers stay with the isolated leader: less or more than their deadlines. Isolations differ in this."""
         threading.Event().wait(self._rng.choice((0.5, 2.0, 5.0)))
 
     def _elect(self, partitions: list[int], node: int) -> None:
@@ -208,7 +210,7 @@ class Site:
             admin.close()
 
     def _batches(self, node: int, partitions: list[int]) -> set[OnDisk]:
-        """What a broker has on its disk."""
+        """The batches in a broker's files."""
         return {
             (each, batch.identity, batch.header.base_offset)
             for each in partitions
@@ -216,11 +218,11 @@ class Site:
         }
 
     def _agrees(self, node: int, partitions: list[int]) -> bool:
-        """Whether what the broker has is in other logs, too. It may still count as in sync, and think of itself as the leader."""
+        """Whether the other logs have everything in this broker's log. It may still count as in sync, and consider itself the leader."""
         try:
             ours = self._batches(node, partitions)
         except CorruptBatch:
-            return False  # what is read is being cut off, and written anew
+            return False  # the broker is truncating and rewriting its log
         return ours <= set[OnDisk]().union(*(self._batches(each, partitions) for each in self._cluster.brokers if each != node))
 
     def _in_sync(self) -> bool:
@@ -228,7 +230,7 @@ class Site:
         return all(isr == 3 and leader >= 0 for leader, isr in Admin(self._cluster.bootstrap).in_sync(self._topic).values())
 
     def _leader(self, node: int, partition: int) -> int:
-        """The leader, as that broker alone knows it."""
+        """The leader in this broker's own view."""
         host, port = self._cluster.addresses[node]
         client = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
         try:
@@ -239,7 +241,7 @@ class Site:
 
 
 def read_back(cluster: KafkaCluster, topic: str, senders: list[Sender]) -> Counter[str]:
-    """What became of each claim: how many records of each are in the log, every one of them once, in order, and where it was told to be."""
+    """Check each claim: how many records of each kind are in the log, every one of them once, in order, at its reported offset."""
     there = Counter[str]()
     last: dict[tuple[int, int], int] = {}
     for message in read_topic(cluster.bootstrap, topic):

@@ -1,4 +1,6 @@
-"""A broker that stays away longer than the delivery deadline: what the producer then says of each record is true, and it works again."""
+"""A broker is away for longer than the delivery deadline. The producer's outcome of each record is true, and the producer works again
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ ROWS = 5_000
 
 
 def test_what_is_said_of_expired_records_is_true(kafka_cluster: ClusterFactory) -> None:
-    """YES is in the log, NO is not, acknowledged is there once, MAYBE at most once; order holds, and the next rows are acknowledged."""
+    """YES rows are in the log, NO rows are not, acknowledged rows are there once, MAYBE rows at most once.
+
+    The order holds, and the next rows are acknowledged.
+    """
     cluster = kafka_cluster()
     topic = f"outcomes-{secrets.token_hex(4)}"
     Admin(cluster.bootstrap).create(topic, partitions=2)
@@ -35,7 +40,7 @@ def test_what_is_said_of_expired_records_is_true(kafka_cluster: ClusterFactory) 
     failures: dict[int, DeliveryError] = {}
     with (
         FaultProxy(cluster.bootstrap) as proxy,
-        # Batches that lost their answer in the very first attempt expire too: nothing here waits for a second one.
+        # Batches whose first attempt lost its answer expire, too. The producer does not wait for a second attempt.
         Producer(bootstrap_servers=proxy.bootstrap, batch_size=8192, request_timeout_ms=1000, delivery_timeout_ms=1500) as producer,
     ):
         tap = Tap(producer)
@@ -76,7 +81,7 @@ def test_what_is_said_of_expired_records_is_true(kafka_cluster: ClusterFactory) 
 
 
 def send(producer: Producer, topic: str, ledger: Ledger, failures: dict[int, DeliveryError], row: int) -> int:
-    """Send so many rows from this one on; returns the next one."""
+    """Send so many rows from this one on; return the next one."""
     for each in range(row, row + ROWS):
         key, value = ledger.sending(each)
         producer.send(topic, value, key=key, on_delivery=partial(settled, ledger, failures, each))
@@ -101,7 +106,7 @@ def send_into_the_dark(
     *,
     kill: bool,
 ) -> int:
-    """Send rows whose answers are swallowed, take the broker away until all have an outcome, and bring it back."""
+    """Send rows whose answers are dropped, stop the broker until all have an outcome, and start it again."""
     fault = proxy.faults.on(Api.PRODUCE).where(topic=topic).reply().drop().forever()
     before = len(failures) + ledger.acked
     row = send(producer, topic, ledger, failures, row)

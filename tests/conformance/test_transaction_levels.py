@@ -1,4 +1,4 @@
-"""transaction.version 0 and 1: every answer about transactions is the one that a Kafka 4.3 at that level gave when it was recorded."""
+"""transaction.version 0 and 1: every answer about transactions is the recorded one of a Kafka 4.3 at that level."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[tuple[int, KafkaTarget]]:
 @once_is_enough("asks Kafka itself")
 @pytest.mark.timeout(600)
 def test_kafka_answers_as_recorded(kafka: tuple[int, KafkaTarget]) -> None:
-    """Apache Kafka at that level gives the answers that were recorded from it; `python -m tests.conformance.transaction_levels` writes them
-    down anew."""
+    """Apache Kafka at that level gives its recorded answers; `python -m tests.conformance.transaction_levels` records them again."""
     level, target = kafka
     assert {case.name: play(case, target) for case in cases(level)} == {case.name: expected(case, level) for case in cases(level)}
 
 
 @pytest.mark.parametrize(("level", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else str(value))
 def test_stub_answers_as_kafka_at_that_level(level: int, case: Case) -> None:
-    """Word by word, whether or not the level makes a difference."""
+    """The stub's answers are Kafka's word by word, whether or not the level makes a difference."""
     with stub_for(case, transaction_version=level) as target:
         assert play(case, target) == expected(case, level)
 
 
 def test_a_level_that_the_release_has_not_is_refused() -> None:
-    """The error names the levels that there are."""
+    """The error names the levels that exist."""
     from fencepost.broker_stub import BrokerStub
 
     with pytest.raises(ValueError, match=r"transaction_version=3: Kafka 4\.3 has 0 to 2"):

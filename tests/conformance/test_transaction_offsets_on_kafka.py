@@ -1,5 +1,4 @@
-"""Offsets in our transactions on a real Kafka, in both transaction versions, with the groups of confluent-kafka's and kafka-python's
-consumers."""
+"""Offsets in transactions on a real Kafka, in both transaction versions, with groups of confluent-kafka's and kafka-python's consumers."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @contextlib.contextmanager
 def member(site: Site, **settings: Any) -> Iterator[confluent_kafka.Consumer]:
-    """A consumer that has joined the group and been given every partition."""
+    """A consumer that has joined the group and has every partition."""
     given: dict[str, Any] = {
         "bootstrap.servers": site.bootstrap,
         "group.id": f"group-{site.name}",
@@ -46,7 +45,7 @@ def member(site: Site, **settings: Any) -> Iterator[confluent_kafka.Consumer]:
 
 
 def join(consumer: confluent_kafka.Consumer) -> bool:
-    """Take part in the group, and take no record."""
+    """Join the group, and take no record."""
     assignment = consumer.assignment()
     if len(assignment) < PARTITIONS:
         assert consumer.poll(0.05) is None, "a record came before the consumer was asked for one"
@@ -54,7 +53,7 @@ def join(consumer: confluent_kafka.Consumer) -> bool:
 
 
 def group_at(site: Site) -> list[int]:
-    """How far the group has read the topic's partitions; -1001 where no offset is committed."""
+    """The group's committed offsets of the topic's partitions; -1001 if none is committed."""
     return site.group(f"group-{site.name}")
 
 
@@ -62,7 +61,7 @@ NOWHERE = -1001
 
 
 def test_offsets_count_with_the_commit_and_not_with_an_abort(site: Site) -> None:
-    """What a consumer has read is committed with what was made of it, also with offsets alone; an abort leaves the group where it was."""
+    """A consumer's offsets are committed with the results, also without records. An abort leaves the group's offsets unchanged."""
     with site.producer() as producer, member(site) as consumer:
         with producer.transaction(WAIT_S) as tx:
             for partition in range(PARTITIONS):
@@ -92,8 +91,11 @@ def test_offsets_count_with_the_commit_and_not_with_an_abort(site: Site) -> None
 
 
 def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
-    """A consumer that has left, and one of another generation, commit no offsets: the transaction must be aborted, the producer goes on,
-    and the group stays where its members put it."""
+    """A consumer that has left, and one of another generation, commit no offsets. The transaction must be aborted, and the producer
+    continues.
+
+    The group keeps the offsets that its members committed.
+    """
     with site.producer() as producer:
         with member(site) as zombie:
             put_out = zombie.consumer_group_metadata()
@@ -119,8 +121,11 @@ def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
 
 
 def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
-    """Consumers that have not polled for too long lose their membership: confluent-kafka's keeps its generation, kafka-python's has none
-    left. They cannot commit offsets of partitions that another member has now, and readers see none of their records."""
+    """Consumers that have not polled for too long lose their membership. confluent-kafka's keeps its generation, kafka-python's has none
+    left.
+
+    They cannot commit offsets of partitions that another member has now, and consumers see none of their records.
+    """
     patience = {"session.timeout.ms": 6000, "max.poll.interval.ms": 6000, "heartbeat.interval.ms": 200}
     theirs = kafka_python.KafkaConsumer(
         site.topic,
@@ -143,7 +148,7 @@ def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
 
 
 def test_an_instance_that_was_taken_over_is_refused(site: Site) -> None:
-    """Of two consumers with one group.instance.id the older one's offsets are refused."""
+    """Of two consumers with one group.instance.id, the older one's offsets are refused."""
     with site.producer() as producer, member(site, **{"group.instance.id": "one"}) as consumer:
         mine = read_group(consumer.consumer_group_metadata())
         assert mine.group_instance_id == "one"
@@ -157,7 +162,7 @@ def test_an_instance_that_was_taken_over_is_refused(site: Site) -> None:
 
 
 def test_kafka_pythons_consumer(site: Site) -> None:
-    """Its offsets and its metadata are taken as they are, and checked by the group's coordinator."""
+    """`send_offsets` accepts its offsets and metadata as they are, and the group's coordinator checks them."""
     consumer = kafka_python.KafkaConsumer(
         site.topic,
         bootstrap_servers=site.bootstrap,
@@ -169,7 +174,7 @@ def test_kafka_pythons_consumer(site: Site) -> None:
         with site.producer() as producer:
             with producer.transaction(WAIT_S) as tx:
                 tx.send(site.topic, b"something to find", partition=1)
-            # Not a short time: it does not come back from one that ends while it joins.
+            # Not a short timeout: the consumer does not recover from one that passes while it joins.
             assert consumer.poll(int(WAIT_S * 1000)), "nothing was found"
             tx = producer.begin(WAIT_S)
             tx.send_offsets(
@@ -183,7 +188,7 @@ def test_kafka_pythons_consumer(site: Site) -> None:
 
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN])
 def test_a_lost_reply_of_each_request(site: Site, api: Api) -> None:
-    """The request was carried out and its reply never came: it is made again, and the group is where the last commit put it."""
+    """The broker carries the request out, and the reply is lost. The producer repeats it; the group has the last commit's offsets."""
     group = GroupMetadata(f"group-{site.name}")
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         lost = (

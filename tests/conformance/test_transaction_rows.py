@@ -1,7 +1,7 @@
-"""Every row of Kafka's tables about transactions that one broker can reach has a raw-request case; the run ends with the table.
+"""A raw-request case reaches every row of Kafka's tables about transactions that one broker can reach. The run ends with the table.
 
-The stub tells the rows: each of its decisions names the one that it comes from. What is answered there by Kafka and by the stub is for
-`test_conformance` and `test_transaction_levels`.
+Each decision of the stub names its row, so the stub tells which rows a case reaches. `test_conformance` and `test_transaction_levels` check
+the answers of Kafka and of the stub.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ROWS: Final = [f"{letter}{number}" for letter, count in TABLES.items() for numbe
 _PENDING: Final = "only while a record of the coordinator is on its way to its followers"
 _ENDING: Final = "only while markers are on their way to their partitions"
 NOT_ON_ONE_BROKER: Final = {**dict.fromkeys(("I1", "A1", "E3", "F1"), _PENDING), **dict.fromkeys(("I3", "A4", "E6", "F5"), _ENDING)}
-"""tests/broker_stub/transactions/test_coordinators.py has them, on clusters whose links are cut."""
+"""tests/broker_stub/transactions/test_coordinators.py reaches these rows, on clusters with severed connections."""
 
 
 def rows_of(case: Case, *, level: int | None) -> set[str]:
-    """Plays the case on the stub: the rows that decide anything in it."""
+    """Run the case on the stub, and return the rows that decide something in it."""
     hit: Counter[str] = Counter()
     with markers_counted(hit), stub_for(case, transaction_version=level) as target:
         target.stub.services.transactions.decided = lambda decision: hit.update((decision.row,))
@@ -40,7 +40,7 @@ def rows_of(case: Case, *, level: int | None) -> set[str]:
 
 
 def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str]]:
-    """By row, the cases that come by it."""
+    """By row, the cases that reach it."""
     found: dict[str, set[str]] = {row: set() for row in ROWS}
     for case in asked:
         hit = rows_of(case, level=level)
@@ -54,7 +54,7 @@ def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str
 @once_is_enough("says which questions there are")
 @pytest.mark.timeout(300)
 def test_every_row_has_a_case(record_property: Callable[[str, object], None]) -> None:
-    """At transaction.version 2 and 0; a row that no case comes by has a reason, and what a case says to come by it does."""
+    """At transaction.version 2 and 0, a row without a case has a reason, and each case reaches the rows that it names."""
     now = reached([case for case in load_cases().values() if case.area.startswith("transaction") and not case.older])
     before = reached([case for case in cases(0) if case.area.startswith("transaction")], level=0)
     record_property("transaction_rows", [(row, len(now[row]), len(before[row]), NOT_ON_ONE_BROKER.get(row, "")) for row in ROWS])

@@ -1,4 +1,4 @@
-"""Our transactions on a real Kafka, in both transaction versions, seen by confluent-kafka's consumer and fenced by its producer."""
+"""Transactions on a real Kafka, in both transaction versions, read by confluent-kafka's consumer and fenced by its producer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_commit_is_seen_and_an_abort_is_not(site: Site) -> None:
-    """Transactions one after the other, through every partition: readers find what was committed, and nothing else."""
+    """Transactions follow one another through every partition. Consumers read the committed records, and no others."""
     with site.producer() as producer:
         for turn in range(4):
             with producer.transaction(WAIT_S) as tx:
@@ -53,7 +53,7 @@ def test_a_commit_is_seen_and_an_abort_is_not(site: Site) -> None:
 
 
 def test_the_transaction_version_is_the_clusters(site: Site, request: pytest.FixtureRequest) -> None:
-    """With version 2 every end brings the next epoch and nothing is added by hand; before, partitions are added and the epoch stays."""
+    """With version 2 every end brings the next epoch, and the producer adds no partitions. Before, it adds them, and the epoch stays."""
     newer = "tv2" in request.node.name
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         for _ in range(2):
@@ -83,7 +83,7 @@ def test_a_second_producer_fences_the_first(site: Site) -> None:
 
 
 def test_confluents_producer_fences_ours_and_ours_fences_it(site: Site) -> None:
-    """The id is Kafka's, not ours: both clients put each other out."""
+    """The id belongs to the cluster: each client's producer fences the other's."""
     theirs = confluent_kafka.Producer({"bootstrap.servers": site.bootstrap, "transactional.id": site.name})
     with site.producer() as ours:
         tx = ours.begin(WAIT_S)
@@ -105,12 +105,13 @@ def test_confluents_producer_fences_ours_and_ours_fences_it(site: Site) -> None:
 
 
 def test_a_commit_after_a_failure_that_nobody_looked_at(site: Site) -> None:
-    """The commit is refused although no future was ever looked at (aiokafka commits here); the next transaction, from the same producer,
-    is as good as any."""
+    """The producer refuses the commit although the program looked at no future (aiokafka commits here). The next transaction of the same
+    producer works.
+    """
     with site.producer(batch_size=0, max_request_size=4_000_000) as producer:
         tx = producer.begin(WAIT_S)
         tx.send(site.topic, b"fine", partition=0)
-        tx.send(site.topic, bytes(2_000_000), partition=1)  # max.message.bytes is about half of that
+        tx.send(site.topic, bytes(2_000_000), partition=1)  # about twice max.message.bytes
         tx.send(site.topic, b"fine, too", partition=1)
         with pytest.raises(MustAbort, match="MESSAGE_TOO_LARGE") as refused:
             tx.commit(WAIT_S)
@@ -127,7 +128,7 @@ def test_a_commit_after_a_failure_that_nobody_looked_at(site: Site) -> None:
 
 
 def test_every_record_failed(site: Site) -> None:
-    """Nothing of the transaction is in a log, and yet it is aborted with the coordinator, which may have begun it."""
+    """No log has a record of the transaction. The producer aborts it all the same, because the coordinator may have begun it."""
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         proxy.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
         with pytest.raises(MustAbort), producer.transaction(WAIT_S) as tx:
@@ -142,7 +143,9 @@ def test_every_record_failed(site: Site) -> None:
 
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN])
 def test_a_lost_reply_of_each_request(site: Site, api: Api) -> None:
-    """The request was carried out and its reply never came: it is made again and recognised, in this transaction and the next."""
+    """The broker carries the request out, and the reply is lost. The producer repeats it and the broker recognises it, in this transaction
+    and the next.
+    """
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         lost = proxy.faults.on(api).after_append().times(1).disconnect()
         for turn in range(3):
@@ -153,7 +156,7 @@ def test_a_lost_reply_of_each_request(site: Site, api: Api) -> None:
 
 
 def test_a_commit_that_arrives_once_more_in_the_next_transaction(older: KafkaCluster) -> None:
-    """Transaction version 1: the reply to a commit was lost, and the request, if it arrives again in the next transaction, is refused."""
+    """Transaction version 1: the reply to a commit is lost. If the request arrives again in the next transaction, it is refused."""
     site = new_site(older)
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         proxy.faults.on(Api.END_TXN).after_append().times(1).disconnect()
@@ -175,8 +178,11 @@ def test_a_commit_that_arrives_once_more_in_the_next_transaction(older: KafkaClu
 @pytest.mark.skipif("FENCEPOST_TXN_EPOCHS" not in os.environ, reason="takes half a minute: FENCEPOST_TXN_EPOCHS=1 or make epochs runs it")
 @pytest.mark.timeout(900)
 def test_epochs_run_out(site: Site) -> None:
-    """After epoch 32766 the coordinator gives another producer id, by the answer to EndTxn with version 2 and to InitProducerId before; all
-    of it is committed."""
+    """After epoch 32766 the coordinator assigns another producer id: with version 2 in the response to EndTxn, before in the one to
+    InitProducerId.
+
+    All records are committed.
+    """
     host, port = site.bootstrap.split(":")
     asked = InitProducerIdRequest(transactional_id=site.name, transaction_timeout_ms=60_000)
     with site.producer() as first:
@@ -204,8 +210,10 @@ def test_epochs_run_out(site: Site) -> None:
 
 
 def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
-    """While no EndTxn is answered, the commit ends at its deadline with an error of its own, which can be resolved once there are answers;
-    an abort, and another transaction, are refused until then."""
+    """While no EndTxn is answered, the commit ends at its deadline with CommitOutcomeUnknown, which can be resolved once there are answers.
+
+    Until then an abort and another transaction are refused.
+    """
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         tx = producer.begin(WAIT_S)
         tx.send(site.topic, b"doubtful", partition=0).result(WAIT_S)
@@ -226,8 +234,10 @@ def test_a_commit_whose_outcome_stays_unknown(site: Site) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_coordinator_gives_a_transaction_up(version: int, request: pytest.FixtureRequest, kafka_cluster: ClusterFactory) -> None:
-    """After transaction_timeout_ms nothing of it is seen, and the commit is refused, as are offsets: with version 2 the producer goes on
-    after an abort, before that it is fenced like a zombie."""
+    """After transaction_timeout_ms no record of it is visible, and the commit and its offsets are refused.
+
+    With version 2 the producer continues after an abort. Before, it is fenced.
+    """
     cluster: KafkaCluster = kafka_cluster(config=IMPATIENT) if version == 2 else request.getfixturevalue("older")
     site = new_site(cluster)
     with site.producer(transaction_timeout_ms=1_000) as producer:
@@ -250,7 +260,7 @@ def test_the_coordinator_gives_a_transaction_up(version: int, request: pytest.Fi
 
 
 def test_an_abort_while_a_reply_is_held_back(site: Site) -> None:
-    """What was sent and not answered is waited for, what was not sent fails, and neither is seen."""
+    """The abort waits for records in flight, and fails records that were not sent. Neither become visible."""
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap, batch_size=0, max_in_flight=1) as producer:
         with producer.transaction(WAIT_S) as tx:
             tx.send(site.topic, b"committed", partition=0)
@@ -272,8 +282,10 @@ def test_an_abort_while_a_reply_is_held_back(site: Site) -> None:
 
 
 def test_a_send_that_goes_on_while_its_transaction_ends(site: Site) -> None:
-    """Rows of a `send_many` whose transaction another thread commits are in that transaction or refused, and never in the next one, which
-    waits for the call to return."""
+    """Another thread commits the transaction during a `send_many`. Its rows are in that transaction or refused, and never in the next one.
+
+    The next transaction waits until the call returns.
+    """
     begun, ended = threading.Event(), threading.Event()
     refused: list[Exception] = []
 
@@ -312,9 +324,11 @@ def test_a_send_that_goes_on_while_its_transaction_ends(site: Site) -> None:
 
 @pytest.mark.parametrize("seed", [int(seed) for seed in os.environ.get("FENCEPOST_TXN_SEEDS", "2").split(",")])
 def test_connections_that_break_all_the_time(site: Site, seed: int) -> None:
-    """Every request of a transaction loses its connection now and then, before it is carried out or after, and some records are refused:
-    readers find exactly what was said to be committed, and a group is where the last commit put it. FENCEPOST_TXN_SEEDS=0,1,2 runs
-    others."""
+    """Every request of a transaction sometimes loses its connection, before or after it is carried out, and some records are refused.
+
+    Consumers read exactly the records that were reported as committed, and a group has the offsets of the last commit.
+    FENCEPOST_TXN_SEEDS=0,1,2 runs others.
+    """
     rng = random.Random(seed)
     said: list[bytes] = []
     group, read = GroupMetadata(f"group-{site.name}"), -1001
@@ -347,7 +361,7 @@ def test_connections_that_break_all_the_time(site: Site, seed: int) -> None:
 
 
 def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
-    """A transaction that fails for no fault of its records is run once more, in another one."""
+    """`run` repeats the work in another transaction, if the first one failed for another reason than its records."""
     with FaultProxy(site.bootstrap) as proxy, site.producer(proxy.bootstrap) as producer:
         failing = proxy.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.TRANSACTION_ABORTABLE)
         attempts = []
@@ -363,7 +377,7 @@ def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
 
 
 def test_asyncio(site: Site) -> None:
-    """The same on an event loop: commit, abort, a cancelled commit whose outcome is told later, and connections that are lost."""
+    """The same on an event loop: commit, abort, a cancelled commit whose outcome is reported later, and lost connections."""
 
     async def story(bootstrap: str, proxy: FaultProxy) -> None:
         settings = {"bootstrap_servers": bootstrap, "transactional_id": site.name, "linger_ms": 0}

@@ -1,6 +1,6 @@
-"""Two-phase commit over several processes, and zombies: on Kafka in both transaction versions, and on the stub, which must say the same.
+"""Two-phase commit over several processes, and zombies: on Kafka in both transaction versions, and on the stub, which must answer the same.
 
-One Kafka for the file: it begins with transaction version 1 and is upgraded to 2 when the tests with 1 are done.
+One Kafka serves the file: it begins with transaction version 1, and is upgraded to 2 after the tests with 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WAIT_S = 60.0
 PARTITIONS = 3
 IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 KIP_939 = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
-"""As far as releases have it."""
+"""The part of KIP-939 that released brokers have."""
 
 PREPARE_AND_WAIT = """
     import sys
@@ -98,14 +98,14 @@ class Site(NamedTuple):
         return TransactionalProducer(bootstrap_servers=self.bootstrap, transactional_id=self.name, linger_ms=0, **settings)
 
     def prepare(self, value: bytes, **settings: Any) -> PreparedTransaction:
-        """In every partition, by a producer that is closed then."""
+        """Prepare a transaction with records in every partition, by a producer that is then closed."""
         with self.producer(**settings) as producer, producer.transaction(WAIT_S) as tx:
             for partition in range(PARTITIONS):
                 tx.send(self.topic, value, partition=partition)
             return tx.prepare(WAIT_S)
 
     def commit(self, value: bytes) -> None:
-        """Another transaction of the id, in every partition; what is open is aborted."""
+        """Commit another transaction of the id, in every partition. That aborts an open one."""
         with self.producer(on_open_transaction="abort") as producer, producer.transaction(WAIT_S) as tx:
             for partition in range(PARTITIONS):
                 tx.send(self.topic, value, partition=partition)
@@ -114,11 +114,11 @@ class Site(NamedTuple):
         return resume(str(token), self.bootstrap)
 
     def read(self, isolation: str = "read_committed") -> list[bytes]:
-        """What a reader finds up to the ends as they are now, and that nothing is between where it may read and the end of the log."""
+        """What a consumer reads up to the current ends, as a sorted list."""
         return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS), isolation=isolation))
 
     def offset(self, group: str, partition: int) -> int:
-        """What the group has committed, 0 where it has nothing; what is pending does not count, and is not waited for."""
+        """The group's committed offset, 0 if it has none. A pending offset does not count, and is not waited for."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "isolation.level": "read_uncommitted"})
         try:
             (found,) = consumer.committed([TopicPartition(self.topic, partition)], timeout=WAIT_S)
@@ -130,7 +130,7 @@ class Site(NamedTuple):
         until(lambda: self.offset(group, partition), "the group's offset", good=lambda found: found == offset, timeout_s=WAIT_S)
 
     def open_partitions(self) -> list[int]:
-        """Those where a reader with read_committed is held back: the last stable offset is below the high watermark."""
+        """The partitions that block a `read_committed` consumer: their last stable offset is below the high watermark."""
         return [
             partition
             for partition in range(PARTITIONS)
@@ -148,14 +148,14 @@ def new_site(bootstrap: str, version: int) -> Site:
 
 
 class Upgradable:
-    """A Kafka of transaction version 1, until it is upgraded. `before`: what was prepared right before that, and where."""
+    """A Kafka with transaction version 1, until it is upgraded. `before`: what was prepared right before, and where."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
         self.before: tuple[Site, PreparedTransaction] | None = None
 
     def upgrade(self) -> None:
-        """Done once, however often it is asked for."""
+        """Upgrade the cluster, at the first call only."""
         if self.before is not None:
             return
         site = new_site(self.cluster.bootstrap, 1)
@@ -173,7 +173,7 @@ def upgradable() -> Iterator[Upgradable]:
 
 @pytest.fixture(scope="module", params=["stub-tv1", "stub-tv2", "kafka-tv1", "kafka-tv2"])
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
-    """Where, and which transaction version; in this order, so that Kafka is upgraded once."""
+    """The cluster and the transaction version, in this order, so that Kafka is upgraded once."""
     kind, version = str(request.param).split("-tv")
     if kind == "stub":
         with BrokerStub(transaction_version=int(version), config={**IMPATIENT, **KIP_939}) as stub:
@@ -191,7 +191,7 @@ def site(place: tuple[str, int]) -> Site:
 
 
 def test_killed_between_prepare_and_commit(site: Site) -> None:
-    """kill -9 after `prepare`: readers are held back, and see all of it once another process has committed with nothing but the token."""
+    """kill -9 after `prepare` blocks consumers. They read all of it once another process has committed with only the token."""
     with OtherProcess(PREPARE_AND_WAIT, site.bootstrap, site.topic, site.name) as first:
         token = first.line()
         first.kill()
@@ -206,7 +206,7 @@ def test_killed_between_prepare_and_commit(site: Site) -> None:
 
 
 def test_the_same_token_twice(site: Site) -> None:
-    """Both times it is committed, the second time already, with a marker in each partition; the other way round the same."""
+    """The second commit also reports success, as already done, with a marker in each partition. The same holds for two aborts."""
     token = site.prepare(b"once")
     assert site.resume(token).status(WAIT_S).outcome is Outcome.OPEN
     first, second = site.resume(token).commit(WAIT_S), site.resume(token).commit(WAIT_S)
@@ -226,7 +226,7 @@ def test_the_same_token_twice(site: Site) -> None:
 
 
 def test_replies_that_are_lost(site: Site) -> None:
-    """Of each request once, after it was carried out: the commit is found to have been made, and the marker to be there."""
+    """The reply to each request is lost once. The producer finds that the commit was made, and that the markers are there."""
     token = site.prepare(b"once")
     with FaultProxy(site.bootstrap) as proxy:
         asked = (Api.METADATA, Api.FIND_COORDINATOR, Api.DESCRIBE_TRANSACTIONS, Api.END_TXN, Api.LIST_OFFSETS, Api.FETCH)
@@ -234,14 +234,17 @@ def test_replies_that_are_lost(site: Site) -> None:
         resumed = resume(token, proxy.bootstrap)
         assert resumed.commit(WAIT_S).outcome is Outcome.COMMITTED
         assert [fault.hits for fault in lost[:4]] == [1, 1, 1, 1]
-        site.commit(b"later")  # so that only the logs can tell
+        site.commit(b"later")  # so that only the logs show the outcome
         assert resumed.commit(WAIT_S).markers
         assert [fault.hits for fault in lost] == [1] * 6
     assert site.read() == [b"later"] * 3 + [b"once"] * 3
 
 
 def test_a_commit_that_was_fenced_after_a_lost_reply(site: Site) -> None:
-    """Without any token: its reply is lost, the next attempt is answered as fenced, and a newer producer has the id. The log tells."""
+    """Without a token: the reply to the commit is lost, the next attempt is answered as fenced, and a newer producer has the id.
+
+    The log shows the outcome.
+    """
     with FaultProxy(site.bootstrap) as proxy:
         proxy.faults.on(Api.END_TXN).after_append().times(1).disconnect()
         proxy.faults.on(Api.END_TXN).before().on_call(2).error(ErrorCode.PRODUCER_FENCED)
@@ -257,7 +260,7 @@ def test_a_commit_that_was_fenced_after_a_lost_reply(site: Site) -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED])
 def test_after_a_later_transaction(site: Site, outcome: Outcome) -> None:
-    """One that is over, and one that is open right now: the token still says what became of its own and leaves the others alone."""
+    """A later transaction has ended, or is open. The token still gives the outcome of its own transaction, and leaves the others alone."""
     token = site.prepare(b"first")
     if outcome is Outcome.COMMITTED:
         site.resume(token).commit(WAIT_S)
@@ -279,7 +282,7 @@ def test_after_a_later_transaction(site: Site, outcome: Outcome) -> None:
 
 
 def test_after_the_deadline(site: Site) -> None:
-    """The coordinator aborts when the token's time is up, and not before: the commit is told so, in every process."""
+    """The coordinator aborts when the token's time is over, and not before. A commit in any process reports that."""
     for timeout_ms in (300, 8_000, 64_000):  # a machine that is busy needs the time to prepare
         with contextlib.suppress(MustAbort, Fenced):
             producer = site.producer(transaction_timeout_ms=timeout_ms)
@@ -311,8 +314,10 @@ def test_after_the_deadline(site: Site) -> None:
 
 
 def test_offsets_of_a_group(site: Site) -> None:
-    """They are part of what is prepared, with records and without: a group has them when the token is committed, and what became of it can
-    be told from the group's log alone."""
+    """Offsets are part of a prepared transaction, with and without records. A group has them once the token is committed.
+
+    The group's log alone shows the outcome.
+    """
     group = f"group-{site.name}"
     with site.producer() as producer:
         for turn in (1, 2):
@@ -335,22 +340,24 @@ def test_offsets_of_a_group(site: Site) -> None:
 
 @pytest.mark.parametrize("policy", ["abort_unprepared", "refuse"])
 def test_without_a_deadline(site: Site, policy: str) -> None:
-    """KIP-939, where it is asked for: a broker that has it never aborts what is prepared. None keeps it when the id is opened again, so
-    that is refused in the portable way."""
+    """KIP-939, if requested: a broker that supports it never aborts a prepared transaction.
+
+    No broker keeps it when a producer registers under the id again, so the portable refusal applies.
+    """
     settings: dict[str, Any] = {"transaction_two_phase_commit_enable": True, "on_open_transaction": policy}
     token = site.prepare(b"patient", **settings)
     assert token.deadline_ms is None
     with site.producer(**settings) as producer, pytest.raises(TransactionOpen, match="end it with its token"):
         producer.begin(WAIT_S)
     site.resume(token).commit(WAIT_S)
-    again = site.prepare(b"again", **settings)  # under the next identity, with the same patience
+    again = site.prepare(b"again", **settings)  # under the next identity, also without a timeout
     assert again.deadline_ms is None
     site.resume(again).commit(WAIT_S)
     assert site.read() == [b"again"] * 3 + [b"patient"] * 3
 
 
 def test_nothing_was_written(site: Site) -> None:
-    """FLINK-31363: nothing was written, and that is what every answer says; the next transaction is as good as any."""
+    """FLINK-31363: every answer says that nothing was written. The next transaction works."""
     with site.producer() as producer:
         tx = producer.begin(WAIT_S)
         token = tx.prepare(WAIT_S)
@@ -364,7 +371,9 @@ def test_nothing_was_written(site: Site) -> None:
 
 
 def test_its_own_producer_goes_on(site: Site) -> None:
-    """Prepared, then ended here or with the token, in turns: what was committed is seen, and tokens of old touch nothing."""
+    """Transactions are prepared, and ended alternately by the producer and with the token. Committed records are visible, and old tokens
+    change nothing.
+    """
     tokens: list[tuple[PreparedTransaction, Outcome]] = []
     with site.producer() as producer:
         for turn in range(6):
@@ -384,8 +393,10 @@ def test_its_own_producer_goes_on(site: Site) -> None:
 
 @pytest.mark.parametrize("kind", ["stub", "kafka"])
 def test_a_coordinator_that_restarts_after_another_process_ended_it(kind: str, request: pytest.FixtureRequest) -> None:
-    """Another process commits the prepared transaction, and the coordinator restarts, which forgets the previous epoch. The producer's own
-    abort says TransactionCommitted, and the producer continues. A newer producer fences it as always."""
+    """Another process commits the prepared transaction. The coordinator restarts, which makes it forget the previous epoch.
+
+    The producer's own abort raises TransactionCommitted, and the producer continues. A newer producer still fences it.
+    """
     with BrokerStub() as stub:
         cluster: BrokerStub | KafkaCluster = stub if kind == "stub" else request.getfixturevalue("kafka_cluster")(config=IMPATIENT)
         site = new_site(cluster.bootstrap, 2)
@@ -409,7 +420,7 @@ def test_a_coordinator_that_restarts_after_another_process_ended_it(kind: str, r
 
 
 def test_the_id_is_not_opened_again_by_the_way(site: Site) -> None:
-    """With the token at hand, or told to refuse, a producer that would abort what is prepared is refused; without, it aborts it."""
+    """A producer refuses to abort a prepared transaction if it knows the token or is set to refuse. Otherwise it aborts it."""
     token = site.prepare(b"prepared")
     OUTSTANDING.discard(token)  # as if another process had prepared it
     several: tuple[dict[str, Any], ...] = ({"prepared": [str(token)]}, {"on_open_transaction": "refuse"})
@@ -423,8 +434,10 @@ def test_the_id_is_not_opened_again_by_the_way(site: Site) -> None:
 
 
 def test_a_zombie(site: Site) -> None:
-    """A process that freezes in a transaction and thaws when its successor has committed: the broker refuses it, in its own words, nothing
-    of it is ever seen, and no reader is held back by it."""
+    """A process freezes in a transaction, and resumes after its successor has committed. The broker refuses it.
+
+    Consumers never see its records, and never wait for them.
+    """
     with OtherProcess(ZOMBIE, site.bootstrap, site.topic, site.name) as zombie:
         assert zombie.line() == "frozen from here on"
         zombie.freeze()
@@ -448,8 +461,11 @@ def test_a_zombie(site: Site) -> None:
 
 @pytest.mark.parametrize("place", ["kafka-tv1"], indirect=True)
 def test_a_transaction_that_hangs(site: Site, upgradable: Upgradable) -> None:
-    """One that its coordinator was never told of, as brokers took them before KIP-890: the command line finds what Kafka's own tool finds,
-    aborts it by its place, and readers go on."""
+    """The coordinator does not know the transaction, as brokers accepted them before KIP-890. The command line finds what Kafka's own tool
+    finds.
+
+    It aborts the transaction by its offset, and consumers continue.
+    """
     verify = ConfigResource(ConfigResource.Type.BROKER, "1")
     admin = AdminClient({"bootstrap.servers": site.bootstrap})
 
@@ -460,7 +476,9 @@ def test_a_transaction_that_hangs(site: Site, upgradable: Upgradable) -> None:
         admin.incremental_alter_configs([verify])[verify].result(WAIT_S)
 
     def hang() -> bool:
-        """The change of the config takes a moment to reach the broker's logs; a transaction that is refused until then is given up."""
+        """Write into a partition without adding it. The changed config takes a moment to reach the broker's logs; the function retries
+        until then.
+        """
         producer = site.producer(delivery_timeout_ms=5_000, request_timeout_ms=2_000)
         tx = producer.begin(WAIT_S)
         producer._manager._contents.partitions.added.add((site.topic, 0))  # a client that writes to a partition that it did not add
@@ -493,7 +511,7 @@ def test_a_transaction_that_hangs(site: Site, upgradable: Upgradable) -> None:
 
 @pytest.mark.parametrize("place", ["kafka-tv2"], indirect=True)
 def test_a_token_from_before_the_upgrade(place: tuple[str, int], upgradable: Upgradable) -> None:
-    """FLINK-40689: prepared with transaction version 1, and committed when the cluster has 2: in the version that it was written in."""
+    """FLINK-40689: prepared with transaction version 1, and committed with 2: with requests of the version in which it was written."""
     assert upgradable.before is not None
     site, token = upgradable.before
     assert token.transaction_version == 1

@@ -1,7 +1,7 @@
-"""`python -m tests.conformance.transaction_levels`: plays the cases of transactions on a Kafka 4.3 whose transaction.version is 0, and then
-1, and writes down where it differs from one at level 2.
+"""`python -m tests.conformance.transaction_levels`: runs the cases of transactions on a Kafka 4.3 with transaction.version 0, and then 1.
 
-What a request's version asks for is the same at both levels; what the coordinator does by itself, and what clients are told to do, is not.
+It records the answers that differ from level 2. The meaning of a request's version is the same at all levels. The coordinator's own
+actions, and what it tells clients to do, are not.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ NOT_AT_0 = frozenset(
         "transactions.with_bumps",
     )
 )
-"""They ask what clients and brokers ask at level 2 only. At level 0 Kafka's log has no place for that: it says UNSUPPORTED_VERSION, and the
-id is busy from then on."""
+"""Cases whose requests clients and brokers send at level 2 only. At level 0 Kafka's log cannot store their result: Kafka answers
+UNSUPPORTED_VERSION, and the id is busy from then on."""
 
 Answers = dict[str, dict[str, Differences]]
 """By level, case and label; None for an answer that only level 2 gives."""
 
 
 def cases(level: int) -> list[Case]:
-    """Those that one broker can play."""
+    """The cases that one broker can run."""
     asked = [case for name, case in load_cases().items() if case.area in AREAS or name == "versions.finalized_features"]
     return [case for case in asked if case.brokers == 1 and (level > 0 or case.name not in NOT_AT_0)]
 
 
 def expected(case: Case, level: int) -> Notes:
-    """What Kafka answers at that level."""
+    """Kafka's answers at that level."""
     return with_differences(case, different()[str(level)].get(case.name, {}))
 
 

@@ -1,6 +1,6 @@
-"""Where transactions are tried on a real Kafka: a cluster of each transaction version, and a topic and an id of a test's own.
+"""Real Kafka clusters for tests of transactions: one for each transaction version, with a test's own topic and transactional id.
 
-Import the fixtures `site` and `older`; both are made for the module that asks.
+Import the fixtures `site` and `older`. Both are created once per module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Site(NamedTuple):
         return end_of(self.bootstrap, self.topic, partition)
 
     def group(self, group_id: str) -> list[int]:
-        """How far the group has read the topic's partitions; -1001 where no offset is committed."""
+        """The group's committed offsets of the topic's partitions; -1001 if none is committed."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group_id})
         try:
             asked = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
@@ -47,12 +47,12 @@ class Site(NamedTuple):
             consumer.close()
 
     def committed(self) -> list[bytes]:
-        """What a reader with read_committed finds up to the ends as they are now, in no order across partitions."""
+        """What a consumer with `read_committed` reads up to the current ends, in no order across partitions."""
         return sorted(read_values(self.bootstrap, self.topic, range(PARTITIONS)))
 
 
 def end_of(bootstrap: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> int:
-    """The partition's high watermark, or its last stable offset with "read_committed": librdkafka sends ListOffsets with this level."""
+    """The partition's high watermark, or its last stable offset with "read_committed", which librdkafka passes on in ListOffsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation})
     try:
         marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=WAIT_S)
@@ -64,7 +64,7 @@ def end_of(bootstrap: str, topic: str, partition: int, isolation: str = "read_un
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[KafkaCluster]:
-    """A broker whose cluster runs transaction version 0: no implicit adds, no epoch with each end."""
+    """A broker whose cluster runs transaction version 0: no implicit adds, and no new epoch with each end."""
     require_kafka()
     with KafkaCluster(features={"transaction.version": 0}, config=IMPATIENT) as cluster:
         yield cluster

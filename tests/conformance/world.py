@@ -1,4 +1,4 @@
-"""The world of one conformance case: every question that the cases ask, over one broker or three."""
+"""The world of one conformance case: every question that the cases can ask, on one broker or three."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
 class World(FetchAsks, ClusterAsks, ConfigAsks, TxnEndAsks, OffsetAsks, AclAsks, QuotaAsks, BareAsks):
-    """What a case is given."""
+    """What a case gets."""
 
 
 def play(case: Case, target: Target) -> dict[str, str]:
-    """Plays the case on that broker; what was seen, in order."""
+    """Run the case on that broker; return the notes, in order."""
     world = World(target)
     try:
         case.play(world)

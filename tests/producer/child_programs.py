@@ -1,4 +1,4 @@
-"""Programs in a child process, for what a test cannot do in its own process: exit, fork, receive a signal."""
+"""Programs in a child process, for tests that cannot run in pytest's own process: exit, fork, receive a signal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ended:
 
 
 def run(code: str, *arguments: str) -> Ended:
-    """Run a script to its end. Fails when it hangs."""
+    """Run a script to its end. Fails if the script hangs."""
     began = time.monotonic()
     process = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PREAMBLE + textwrap.dedent(code), *arguments],

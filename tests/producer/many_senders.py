@@ -1,7 +1,7 @@
-"""Many senders on one producer: each writes its own rows, and `Account` checks what became of them.
+"""Many senders on one producer. Each writes its own rows, and `Account` checks the results.
 
-A row contains its sender, its number and the CRC of its bytes. All rows of a key belong to one sender, in the order of their numbers.
-A sender offers a row again when `send` has no room for it.
+A row contains its sender, its number and the CRC of its bytes. All rows of a key belong to one sender, in the order of their numbers. A
+sender offers a row again if `send` has no room for it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def runs(plan: Plan, sender: int) -> Iterator[list[tuple[bytes, bytes]]]:
 
 
 def is_last_third(plan: Plan, rows: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the trouble must have been before these rows are sent."""
+    """Whether the faults must have happened before these rows are sent."""
     return int(rows[0][1].split(b" ")[1]) * 3 >= plan.rows_each * 2
 
 
 class Account:
-    """What was accepted and acknowledged so far; any thread may count. `struck`: the trouble is there, and the last third may be sent."""
+    """The accepted and acknowledged rows so far; any thread may count. `struck`: the faults have happened; the last third may follow."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Account:
 
 
 def threads(plan: Plan, settings: dict[str, Any], account: Account) -> None:
-    """Every sender a thread, on one Producer."""
+    """Every sender is a thread, on one Producer."""
     with Producer(**settings) as producer, ThreadPoolExecutor(plan.senders) as pool:
         for each in [pool.submit(_thread, plan, producer, sender, account) for sender in range(plan.senders)]:
             each.result(DEADLINE_S)
@@ -106,7 +106,7 @@ def _settle(futures: list[Any], account: Account) -> None:
 
 
 def tasks(plan: Plan, settings: dict[str, Any], account: Account) -> None:
-    """Every sender a task, on one AsyncProducer."""
+    """Every sender is a task, on one AsyncProducer."""
 
     async def sender(producer: AsyncProducer, number: int) -> None:
         futures: list[Any] = []
@@ -131,7 +131,7 @@ def tasks(plan: Plan, settings: dict[str, Any], account: Account) -> None:
 
 
 def tasks_on_a_thread(plan: Plan, settings: dict[str, Any], account: Account) -> None:
-    """Every sender is a task, on one Producer, and awaits its futures. A row for which there is no room is offered again."""
+    """Every sender is a task, on one Producer, and awaits its futures. It offers a row again if there is no room."""
 
     async def sender(producer: Producer, number: int) -> None:
         futures: list[Any] = []
@@ -175,7 +175,7 @@ Crowd = Callable[[Plan, dict[str, Any], Account], None]
 
 
 def faults_of(plan: Plan, logs: Iterable[Iterable[tuple[bytes | None, bytes | None]]]) -> dict[str, int]:
-    """How many rows were lost, doubled, damaged, foreign or out of order; each log is one partition's (key, value)s in its order."""
+    """How many rows were lost, duplicated, damaged, foreign or out of order. Each log is one partition's (key, value)s in order."""
     found: Counter[tuple[int, int]] = Counter()
     wrong = {"damaged": 0, "foreign": 0, "out of order": 0}
     for log in logs:

@@ -12,7 +12,7 @@ from tests.certificates import Authority, Certificate
 
 
 class Pki:
-    """Two authorities, and what the first of them signed."""
+    """Two authorities, and the certificates of the first one."""
 
     def __init__(self, directory: Path) -> None:
         for name in ("ours", "theirs"):

@@ -1,4 +1,4 @@
-"""A server on a socket that sends the bytes that the test chooses, for answers that no broker sends."""
+"""A server on a socket that sends the bytes that a test chooses, for responses that no broker sends."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ class FakeBroker:
 
 
 def framed(message: Message, version: int, header: RequestHeader) -> bytes:
-    """An answer as it goes over the wire."""
+    """A response with its length prefix."""
     return b"".join(bytes(part) for part in encode_response(message, version, correlation_id=header.correlation_id))

@@ -65,7 +65,7 @@ def values(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
 
 
 def probe(stub: BrokerStub, api: Api) -> Fault:
-    """A fault that changes nothing and counts: `wait(n)` returns when the stub has answered so many requests of that kind."""
+    """A fault that changes nothing and counts: `wait(n)` returns when the stub has answered so many requests of that type."""
     return stub.faults.on(api).reply().forever().throttle(0)
 
 
@@ -76,7 +76,7 @@ def drop(held: list[Any]) -> None:
 
 
 def run_story(story: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine on a loop of its own. Fails at a deadline, and when the coroutine leaves a task behind."""
+    """Run a coroutine on a new loop. Fails at a deadline, and if the coroutine leaves a task behind."""
 
     async def bounded() -> None:
         await asyncio.wait_for(story, LIMIT_S)

@@ -103,7 +103,7 @@ def test_an_explicit_partition_wins() -> None:
 
 
 def test_keys_go_where_java_puts_them() -> None:
-    """The digest's keys, through the whole producer: murmur2 over the partitions of the topic."""
+    """Reference keys, through the whole producer: murmur2 over the partitions of the topic."""
     with BrokerStub(default_partitions=12) as stub, quick(stub) as producer:
         keys = {b"abcd": 8, b"a": 4, b"kafka": 4, b"ab": 2, b"key-1": 0, "ключ".encode(): 8}
         assert {key: producer.send("t", b"x", key=key).result(20).partition for key in keys} == keys

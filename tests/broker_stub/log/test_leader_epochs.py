@@ -1,4 +1,4 @@
-"""The leader epoch cache, against the digest's examples."""
+"""The leader epoch cache, against reference examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's producer snapshot, against the digest's bytes."""
+"""Kafka's producer snapshot, against reference bytes."""
 
 from __future__ import annotations
 

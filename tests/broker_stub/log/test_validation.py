@@ -215,7 +215,7 @@ def test_offset_and_epoch_are_assigned_and_nothing_else_is_touched() -> None:
 
 
 def test_the_worked_bytes_are_stored_as_they_should_be() -> None:
-    """The digest's second batch: offset 7, epoch 3, pid 4000, a sequence that wraps, byte for byte."""
+    """The second reference batch: offset 7, epoch 3, pid 4000, a sequence that wraps, byte for byte."""
     sent = encode_batch(
         [(1000, b"k", b"v"), (1005, None, b"w", [("h", None)])],
         producer_id=4000,

@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls and DeleteAcls, and what ACLs come to."""
+"""CreateAcls, DescribeAcls and DeleteAcls, and the effect of ACLs."""
 
 from fencepost.broker_stub.security.operations import Operation, Pattern, Permission, Resource
 from fencepost.producer import wire
@@ -17,7 +17,7 @@ def without_an_authorizer(w: World) -> None:
 
 @case(guarded=True)
 def made_described_and_deleted(w: World) -> None:
-    """Every version; the same one twice; what fits is described by resource."""
+    """Every version; the same ACL twice. The response lists matching ACLs by resource."""
     w.no_acls()
     for version in range(1, 4):
         name = w.fresh_name()
@@ -35,7 +35,7 @@ def made_described_and_deleted(w: World) -> None:
 
 @case(guarded=True)
 def acls_that_cannot_be(w: World) -> None:
-    """Names, patterns, operations, permissions and principals that are none; the others of the request are made."""
+    """Invalid names, patterns, operations, permissions and principals. The broker creates the other ACLs of the request."""
     w.no_acls()
     read, topic = Operation.READ, Resource.TOPIC
     wrong = {
@@ -66,7 +66,7 @@ def acls_that_cannot_be(w: World) -> None:
 
 @case(guarded=True)
 def filters(w: World) -> None:
-    """By type, name, pattern, principal, host, operation and permission; MATCH finds what a name falls under."""
+    """By type, name, pattern, principal, host, operation and permission. MATCH finds every pattern that covers a name."""
     w.no_acls()
     w.permit(
         creation(Operation.READ, Resource.TOPIC, "orders"),
@@ -108,7 +108,7 @@ def filters(w: World) -> None:
 
 @case(guarded=True)
 def acls_need_permission(w: World) -> None:
-    """To describe them DESCRIBE on the cluster, to change them ALTER, which implies DESCRIBE."""
+    """Describing ACLs needs DESCRIBE on the cluster. Changing them needs ALTER, which implies DESCRIBE."""
     w.no_acls()
     acl = creation(Operation.READ, Resource.TOPIC, "t")
     for label, held in (("nothing", None), ("describe", Operation.DESCRIBE), ("alter", Operation.ALTER)):
@@ -123,7 +123,7 @@ def acls_need_permission(w: World) -> None:
 
 @case(guarded=True)
 def what_implies_what(w: World) -> None:
-    """Each operation granted on a topic alone, with the topic's authorized operations then, and the same denied to a user with all."""
+    """Each operation granted alone on a topic, with the topic's authorized operations. Then each one denied to a user that has all."""
     w.no_acls()
     topic = w.topic()
     request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=topic.name)], include_topic_authorized_operations=True)
@@ -143,7 +143,7 @@ def what_implies_what(w: World) -> None:
 
 @case(guarded=True)
 def patterns_principals_and_hosts(w: World) -> None:
-    """Which resources, principals and hosts an ACL covers, and that a denial beats any permission."""
+    """Which resources, principals and hosts an ACL covers. A denial overrides any permission."""
     w.no_acls()
     name, read, topic = w.topic().name, Operation.DESCRIBE, Resource.TOPIC
     allowed = creation(read, topic, "*", principal="User:*")
@@ -181,7 +181,7 @@ def patterns_principals_and_hosts(w: World) -> None:
 
 @case("KIP-679", guarded=True)
 def producer_ids(w: World) -> None:
-    """IDEMPOTENT_WRITE on the cluster, or WRITE on any topic that no denial takes away."""
+    """IDEMPOTENT_WRITE on the cluster, or WRITE on any topic, unless a denial removes it."""
     w.no_acls()
     write, topic, deny = Operation.WRITE, Resource.TOPIC, Permission.DENY
     held = {
@@ -231,7 +231,7 @@ def producer_ids(w: World) -> None:
 
 @case(guarded=True)
 def transactional_ids(w: World) -> None:
-    """WRITE on the transactional id, and nothing else, before anything else is looked at."""
+    """WRITE on the transactional id, and nothing else, before the broker checks anything else."""
     w.no_acls()
     name = w.fresh_name()
     init = wire.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=0)

@@ -15,7 +15,7 @@ def the_cluster(w: World) -> None:
 
 @case()
 def endpoint_types(w: World) -> None:
-    """Brokers are 1, controllers are 2, and nothing else is anything."""
+    """1 means brokers, 2 means controllers. Other numbers are refused."""
     for version in (1, 2):
         for kind in (1, 2, 0, 3, -1):
             w.describe_cluster(version=version, endpoint_type=kind, label=f"v{version} type {kind}")
@@ -23,7 +23,7 @@ def endpoint_types(w: World) -> None:
 
 @case()
 def topics_page_by_page(w: World) -> None:
-    """In the order of their names, so many partitions at a time."""
+    """In the order of their names, so many partitions per page."""
     one, two = w.topic(partitions=3), w.topic(partitions=2)
     w.describe_topics(one.name, two.name, label="all")
     w.describe_topics(two.name, one.name, label="in another order")
@@ -37,7 +37,7 @@ def topics_page_by_page(w: World) -> None:
 
 @case()
 def pages_of_what_is_not_there(w: World) -> None:
-    """Unknown topics, illegal names, cursors that point nowhere."""
+    """Unknown topics, illegal names, cursors to unknown positions."""
     topic, missing = w.topic(), w.missing_topic().name
     w.describe_topics(missing, label="unknown")
     w.describe_topics("a b", label="illegal")
@@ -52,7 +52,7 @@ def pages_of_what_is_not_there(w: World) -> None:
 
 @case()
 def nothing_is_on_the_move(w: World) -> None:
-    """No reassignments, of all topics, of some, of unknown ones."""
+    """No reassignments: of all topics, of some, of unknown ones."""
     topic = w.topic()
     w.reassignments(None, label="all")
     w.reassignments({topic.name: [0]}, label="one")
@@ -61,7 +61,7 @@ def nothing_is_on_the_move(w: World) -> None:
 
 @case()
 def elections_of_one_replica(w: World) -> None:
-    """Where the first replica leads there is nothing to elect; what is not there cannot be."""
+    """If the first replica leads, no election is needed. An unknown partition cannot have one."""
     topic = w.topic(partitions=2)
     for version in range(3):
         w.elect({topic.name: [0, 1]}, version=version, label=f"v{version} preferred")
@@ -99,7 +99,7 @@ def ends_of_epochs(w: World) -> None:
 
 @case()
 def epochs_that_clients_believe_in(w: World) -> None:
-    """An older current epoch is fenced, a newer one unknown; unknown partitions; replica ids."""
+    """An older current epoch is fenced, a newer one is unknown. Also unknown partitions, and replica ids."""
     topic = w.topic()
     for current in (-1, 0, 1, -2):
         w.epoch_end(topic, 0, current=current, label=f"current {current}")
@@ -111,7 +111,7 @@ def epochs_that_clients_believe_in(w: World) -> None:
 
 @case(brokers=3)
 def ends_of_several_epochs(w: World) -> None:
-    """Each leader ends the epoch before it; a follower answers nothing."""
+    """Each new leader ends the epoch before it. A follower gives no answer."""
     topic = w.topic(replicas=3)
     w.produce(plain(Rec(), Rec()), topic, label="two")
     w.move_leader(topic)

@@ -1,4 +1,4 @@
-"""What Kafka's readers of gzip, snappy and zstd take, and where they stop looking: frames built by hand, whole, odd and damaged."""
+"""What Kafka's readers of gzip, snappy and zstd accept, and where they stop reading: frames built by hand, whole, unusual and damaged."""
 
 import gzip
 import struct
@@ -242,7 +242,7 @@ def _chunks(*parts: bytes) -> bytes:
 
 
 def _stored(data: bytes, *, last: bool = True) -> bytes:
-    """A zstd block as it is."""
+    """An uncompressed zstd block."""
     return struct.pack("<I", len(data) << 3 | last)[:3] + data
 
 

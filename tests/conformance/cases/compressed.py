@@ -1,4 +1,4 @@
-"""Compressed batches: codecs, framing and what the broker does when it must look inside."""
+"""Compressed batches: codecs, framing, and the broker's checks of the records inside."""
 
 import gzip
 from dataclasses import replace
@@ -21,7 +21,7 @@ NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 
 def framed(codec: int, blob: bytes | None = None, **changes: Any) -> Batch:
-    """The two records in that codec's frame, or another blob in their place."""
+    """The two records in that codec's frame, or other bytes in their place."""
     when = stamp()
     payload = bytes.fromhex(FRAMED[codec]) if blob is None else blob
     batch = Batch(payload=payload, attributes=codec, base_timestamp=when, max_timestamp=when + 5, count=2, last_offset_delta=1)
@@ -36,7 +36,7 @@ def lz4_frame(data: bytes, **options: bool | int) -> bytes:
 
 @case()
 def lz4_batches(w: World) -> None:
-    """LZ4 frames of independent blocks are taken and kept as they are."""
+    """The broker accepts LZ4 frames of independent blocks, and stores them unchanged."""
     topic = w.topic()
     w.produce(framed(LZ4), topic, label="as Java frames it")
     w.fetch(topic, 0)
@@ -51,7 +51,7 @@ def lz4_batches(w: World) -> None:
 
 @case()
 def lz4_linked_blocks(w: World) -> None:
-    """Frames whose blocks depend on each other are not read, even though this is what most libraries write."""
+    """The broker does not read frames whose blocks depend on each other, although most libraries write them."""
     topic, when = w.topic(), stamp()
     large = record_bytes([Rec(value=bytes(range(256)) * 1000)], when)
     assert lz4_frame(large, block_linked=True)[4] & 0x20 == 0, "the library made the blocks independent"
@@ -61,7 +61,7 @@ def lz4_linked_blocks(w: World) -> None:
 
 @case("V9")
 def lz4_damage(w: World) -> None:
-    """A blob that is no LZ4 frame, or only a part of one."""
+    """Bytes that are not an LZ4 frame, or only a part of one."""
     topic = w.topic()
     good = bytes.fromhex(FRAMED[LZ4])
     for label, blob in {
@@ -100,7 +100,7 @@ def compressed_counts(w: World) -> None:
 
 @case("V10")
 def null_keys_inside_a_compressed_batch(w: World) -> None:
-    """Validation looks inside."""
+    """The broker checks the records inside a compressed batch."""
     topic = w.topic(config={"cleanup.policy": "compact"})
     w.produce(framed(LZ4), topic, label="second has no key")
     w.produce(w.compressed(LZ4, plain(Rec(), Rec())), topic, label="both have keys")
@@ -116,7 +116,7 @@ def codecs_that_do_not_exist(w: World) -> None:
 
 @case("V2")
 def zstd_needs_version_seven(w: World) -> None:
-    """Produce before version 7 does not know zstd."""
+    """Produce before version 7 does not support zstd."""
     topic = w.topic()
     for version in (3, 6, 7, 12):
         w.produce(framed(ZSTD), topic, version=version, label=f"v{version}")
@@ -124,7 +124,7 @@ def zstd_needs_version_seven(w: World) -> None:
 
 @case()
 def other_codecs(w: World) -> None:
-    """gzip, snappy (framed and raw) and zstd are taken and kept."""
+    """The broker accepts gzip, snappy (framed and raw) and zstd, and stores them unchanged."""
     topic = w.topic()
     for codec in (GZIP, SNAPPY, ZSTD):
         w.produce(framed(codec), topic, label=NAMES[codec])
@@ -136,7 +136,7 @@ def other_codecs(w: World) -> None:
 
 @case("V9")
 def damage_in_other_codecs(w: World) -> None:
-    """Blobs that cannot be read."""
+    """Bytes that cannot be decompressed."""
     topic = w.topic()
     for codec in (GZIP, SNAPPY, ZSTD):
         good = bytes.fromhex(FRAMED[codec])
@@ -147,7 +147,7 @@ def damage_in_other_codecs(w: World) -> None:
 
 @case()
 def recompression(w: World) -> None:
-    """compression.type of the topic decides what is stored."""
+    """The topic's compression.type decides in which codec a batch is stored."""
     for kind in ("producer", "uncompressed", "lz4", "gzip", "snappy", "zstd"):
         topic = w.topic(config={"compression.type": kind})
         w.produce(plain(Rec(), Rec(value=None)), topic, label=f"{kind} plain")
@@ -161,7 +161,7 @@ def recompression(w: World) -> None:
 
 @case("V9", "V11")
 def recompression_looks_closer(w: World) -> None:
-    """What is packed anew is read whole, and its records get the topic's kind of timestamp."""
+    """The broker reads a batch completely to compress it again, and its records get the topic's timestamp type."""
     topic = w.topic(config={"compression.type": "zstd", "message.timestamp.type": "LogAppendTime"})
     w.produce(framed(GZIP), topic, label="append time")
     w.produce(framed(ZSTD), topic, label="append time, same codec")
@@ -183,7 +183,7 @@ def recompression_looks_closer(w: World) -> None:
 
 @case("V13")
 def recompression_that_grows(w: World) -> None:
-    """A batch that is too large once it is opened, or packed with another codec, is refused then."""
+    """The broker refuses a batch that is too large after decompression, or in another codec."""
     large = plain(Rec(value=b"v" * 20_000))
     for kind in ("uncompressed", "snappy", "gzip", "producer"):
         topic = w.topic(config={"compression.type": kind, "max.message.bytes": "600"})
@@ -193,7 +193,7 @@ def recompression_that_grows(w: World) -> None:
 
 @case()
 def levels(w: World) -> None:
-    """Any level that a codec has may be the topic's."""
+    """A topic may have any level of a codec."""
     topics = {
         "gzip": ("1", "9", "-1"),
         "lz4": ("1", "17"),
@@ -208,7 +208,7 @@ def levels(w: World) -> None:
 
 @case()
 def zstd_needs_fetch_ten(w: World) -> None:
-    """A topic that is to be packed with zstd is closed to readers from before it; what its producers chose is not looked at."""
+    """A topic with compression.type zstd refuses older readers. The producers' own codec is not checked."""
     for kind in ("producer", "zstd", "gzip"):
         topic = w.topic(config={"compression.type": kind})
         for version in (4, 9, 10, 12):

@@ -7,7 +7,7 @@ from tests.conformance.world import World, case
 
 @case()
 def every_topic_config(w: World) -> None:
-    """Each with value, source, type and synonyms, in every version."""
+    """Each config with value, source, type and synonyms, in every version."""
     topic = w.topic(config={"retention.ms": "1000", "cleanup.policy": "compact, delete", "preallocate": "TRUE"})
     for version in range(1, 5):
         w.describe_configs(TOPIC, topic.name, version=version, label=f"v{version}")
@@ -16,7 +16,7 @@ def every_topic_config(w: World) -> None:
 
 @case()
 def some_topic_configs(w: World) -> None:
-    """Names may be given; unknown ones are passed over, and an empty list means all."""
+    """A request may name configs. The broker ignores unknown ones, and an empty list means all."""
     topic = w.topic()
     for label, keys in (("two", ["retention.ms", "cleanup.policy"]), ("unknown", ["no.such.config"]), ("none", [])):
         w.describe_configs(TOPIC, topic.name, keys=keys, names_only=True, label=label)
@@ -32,7 +32,7 @@ def topics_that_are_none(w: World) -> None:
 
 @case()
 def some_broker_configs(w: World) -> None:
-    """A broker describes itself and what is set for all; not another one."""
+    """A broker describes its own configs and the cluster-wide defaults, but not another broker's."""
     keys = [
         "auto.create.topics.enable",
         "delete.topic.enable",
@@ -71,7 +71,7 @@ def some_broker_configs(w: World) -> None:
 
 @case()
 def configs_of_internal_topics(w: World) -> None:
-    """What the coordinators' topics are made with."""
+    """The configs with which brokers create the coordinators' topics."""
     w.coordinator_of(w.group())
     w.begun()
     keys = ["cleanup.policy", "compression.type", "min.insync.replicas", "segment.bytes", "unclean.leader.election.enable"]
@@ -94,7 +94,7 @@ def broker_configs_of_replication(w: World) -> None:
 
 @case()
 def other_resources(w: World) -> None:
-    """Types that are none."""
+    """Unknown resource types."""
     for kind in (0, 1, 3, 64):
         w.describe_configs(kind, "x", label=str(kind))
     w.describe_configs(8, "", label="8, empty name")
@@ -117,7 +117,7 @@ def set_and_deleted(w: World) -> None:
 
 @case()
 def appended_and_subtracted(w: World) -> None:
-    """Lists grow and shrink; what is no list does not."""
+    """Lists grow and shrink. Other types refuse these operations."""
     topic = w.topic()
     w.alter(TOPIC, topic.name, [("cleanup.policy", APPEND, "compact")], label="append")
     w.until_config(topic, "cleanup.policy", "delete,compact", label="appended to the default")
@@ -133,7 +133,7 @@ def appended_and_subtracted(w: World) -> None:
 
 @case()
 def changes_that_are_refused(w: World) -> None:
-    """Unknown names, bad values, nulls, duplicates; and nothing of such a change is made."""
+    """Unknown names, bad values, nulls, duplicates. The broker applies no part of such a change."""
     topic = w.topic()
     refused: dict[str, list[Change]] = {
         "unknown name": [("no.such.config", SET, "1")],
@@ -157,7 +157,7 @@ def changes_that_are_refused(w: World) -> None:
 
 @case()
 def resources_that_cannot_be_changed(w: World) -> None:
-    """Unknown topics, illegal names, unknown types; bad values are found before an unknown topic is."""
+    """Unknown topics, illegal names, unknown types. The broker finds bad values before it finds an unknown topic."""
     missing = w.missing_topic().name
     for name, label in ((missing, "unknown"), ("", "empty"), ("a b", "illegal")):
         w.alter(TOPIC, name, [("retention.ms", SET, "1")], label=label)
@@ -169,7 +169,7 @@ def resources_that_cannot_be_changed(w: World) -> None:
 
 @case()
 def replaced_at_once(w: World) -> None:
-    """AlterConfigs replaces everything that was set, in every version."""
+    """AlterConfigs replaces all configs of a resource, in every version."""
     topic = w.topic(config={"retention.ms": "1000", "segment.ms": "2000"})
     for version in range(3):
         value = str(5000 + version)
@@ -189,7 +189,7 @@ def replaced_at_once(w: World) -> None:
 
 @case()
 def a_log_obeys_what_was_changed(w: World) -> None:
-    """The next batch is judged by the new configs."""
+    """The broker checks the next batch with the new configs."""
     topic = w.topic()
     big = plain(Rec(value=bytes(5000)))
     w.produce(big, topic, label="before")
@@ -206,7 +206,7 @@ WORDS = ("x", "", " gzip", "GZIP", "TRUE", " true ", "delete,", "delete,compact,
 
 @case()
 def what_is_wrong_with_a_value(w: World) -> None:
-    """Users are shown what their topics cannot be set to, and why."""
+    """The message says why the topic cannot have this value."""
     numbers: tuple[str, ...] = (
         "retention.ms",
         "retention.bytes",

@@ -16,7 +16,7 @@ def groups_and_transactions(w: World) -> None:
 
 @case()
 def several_keys(w: World) -> None:
-    """From version 4 on one request asks for many."""
+    """From version 4 on one request asks for several keys."""
     w.coordinators(GROUP, ["a", "b", "c"], version=4, label="three")
     w.coordinators(GROUP, ["a", "a"], version=6, label="one twice")
     w.coordinators(GROUP, [], version=6, label="none")

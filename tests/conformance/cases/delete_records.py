@@ -1,4 +1,4 @@
-"""DeleteRecords: the start of a log moves, and what others then see of it."""
+"""DeleteRecords: the start of a log moves, and how other requests see it."""
 
 from tests.conformance.batches import Rec, plain
 from tests.conformance.stage import Topic
@@ -17,7 +17,7 @@ def ten(w: World, **config: str) -> Topic:
 
 @case()
 def moved_starts(w: World) -> None:
-    """The answer names the new start; earlier offsets move nothing."""
+    """The response has the new start. Earlier offsets move nothing."""
     topic = ten(w)
     for version, offset in ((0, 2), (1, 3), (2, 4)):
         w.delete_records(topic, offset, version=version, label=f"v{version} to {offset}")
@@ -42,7 +42,7 @@ def offsets_out_of_range(w: World) -> None:
 
 @case()
 def what_is_read_afterwards(w: World) -> None:
-    """Fetch before the start is out of range; ListOffsets and Produce name the start."""
+    """Fetch before the start is out of range. ListOffsets and Produce return the new start."""
     topic = ten(w)
     w.delete_records(topic, 3, label="to 3")
     for offset in (0, 2, 3, 4):
@@ -57,7 +57,7 @@ def what_is_read_afterwards(w: World) -> None:
 
 @case()
 def wrong_places(w: World) -> None:
-    """Topics and partitions that are not there, and internal ones."""
+    """Unknown topics and partitions, and internal ones."""
     topic = ten(w)
     w.delete_records(w.missing_topic(), 0, label="unknown topic")
     w.delete_records(topic, 0, partition=1, label="unknown partition")
@@ -68,7 +68,7 @@ def wrong_places(w: World) -> None:
 
 @case()
 def policies(w: World) -> None:
-    """Records of a compacted topic stay; compact and delete together may be deleted from."""
+    """Records of a compacted topic cannot be deleted. With compact and delete together they can."""
     for policy in ("compact", "delete", "compact,delete"):
         topic = w.topic(config={"cleanup.policy": policy})
         w.produce(plain(), topic, label=f"{policy} one")
@@ -77,7 +77,7 @@ def policies(w: World) -> None:
 
 @case(brokers=3)
 def asked_of_a_follower(w: World) -> None:
-    """Only the leader deletes; its followers move their starts as well."""
+    """Only the leader deletes; its followers move their starts, too."""
     topic = w.topic(replicas=3)
     w.produce(plain(Rec(), Rec(), Rec()), topic, label="three")
     w.delete_records(topic, 1, node=w.follower(topic), label="a follower")
@@ -90,7 +90,7 @@ def asked_of_a_follower(w: World) -> None:
 
 @case()
 def a_policy_that_says_compact_twice(w: World) -> None:
-    """It is compact, once."""
+    """The topic is compacted, as with one compact."""
     topic = ten(w, cleanup_policy="compact,compact")
     w.delete_records(topic, 1, label="delete")
     w.describe_configs(TOPIC, topic.name, keys=["cleanup.policy"], label="described")
@@ -102,7 +102,9 @@ def a_policy_that_says_compact_twice(w: World) -> None:
 
 @case()
 def the_beginning_of_an_open_transaction(w: World) -> None:
-    """Its first records are deleted: committed readers stop at the batch that holds the log's new start, and not before."""
+    """The first records of an open transaction are deleted. `read_committed` consumers stop at the batch with the log's new start, not
+    before it.
+    """
     topic = w.topic()
     txn = w.begun()
     w.write(txn, topic, 0, label="the first of a transaction")

@@ -25,7 +25,7 @@ def offsets_out_of_range(w: World) -> None:
 
 @case()
 def one_partition_twice(w: World) -> None:
-    """A partition that a request names twice is read once, as it was named last."""
+    """If a request names a partition twice, it is read once, from the last offset."""
     topic = w.topic(partitions=2)
     for count in (2, 1):
         w.produce(plain(*[Rec()] * count), topic, label=f"{count} records")
@@ -38,7 +38,7 @@ def one_partition_twice(w: World) -> None:
 
 @case()
 def a_partition_that_is_not_there(w: World) -> None:
-    """What it is answered, by name and by id, with a topic and without."""
+    """The answers for an unknown partition, by name and by id, of a known topic and of an unknown one."""
     topic = w.topic()
     for version in (4, 12, 13, 18):
         w.fetch(topic, 0, partition=9, version=version, label=f"v{version} of a topic")
@@ -50,7 +50,7 @@ def a_partition_that_is_not_there(w: World) -> None:
 
 @case()
 def from_the_middle_of_a_batch(w: World) -> None:
-    """The whole batch is returned; the reader skips."""
+    """The broker returns the whole batch; the reader skips the first records."""
     topic = w.topic()
     w.produce(plain(Rec(), Rec(), Rec()), topic, label="three")
     w.produce(plain(Rec()), topic, label="one")
@@ -60,7 +60,7 @@ def from_the_middle_of_a_batch(w: World) -> None:
 
 @case()
 def waiting_for_records(w: World) -> None:
-    """At the end the answer waits: for max.wait without records, less with them."""
+    """At the end of the log the broker waits: max.wait without records, less if records arrive."""
     topic = w.topic()
     w.fetch(topic, 0, max_wait_ms=400, timed=True, label="nothing comes")
     w.fetch(topic, 0, max_wait_ms=0, timed=True, label="no wait")
@@ -73,7 +73,7 @@ def waiting_for_records(w: World) -> None:
 
 @case()
 def limits(w: World) -> None:
-    """The first batch is returned whole with all limits, the rest only as far as they allow."""
+    """The broker returns the first batch whole under any limit, and more batches only within the limits."""
     topic = w.topic(partitions=2)
     for partition in (0, 1):
         for count in (1, 2, 3):
@@ -110,7 +110,7 @@ def one_bad_partition_beside_a_good_one(w: World) -> None:
 
 @case()
 def leader_epochs(w: World) -> None:
-    """An older epoch is fenced, a newer one unknown, -1 is not checked."""
+    """An older epoch is fenced, a newer one is unknown, -1 is not checked."""
     topic = w.topic()
     w.produce(plain(), topic, label="one")
     for epoch in (-1, 0, 1, 50, -2):
@@ -119,7 +119,7 @@ def leader_epochs(w: World) -> None:
 
 @case("KIP-320")
 def last_fetched_epochs(w: World) -> None:
-    """A reader that names the epoch of its last record learns where it diverged."""
+    """If a reader sends the epoch of its last record, the broker tells it where the logs diverged."""
     topic = w.topic()
     w.produce(plain(Rec(), Rec()), topic, label="two")
     for epoch, offset in ((0, 0), (0, 2), (-1, 1), (5, 1), (5, 2)):
@@ -139,7 +139,7 @@ def read_committed(w: World) -> None:
 
 @case()
 def stored_headers(w: World) -> None:
-    """Offsets and the leader epoch are the broker's, everything else is as it was sent."""
+    """Offsets and the leader epoch are the broker's. Everything else is as sent."""
     topic = w.topic()
     pid = w.pid()
     w.produce(of(pid, 3, 7, 2), topic, label="first")
@@ -150,13 +150,13 @@ def stored_headers(w: World) -> None:
 
 @case()
 def the_empty_request(w: World) -> None:
-    """No partitions and no session: answered without waiting."""
+    """No partitions and no session: the broker answers at once."""
     w.fetch_many([], label="none", max_wait_ms=300, timed=True)
 
 
 @case("KIP-227")
 def sessions(w: World) -> None:
-    """A session is created, goes on by incremental requests, and ends."""
+    """A session is created, continues with incremental requests, and ends."""
     topic = w.topic(partitions=2)
     s = w.session()
     s.fetch([(topic, 0, 0), (topic, 1, 0)], epoch=0, label="create")
@@ -177,7 +177,7 @@ def sessions(w: World) -> None:
 
 @case("KIP-227")
 def session_errors(w: World) -> None:
-    """Sessions that do not exist, and errors inside a session."""
+    """Unknown sessions, and errors inside a session."""
     topic = w.topic()
     for version in (7, 12, 18):
         s = w.session(version)
@@ -210,7 +210,7 @@ def a_session_can_be_replaced(w: World) -> None:
 
 @case("KIP-516")
 def a_session_that_changes_how_it_names_topics(w: World) -> None:
-    """A session goes by names or by ids, as it began; the other is refused."""
+    """A session uses names or ids, as in its first request. The broker refuses the other form."""
     topic = w.topic()
     for began, other in ((12, 13), (13, 12)):
         s = w.session(began)
@@ -224,7 +224,7 @@ def a_session_that_changes_how_it_names_topics(w: World) -> None:
 
 @case("KIP-227")
 def good_news_after_an_error(w: World) -> None:
-    """The first answer after an error names its partition, though there are no records in it."""
+    """The first successful answer after an error includes the partition, even without records."""
     topic = w.topic()
     w.produce(plain(), topic, label="one")
     s = w.session()
@@ -237,7 +237,7 @@ def good_news_after_an_error(w: World) -> None:
 
 @case("KIP-595")
 def an_epoch_that_diverges_at_either_isolation(w: World) -> None:
-    """Neither isolation level is told of aborted transactions then."""
+    """At either isolation level a diverging epoch comes without aborted transactions."""
     topic = w.topic()
     w.produce(plain(), topic, label="a record")
     for isolation in (0, 1):
@@ -258,8 +258,10 @@ def what_a_session_is_told_to_read_and_to_forget(w: World) -> None:
 
 @case("KIP-516")
 def a_session_whose_topic_is_deleted(w: World) -> None:
-    """A session goes on by the name of its topic id: the topic is missing, and later another topic has its name. Without a session the id
-    is unknown."""
+    """A session uses the name of its topic id: the topic is missing, and later another topic has its name.
+
+    Without a session the id is unknown.
+    """
     topic = w.topic()
     s = w.session(18)
     s.fetch([(topic, 0, 0), (topic, 5, 0)], epoch=0, label="create")
@@ -289,8 +291,10 @@ def committed_readers_beyond_an_open_transaction(w: World) -> None:
 
 @case()
 def aborted_transactions_of_what_does_not_fit(w: World) -> None:
-    """Where a batch does not fit into what the partition may have, nothing is said of aborted transactions; where none of it does, or at
-    the end, there are none."""
+    """If a batch exceeds the partition's limit, the list of aborted transactions is null.
+
+    If no batch fits, or at the end of the log, the list is empty.
+    """
     topic = w.topic(partitions=2)
     for partition in (0, 1):
         w.produce(plain(Rec(value=b"x" * 100)), topic, partition=partition, label=f"partition {partition}")
@@ -302,7 +306,7 @@ def aborted_transactions_of_what_does_not_fit(w: World) -> None:
 
 @case("KIP-227", "KIP-595")
 def no_news_after_a_divergence(w: World) -> None:
-    """An epoch that diverges is news each time, but no error: the good answer that follows it is none."""
+    """A diverging epoch is reported each time, but it is not an error. The successful answer after it is left out."""
     topic = w.topic()
     w.produce(plain(), topic, label="one")
     s = w.session()
@@ -314,8 +318,10 @@ def no_news_after_a_divergence(w: World) -> None:
 
 @case("KIP-227")
 def whose_turn_it_is_in_a_session(w: World) -> None:
-    """A partition whose records were returned goes to the end, so that every partition has its turn in spite of a limit. The first response
-    of a session is an exception."""
+    """A partition whose records were returned goes to the end, so that under a limit every partition gets records.
+
+    The first response of a session is an exception.
+    """
     topic = w.topic(partitions=2)
     for partition in (0, 1):
         for number in range(3):

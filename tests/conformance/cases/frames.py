@@ -9,7 +9,7 @@ API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
 
 @case()
 def frame_sizes(w: World) -> None:
-    """A length below zero or above 100 MiB closes the connection before anything is read."""
+    """A length below zero or above 100 MiB closes the connection before the broker reads more."""
     for size in (-1, -(2**31), 100 * 1024 * 1024 + 1, 2**31 - 1):
         w.raw_bytes(struct.pack(">i", size), label=str(size))
 
@@ -23,7 +23,7 @@ def frames_too_short_for_a_header(w: World) -> None:
 
 @case()
 def garbage(w: World) -> None:
-    """What other protocols say first."""
+    """The first bytes of other protocols."""
     for label, data in {
         "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "TLS": bytes.fromhex("16030100a5010000a10303") + b"\0" * 160,
@@ -35,7 +35,7 @@ def garbage(w: World) -> None:
 
 @case()
 def a_body_that_cannot_be_read(w: World) -> None:
-    """A body cut short, a negative length inside it, a count beyond its end: closed without an answer."""
+    """A body cut short, a negative length inside it, a count beyond its end: the broker closes the connection without an answer."""
     metadata = struct.pack(">hhih", 3, 1, 1, -1)
     flexible = struct.pack(">hhih", 3, 12, 1, -1) + b"\0"
     for label, body in {
@@ -72,7 +72,7 @@ def a_frame_in_pieces(w: World) -> None:
 
 @case()
 def answers_keep_the_order_of_requests(w: World) -> None:
-    """A request that waits holds back the answers of those behind it on its connection."""
+    """A request that waits delays the responses to later requests on its connection."""
     w.answers_in_order(w.topic())
 
 

@@ -18,7 +18,7 @@ def committed_by_nobody(w: World) -> None:
 
 @case()
 def every_offset(w: World) -> None:
-    """Null topics are all that have an offset; an empty list is none."""
+    """Null means all topics that have an offset; an empty list means none."""
     one, two, group = w.topic(partitions=2), w.topic(), w.group()
     for version in range(2, 11):
         w.committed(group, None, version=version, label=f"v{version} before")
@@ -31,7 +31,7 @@ def every_offset(w: World) -> None:
 
 @case()
 def several_groups(w: World) -> None:
-    """From version 8 on one request asks for many."""
+    """From version 8 on one request asks for several groups."""
     topic = w.topic()
     one, two, three = w.group(), w.group(), w.group()
     w.commit(one, {topic: {0: 1}}, label="one")
@@ -71,7 +71,7 @@ def topics_that_are_not_there(w: World) -> None:
 
 @case()
 def offsets_of_a_deleted_topic(w: World) -> None:
-    """Go with it: one of the same name begins without."""
+    """They are deleted with the topic. A new topic of the same name begins without."""
     topic, group = w.topic(), w.group()
     w.commit(group, {topic: {0: 5}}, label="commits")
     w.delete_topics(topic.name, label="deleted")
@@ -104,7 +104,7 @@ def committed_by_members(w: World) -> None:
 
 @case()
 def committed_to_unknown_groups(w: World) -> None:
-    """A generation of a group that is not there."""
+    """A generation of an unknown group."""
     topic = w.topic()
     for version in (2, 8, 9, 10):
         w.commit(w.group(), {topic: {0: 1}}, version=version, generation=3, member_id="x-1", label=f"v{version}")
@@ -119,7 +119,7 @@ def committed_to_unknown_groups(w: World) -> None:
 
 @case()
 def committed_during_a_rebalance(w: World) -> None:
-    """Goes on while members join, not while they sync."""
+    """Commits succeed while members join, but not while they sync."""
     topic, group = w.topic(), w.group()
     first, second = w.stable(group, 2)
     second.send_join(protocols=[("range", b"new")])
@@ -137,7 +137,7 @@ def committed_during_a_rebalance(w: World) -> None:
 
 @case("KIP-345")
 def committed_by_static_members(w: World) -> None:
-    """The instance must be known and have the member id."""
+    """The instance id must be known, and must belong to the member id."""
     topic, group = w.topic(), w.group()
     first = w.member(group, instance="i1")
     first.join(label="joins")
@@ -162,7 +162,7 @@ def after_the_members_left(w: World) -> None:
 
 @case()
 def deleted_offsets(w: World) -> None:
-    """Of a group without members; what has none may be deleted as well."""
+    """Offsets of a group without members. A partition without an offset may be deleted, too."""
     topic, missing, group = w.topic(partitions=2), w.missing_topic(), w.group()
     w.delete_offsets(group, {topic: [0]}, label="unknown group")
     w.delete_offsets("", {topic: [0]}, label="no group id")
@@ -175,7 +175,7 @@ def deleted_offsets(w: World) -> None:
 
 @case()
 def deleted_offsets_of_members(w: World) -> None:
-    """A group with members that are no consumers keeps what it has."""
+    """A group whose members are not consumers keeps its offsets."""
     topic, group = w.topic(), w.group()
     first = w.member(group)
     first.join(protocol_type="connect", label="is given an id")
@@ -186,7 +186,7 @@ def deleted_offsets_of_members(w: World) -> None:
 
 @case()
 def a_topic_named_twice(w: World) -> None:
-    """It is answered once, with all of its partitions."""
+    """The response has the topic once, with all of its partitions."""
     topic, group = w.topic(), w.group()
     for version in (2, 9, 10):
         asked = [
@@ -202,7 +202,7 @@ def a_topic_named_twice(w: World) -> None:
 
 @case()
 def a_commit_that_is_refused_makes_no_group(w: World) -> None:
-    """Metadata that is too long, for all that is committed: the group is not there afterwards."""
+    """If all metadata is too long, the group does not exist afterwards."""
     topic, group = w.topic(), w.group()
     w.commit(group, {topic: {0: 5}}, metadata="m" * 4097, label="too long")
     w.describe_groups(group, label="then")

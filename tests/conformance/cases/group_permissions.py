@@ -31,7 +31,7 @@ def coordinators(w: World) -> None:
 
 @case(guarded=True)
 def members(w: World) -> None:
-    """READ on the group, before anything about the group or the member is looked at."""
+    """READ on the group, before the broker checks the group or the member."""
     w.no_acls()
     group = w.group()
     protocols = [groups.JoinGroupRequestProtocol(name="range", metadata=b"")]
@@ -114,7 +114,7 @@ def offsets_of_groups(w: World) -> None:
 
 @case(guarded=True)
 def groups_of_others(w: World) -> None:
-    """DESCRIBE to see them, on the group or the cluster where all are listed, DELETE to delete them."""
+    """DESCRIBE to see groups, on each group, or on the cluster to list all. DELETE to delete them."""
     w.no_acls()
     topic, group = w.topic(), w.group()
     committed = [group_offsets.OffsetCommitRequestPartition(committed_offset=3)]

@@ -1,4 +1,4 @@
-"""Classic groups: joining, syncing, heartbeats, leaving, and what is refused."""
+"""Classic groups: joining, syncing, heartbeats, leaving, and refusals."""
 
 from tests.conformance.group_member import RANGE, subscription
 from tests.conformance.world import World, case
@@ -9,7 +9,7 @@ COOPERATIVE = ("cooperative", b"c")
 
 @case("J7", "J8")
 def the_first_member(w: World) -> None:
-    """Joins, leads, assigns and lives, in every version; from version 4 on it is given an id first."""
+    """It joins, leads, assigns and sends heartbeats, in every version. From version 4 on it first gets an id."""
     for version in range(10):
         first = w.member(w.group(), version=version)
         first.join(label=f"v{version} joins")
@@ -22,7 +22,7 @@ def the_first_member(w: World) -> None:
 
 @case()
 def the_other_requests_in_every_version(w: World) -> None:
-    """SyncGroup, Heartbeat and LeaveGroup speak of the same things in every version."""
+    """SyncGroup, Heartbeat and LeaveGroup mean the same in every version."""
     for version in range(6):
         first = w.member(w.group(), version=3)
         first.join(label=f"v{version} joins")
@@ -34,7 +34,7 @@ def the_other_requests_in_every_version(w: World) -> None:
 
 @case()
 def a_second_member(w: World) -> None:
-    """Waits until the first one has come back; the leader is told of both, and assigns to both."""
+    """It waits until the first one has joined again. The leader gets both, and assigns to both."""
     group = w.group()
     (first,) = w.stable(group)
     second = w.member(group)
@@ -57,7 +57,7 @@ def a_second_member(w: World) -> None:
 
 @case()
 def a_member_without_an_assignment(w: World) -> None:
-    """A member that the leader forgets gets an empty assignment. Assignments from a follower are ignored."""
+    """A member that the leader leaves out gets an empty assignment. The coordinator ignores assignments from a follower."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.sync({second.id: b"mine"}, label="a follower assigns to itself")
@@ -72,7 +72,7 @@ def a_member_without_an_assignment(w: World) -> None:
 
 @case("J13", "J14")
 def joining_again(w: World) -> None:
-    """A follower with nothing new changes nothing; one with something new, and a leader, begin a rebalance."""
+    """A follower with an unchanged subscription changes nothing. One with a changed subscription, and a leader, begin a rebalance."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.join(label="the follower again")
@@ -94,7 +94,7 @@ def joining_again(w: World) -> None:
 
 @case()
 def changed_while_syncing(w: World) -> None:
-    """Something new while others wait for their assignments sends them back to join."""
+    """If a member changes while others wait for their assignments, those must join again."""
     group = w.group()
     first, second = w.stable(group, 2)
     first.send_join()
@@ -142,7 +142,7 @@ def members_that_do_not_sync(w: World) -> None:
 
 @case("J6")
 def protocols(w: World) -> None:
-    """One assignor must be known to all, the type must be the group's, and the one that most like best is taken."""
+    """All members must know one assignor, and have the group's type. The assignor with the most votes is chosen."""
     group = w.group()
     first = w.member(group)
     first.join(protocols=[], label="none")
@@ -164,7 +164,7 @@ def protocols(w: World) -> None:
 
 @case()
 def votes(w: World) -> None:
-    """Two of three like one assignor best."""
+    """Two of three members prefer one assignor."""
     group = w.group()
     members = w.stable(group, 3)
     for member, liked in zip(members, ("range", "cooperative", "cooperative"), strict=True):
@@ -209,7 +209,7 @@ def requests_of_strangers(w: World) -> None:
 
 @case()
 def leaving(w: World) -> None:
-    """One member leaves and the other is told. Several leave at once. A member that waits for its JoinGroup is sent away."""
+    """One member leaves, and the other learns of it. Several leave at once. A member that waits for its JoinGroup is removed."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.leave(label="second leaves")
@@ -225,7 +225,7 @@ def leaving(w: World) -> None:
 
 @case()
 def leaving_while_another_waits(w: World) -> None:
-    """The last member that the group waits for leaves: the others are served."""
+    """The last member for which the group waits leaves. The others get their responses."""
     group = w.group()
     first, second = w.stable(group, 2)
     second.send_join(protocols=[("range", b"new")])
@@ -236,7 +236,7 @@ def leaving_while_another_waits(w: World) -> None:
 
 @case("KIP-345")
 def static_members(w: World) -> None:
-    """They come back under a new id with their old assignment, and fence the old id."""
+    """They return under a new id with their old assignment, and fence the old id."""
     for version in (5, 9):
         group = w.group()
         leader = w.member(group, instance="i1", version=version)
@@ -255,7 +255,7 @@ def static_members(w: World) -> None:
 
 @case("KIP-345")
 def static_members_in_a_rebalance(w: World) -> None:
-    """A member that comes back while others sync begins another rebalance. While they join, it counts as joined."""
+    """A member that returns while others sync begins another rebalance. While they join, it counts as joined."""
     group = w.group()
     first = w.member(group, instance="i1")
     first.join(label="first")
@@ -287,7 +287,7 @@ def static_members_with_another_protocol(w: World) -> None:
 
 @case()
 def a_session_that_ends(w: World) -> None:
-    """Without a heartbeat a member is out after its session timeout, a static one as well."""
+    """Without a heartbeat the coordinator removes a member after its session timeout, also a static one."""
     dynamic, static = w.group(), w.group()
     first = w.member(dynamic)
     first.join(session_ms=6_000, label="is given an id")
@@ -304,7 +304,7 @@ def a_session_that_ends(w: World) -> None:
 
 @case()
 def described(w: World) -> None:
-    """In every state and version; unknown groups are dead, or not found from version 6 on."""
+    """In every state and version. Unknown groups are dead, or not found from version 6 on."""
     group, unknown = w.group(), w.group()
     first = w.member(group)
     w.describe_groups(group, unknown, label="before")
@@ -323,7 +323,7 @@ def described(w: World) -> None:
 
 @case()
 def listed(w: World) -> None:
-    """With type and state, filtered by either in any case; simple groups have no protocol."""
+    """With type and state. Filters ignore case. Simple groups have no protocol."""
     stable, simple, empty = w.group(), w.group(), w.group()
     w.stable(stable)
     (gone,) = w.stable(empty)
@@ -340,7 +340,7 @@ def listed(w: World) -> None:
 
 @case()
 def deleted(w: World) -> None:
-    """Only groups without members; their offsets go with them."""
+    """Only groups without members can be deleted; their offsets are deleted with them."""
     group, stable, unknown = w.group(), w.group(), w.group()
     topic = w.topic()
     w.stable(stable)
@@ -355,7 +355,7 @@ def deleted(w: World) -> None:
 
 @case()
 def a_consumers_subscription(w: World) -> None:
-    """What members subscribe to cannot be deleted from the group's offsets."""
+    """Offsets of topics to which members subscribe cannot be deleted."""
     group, topic, other = w.group(), w.topic(), w.topic()
     first = w.member(group)
     first.join(label="is given an id")
@@ -368,7 +368,7 @@ def a_consumers_subscription(w: World) -> None:
 
 @case(brokers=3)
 def asked_of_another_broker(w: World) -> None:
-    """NOT_COORDINATOR, for every request."""
+    """NOT_COORDINATOR for every request."""
     group, topic = w.group(), w.topic()
     w.stable(group)
     another = w.another_broker(group)
@@ -392,7 +392,7 @@ def asked_of_another_broker(w: World) -> None:
 
 @case()
 def a_protocol_named_twice(w: World) -> None:
-    """Beside another one that is named once, it does no harm."""
+    """It does no harm beside another one that is named once."""
     group = w.group()
     first = w.member(group, version=9)
     first.invite()
@@ -403,7 +403,7 @@ def a_protocol_named_twice(w: World) -> None:
 
 @case()
 def no_protocol_but_one_named_twice(w: World) -> None:
-    """What happens to the member, to the group and to later members."""
+    """The effect on the member, on the group and on later members."""
     group = w.group()
     w.member(group, version=3).joins_or_not(protocols=[RANGE, ("range", b"s")], label="joins")
     w.describe_groups(group, label="the group then")

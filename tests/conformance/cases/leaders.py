@@ -1,4 +1,4 @@
-"""Three brokers: asking the wrong one, and replicas that are missing."""
+"""Three brokers: requests to a broker that does not lead, and missing replicas."""
 
 from tests.conformance.batches import of, plain
 from tests.conformance.stage import Topic
@@ -17,7 +17,7 @@ def produce_to_a_follower(w: World) -> None:
 
 @case(brokers=3)
 def produce_to_a_broker_without_a_replica(w: World) -> None:
-    """The same answer from a broker that holds nothing of the topic."""
+    """The same answer from a broker without a replica of the topic."""
     topic = w.topic(replicas=1)
     for version in (9, 10, 12, 13):
         w.produce(plain(), topic, version=version, node=w.follower(topic), label=f"v{version}")
@@ -25,7 +25,7 @@ def produce_to_a_broker_without_a_replica(w: World) -> None:
 
 @case(brokers=3)
 def fetch_from_a_follower(w: World) -> None:
-    """A consumer may be turned away; the answer names the leader from version 12, its address from 16."""
+    """A follower may refuse a consumer. The response names the leader from version 12 on, its address from 16 on."""
     alone = w.topic(replicas=1)
     w.produce(plain(), alone, label="one")
     for version in (4, 11, 12, 15, 16, 18):
@@ -34,7 +34,7 @@ def fetch_from_a_follower(w: World) -> None:
 
 @case(brokers=3)
 def what_a_follower_answers(w: World) -> None:
-    """A replica that does not lead gives consumers what it has (KIP-392), from Fetch 11 on, and says which producers it knows."""
+    """A follower returns its records to consumers (KIP-392), from Fetch 11 on, and names the producers that it knows."""
     topic, pid = w.topic(replicas=3), w.pid()
     w.produce(of(pid, 0, 0), topic, label="one")
     follower = w.follower(topic)
@@ -88,7 +88,7 @@ def a_duplicate_at_every_leader(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def too_few_replicas(w: World) -> None:
-    """acks=all needs min.insync.replicas in sync, capped by the replica count; acks=1 does not."""
+    """acks=all needs min.insync.replicas in sync, at most the number of replicas. acks=1 does not."""
     capped = w.topic(replicas=1, config={"min.insync.replicas": "2"})
     topic = w.topic(replicas=2, config={"min.insync.replicas": "2"})
     pid = w.pid()
@@ -104,7 +104,7 @@ def too_few_replicas(w: World) -> None:
 
 
 def _had_by_both(w: World) -> tuple[str, Topic]:
-    """A topic of two replicas, both of which have to be in sync, and have its first record."""
+    """A topic with two replicas. Both must be in sync, and have its first record."""
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, config={"min.insync.replicas": "2"}, label="created")
     topic = w.known_topic(name)
@@ -114,8 +114,10 @@ def _had_by_both(w: World) -> tuple[str, Topic]:
 
 @case(brokers=3, restarts=True)
 def eligible_to_lead(w: World) -> None:
-    """A replica that left the in-sync replicas while these were too few may lead again when none of them is up (KIP-966). It has all
-    acknowledged records, and those of the leader alone are lost."""
+    """A replica that left the ISR while it was too small may lead again when no in-sync replica is up (KIP-966).
+
+    It has all acknowledged records. Records of the leader alone are lost.
+    """
     name, topic = _had_by_both(w)
     with w.abandoned(topic):
         w.until_led(topic)
@@ -129,7 +131,7 @@ def eligible_to_lead(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def killed_and_eligible_no_more(w: World) -> None:
-    """A killed replica may have lost records, so it is not elected automatically."""
+    """A killed replica may have lost records, so the controller does not elect it automatically."""
     name, topic = _had_by_both(w)
     with w.abandoned(topic, clean=False):
         w.describe_topics(name, label="the follower is back")
@@ -140,7 +142,7 @@ def killed_and_eligible_no_more(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def alone_and_gone(w: World) -> None:
-    """A replica that is the only one is out of sync as soon as it is down."""
+    """The only replica leaves the ISR as soon as its broker is down."""
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2]}, label="created")
     topic = w.known_topic(name)
@@ -153,8 +155,9 @@ def alone_and_gone(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def an_unclean_election(w: World) -> None:
-    """An administrator's request for one succeeds with every config of the topic: the replica that is up leads, and the records that it
-    lacks are lost."""
+    """An administrator's request succeeds with every config of the topic: the replica that is up leads, and the records that it lacks are
+    lost.
+    """
     name = w.fresh_name()
     w.create(name, partitions=-1, replicas=-1, assignments={0: [2, 3]}, label="created")
     topic = w.known_topic(name)

@@ -23,7 +23,7 @@ def unknown_topic(w: World) -> None:
 
 @case()
 def invalid_names(w: World) -> None:
-    """Names that no topic can have, with auto-creation and without."""
+    """Illegal topic names, with auto-creation and without."""
     for name in ("", ".", "..", "a b", "ü", "a/b", "a" * 249, "a" * 250):
         w.metadata([name], label=f"{name[:3]!r} {len(name)}")
         if len(name) != 249:
@@ -32,14 +32,14 @@ def invalid_names(w: World) -> None:
 
 @case()
 def auto_creation(w: World) -> None:
-    """Asking creates the topic; the first answers say not yet, later ones name its leader."""
+    """A request creates the topic. The first responses say that it has no leader yet, later ones name it."""
     for version in (0, 1, 4, 12):
         w.metadata_until_created(version)
 
 
 @case()
 def auto_creation_that_comes_to_nothing(w: World) -> None:
-    """A name that collides with another topic's is never created, without a reason in the response. Without the flag nothing is created."""
+    """A name that collides with another topic's is never created, and the response has no reason. Without the flag no topic is created."""
     name = w.fresh_name()
     w.create(name + ".a", label="dot")
     for number in range(3):
@@ -50,14 +50,14 @@ def auto_creation_that_comes_to_nothing(w: World) -> None:
 
 @case()
 def internal_names(w: World) -> None:
-    """A topic of an internal name is internal before it is there."""
+    """A topic with an internal name is internal before it exists."""
     for version in (4, 9, 12):
         w.metadata(["__share_group_state", "__other"], version=version, label=f"v{version}")
 
 
 @case()
 def topics_by_id(w: World) -> None:
-    """From version 12 on a topic may be asked by its id; the answer names it."""
+    """From version 12 on a request may name a topic by its id; the response has its name."""
     topic = w.topic()
     for version in (12, 13):
         w.metadata_by_id(topic, version=version, label=f"v{version} known")
@@ -70,7 +70,7 @@ def topics_by_id(w: World) -> None:
 
 @case()
 def null_and_empty_lists(w: World) -> None:
-    """Version 0: an empty list means all topics; from version 1 on it means none and null means all."""
+    """In version 0 an empty list means all topics. From version 1 on it means none, and null means all."""
     topic = w.topic()
     for version in ALL:
         w.metadata_all(topic, [], version=version, label=f"v{version} empty")
@@ -80,7 +80,7 @@ def null_and_empty_lists(w: World) -> None:
 
 @case()
 def several_topics(w: World) -> None:
-    """Known, unknown and invalid in one request; one asked twice."""
+    """Known, unknown and invalid topics in one request; one of them twice."""
     first, second, missing = w.topic(), w.topic(partitions=2), w.missing_topic()
     w.metadata([second.name, missing.name, first.name, "a b"], label="mixed")
     w.metadata([first.name, first.name], label="twice")
@@ -95,7 +95,7 @@ def cluster_fields(w: World) -> None:
 
 @case()
 def cluster_fields_of_what_fails_as_a_whole(w: World) -> None:
-    """No brokers, no cluster id and no controller, either."""
+    """The response has no brokers, no cluster id and no controller."""
     topic = w.topic()
     for version in (10, 11):
         named = wire.MetadataRequestTopic(topic_id=topic.id, name=topic.name)
@@ -107,7 +107,7 @@ def cluster_fields_of_what_fails_as_a_whole(w: World) -> None:
 
 @case()
 def authorized_operations(w: World) -> None:
-    """Only when asked for."""
+    """Only if the request asks for them."""
     topic = w.topic()
     for version in (7, 8, 10, 11, 13):
         w.metadata_operations(topic, version)

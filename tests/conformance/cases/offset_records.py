@@ -1,12 +1,11 @@
-"""What coordinators write into `__consumer_offsets`: the format of Kafka's records, and which there are."""
+"""Which records coordinators write into `__consumer_offsets`, and in which format."""
 
 from tests.conformance.world import World, case
 
 
 @case("KIP-211")
 def of_offsets(w: World) -> None:
-    """An offset with its topic's id, or without it if the request had none. One that expires. Tombstones of existing ones, and of the
-    group."""
+    """An offset with its topic's id, or without it if the request had none; one that expires; tombstones of offsets and of the group."""
     topic, group = w.topic(partitions=3), w.group()
     for version in (2, 9, 10):
         w.commit(group, {topic: {0: version, 1: 7}}, version=version, metadata="é" * version, label=f"v{version} commits")
@@ -22,7 +21,7 @@ def of_offsets(w: World) -> None:
 
 @case()
 def of_groups(w: World) -> None:
-    """A group when it comes into being, with each assignment, when a static member is back, and when it is empty."""
+    """A group when it is created, with each assignment, when a static member returns, and when it is empty."""
     topic, group = w.topic(), w.group()
     (static,) = w.stable(group, instance="i1")
     w.commit(group, {topic: {0: 1}}, member=static, label="a member commits")
@@ -47,7 +46,7 @@ def of_two_members(w: World) -> None:
 
 @case()
 def of_transactions(w: World) -> None:
-    """Offsets of a transaction have no topic's id and wait for the marker; a tombstone takes those that wait along."""
+    """Offsets of a transaction have no topic id and wait for the marker. A tombstone also deletes waiting offsets."""
     topic, group, txn = w.topic(partitions=2), w.group(), w.begun()
     w.commit_in_txn(txn, group, {topic: {0: 5, 1: 6}}, version=5, label="commits two")
     w.end(txn, label="commit")
@@ -64,7 +63,7 @@ def of_transactions(w: World) -> None:
 
 @case()
 def of_a_deleted_topic(w: World) -> None:
-    """Its offsets are tombstones, those that a transaction will yet decide about among them; others stay."""
+    """The coordinator writes tombstones for its offsets, also for those of open transactions. Other offsets stay."""
     topic, other, group, txn = w.topic(), w.topic(), w.group(), w.begun()
     w.commit(group, {topic: {0: 5}, other: {0: 6}}, label="commits")
     w.commit_in_txn(txn, group, {topic: {0: 7}, other: {0: 8}}, version=5, label="commits in a transaction")
@@ -78,7 +77,7 @@ def of_a_deleted_topic(w: World) -> None:
 
 @case()
 def of_the_last_offset(w: World) -> None:
-    """A group is left without offsets: without members, after its members have left, after its topic is deleted, and with a member."""
+    """A group loses its last offset: without members, after its members have left, after its topic is deleted, and with a member."""
     topic, kept = w.topic(), w.topic()
     nobody, left, gone, joined = w.group(), w.group(), w.group(), w.group()
     w.commit(nobody, {kept: {0: 1}}, label="of nobody")

@@ -30,7 +30,7 @@ def special_timestamps(w: World) -> None:
 
 @case()
 def search_by_time(w: World) -> None:
-    """The first record at or after the time, in log order."""
+    """The first record at or after the time, in the order of the log."""
     topic = w.topic()
     when = stamp()
     for stamps in ((0, 10, 20), (15, 30), (25, 40)):
@@ -42,7 +42,7 @@ def search_by_time(w: World) -> None:
 
 @case()
 def read_committed(w: World) -> None:
-    """The last stable offset is the answer to latest under read_committed."""
+    """Under read_committed the latest offset is the last stable offset."""
     topic = w.topic()
     w.produce(plain(Rec(), Rec()), topic, label="two")
     for version in (2, 7, 11):
@@ -52,7 +52,7 @@ def read_committed(w: World) -> None:
 
 @case()
 def leader_epochs(w: World) -> None:
-    """An older epoch is fenced, a newer one unknown."""
+    """An older epoch is fenced, a newer one is unknown."""
     topic = w.topic()
     for epoch in (-1, 0, 1, 99, -2):
         w.list_offsets(topic, -1, leader_epoch=epoch, label=f"epoch {epoch}")
@@ -60,7 +60,7 @@ def leader_epochs(w: World) -> None:
 
 @case()
 def unknown_topics_and_partitions(w: World) -> None:
-    """There is nothing to list."""
+    """Unknown topics and partitions have an error."""
     topic = w.topic()
     for version in (1, 4, 7, 11):
         w.list_offsets(w.missing_topic(), -1, version=version, label=f"v{version} unknown topic")
@@ -70,13 +70,13 @@ def unknown_topics_and_partitions(w: World) -> None:
 
 @case()
 def the_same_partition_twice(w: World) -> None:
-    """Twice in one request is an error for that partition."""
+    """A partition that a request names twice has an error."""
     w.list_offsets_twice(w.topic())
 
 
 @case()
 def replica_ids(w: World) -> None:
-    """-1 is a consumer, -2 a debugger, and any client may pretend to be a broker."""
+    """-1 is a consumer, -2 a debugger. Any client may send a broker's id."""
     topic = w.topic()
     w.produce(plain(), topic, label="one")
     for replica in (-1, -2, 1, 99):
@@ -85,7 +85,7 @@ def replica_ids(w: World) -> None:
 
 @case()
 def isolation_levels_that_are_none(w: World) -> None:
-    """Only 0 and 1 mean something."""
+    """Only 0 and 1 are valid."""
     topic = w.topic()
     w.produce(plain(), topic, label="a record")
     for isolation in (2, 5, -1, 127):

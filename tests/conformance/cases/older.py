@@ -1,4 +1,4 @@
-"""Versions that Kafka 4.0 removed (KIP-896), asked of a broker of release 3.9."""
+"""Versions that Kafka 4.0 removed (KIP-896), sent to a broker of release 3.9."""
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
@@ -40,7 +40,7 @@ def topics_made_and_deleted(w: World) -> None:
 
 @case(older=True)
 def offsets_of_version_zero(w: World) -> None:
-    """Where segments begin, newest first, with the end of the log; as many as are wanted."""
+    """The offsets at which segments begin, newest first, after the end of the log; as many as requested."""
     topic, missing = w.topic(), w.missing_topic()
     for written in (0, 1):
         if written:
@@ -57,7 +57,7 @@ def offsets_of_version_zero(w: World) -> None:
 
 @case(older=True)
 def offsets_in_zookeeper(w: World) -> None:
-    """OffsetCommit 0 and OffsetFetch 0 are refused, since there is no ZooKeeper; version 1 keeps offsets where the others do."""
+    """OffsetCommit 0 and OffsetFetch 0 are refused, because there is no ZooKeeper. Version 1 stores offsets as later versions do."""
     topic, missing, group = w.topic(), w.missing_topic(), w.group()
     for version in (0, 1):
         asked = [
@@ -94,7 +94,7 @@ def told_configs(w: World) -> None:
 
 @case(older=True, guarded=True)
 def acls_without_patterns(w: World) -> None:
-    """Version 0 makes, describes and deletes literal ACLs."""
+    """Version 0 creates, describes and deletes literal ACLs."""
     w.no_acls()
     read = creation(Operation.READ, Resource.TOPIC, "t")
     w.permit(creation(Operation.READ, Resource.TOPIC, "t", pattern=4))

@@ -19,7 +19,7 @@ from tests.conformance.world import World, case
 
 @case(guarded=True)
 def metadata(w: World) -> None:
-    """Hidden topics are named and not described, or left out; what is created needs CREATE."""
+    """Metadata leaves out topics without DESCRIBE, or names them without a description. To create a topic, it needs CREATE."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     named = [wire.MetadataRequestTopic(name=name) for name in (topic.name, missing.name, "__consumer_offsets", "a b")]
@@ -57,7 +57,7 @@ def topics_on_demand(w: World) -> None:
 
 @case(guarded=True)
 def authorized_operations(w: World) -> None:
-    """A client with DESCRIBE is told its operations. Of the cluster it is told nothing else."""
+    """With DESCRIBE a client gets its operations on the resource. Operations on the cluster are 0 without DESCRIBE on the cluster."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     some = on_topic(topic, Operation.READ, Operation.ALTER_CONFIGS)
@@ -120,7 +120,7 @@ def produce(w: World) -> None:
 
 @case(guarded=True)
 def reading(w: World) -> None:
-    """READ to fetch and to look at producers, DESCRIBE for offsets and epochs, DELETE for DeleteRecords."""
+    """READ to fetch and to describe producers, DESCRIBE for offsets and epochs, DELETE for DeleteRecords."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     both = (topic, missing)
@@ -166,7 +166,7 @@ def reading(w: World) -> None:
 
 @case(guarded=True)
 def topics(w: World) -> None:
-    """CREATE and DELETE on the topic or the cluster, ALTER for more partitions; what one may not describe is not there."""
+    """CREATE and DELETE on the topic or the cluster, ALTER for more partitions. Topics without DESCRIBE look like unknown ones."""
     w.no_acls()
     taken, missing = w.topic(), w.missing_topic()
     for version in (4, 7):

@@ -10,7 +10,7 @@ from tests.conformance.world import World, case
 
 @case()
 def acks_outside_the_three(w: World) -> None:
-    """acks other than -1, 0 and 1 are refused for every partition and nothing is appended."""
+    """With acks other than -1, 0 and 1 the leader refuses every partition and appends nothing."""
     topic = w.topic(partitions=2)
     for acks in (2, -2, 127, 32767, -32768):
         w.produce_many([(topic, 0, plain().encode()), (topic, 1, plain().encode())], acks=acks, label=f"acks {acks}")
@@ -19,7 +19,7 @@ def acks_outside_the_three(w: World) -> None:
 
 @case()
 def acks_one_and_all(w: World) -> None:
-    """acks 1 and -1 answer alike."""
+    """acks 1 and -1 have the same response."""
     topic = w.topic()
     w.produce(plain(), topic, acks=1, label="acks 1")
     w.produce(plain(), topic, acks=-1, label="acks -1")
@@ -27,7 +27,7 @@ def acks_one_and_all(w: World) -> None:
 
 @case()
 def acks_zero_is_never_answered(w: World) -> None:
-    """No answer to acks 0: the next answer on the connection belongs to the next request, and the records are there."""
+    """acks 0 has no response. The next response on the connection belongs to the next request, and the records are in the log."""
     topic = w.topic()
     w.produce_unanswered(plain(), topic, label="good")
     w.end_offset(topic)
@@ -35,7 +35,7 @@ def acks_zero_is_never_answered(w: World) -> None:
 
 @case()
 def acks_zero_closes_the_connection_on_an_error(w: World) -> None:
-    """The only way to tell."""
+    """With acks 0 the leader can report an error only by closing the connection."""
     topic = w.topic()
     w.produce_unanswered(plain(), w.missing_topic(), label="unknown topic")
     w.produce_unanswered(replace(plain(), crc=1), topic, label="wrong crc")
@@ -49,7 +49,7 @@ def acks_zero_closes_the_connection_on_an_error(w: World) -> None:
 
 @case("V1")
 def not_exactly_one_batch(w: World) -> None:
-    """None, two batches, pieces of one: each partition must carry one."""
+    """No batch, two batches, a part of one: each partition must have exactly one."""
     topic = w.topic()
     w.produce(b"", topic, label="empty")
     w.produce(plain().encode() * 2, topic, label="two batches")
@@ -64,7 +64,7 @@ def not_exactly_one_batch(w: World) -> None:
 
 @case("V1")
 def magic_other_than_two(w: World) -> None:
-    """Only the second message format is taken."""
+    """The leader accepts only record format v2."""
     topic = w.topic()
     for magic in (0, 1, 3, 127, -1):
         w.produce(replace(plain(), magic=magic), topic, label=f"magic {magic}")
@@ -72,7 +72,7 @@ def magic_other_than_two(w: World) -> None:
 
 @case("V1")
 def real_old_messages(w: World) -> None:
-    """A well-formed message of format 1 is refused as well."""
+    """The leader also refuses a well-formed message of format v1."""
     body = struct.pack(">bbq", 1, 0, 1000) + struct.pack(">i", 1) + b"k" + struct.pack(">i", 1) + b"v"
     message = struct.pack(">I", zlib.crc32(body)) + body
     w.produce(struct.pack(">qi", 0, len(message)) + message, w.topic(), label="message format 1")
@@ -80,7 +80,7 @@ def real_old_messages(w: World) -> None:
 
 @case("V3")
 def base_offset_is_the_brokers_to_give(w: World) -> None:
-    """A batch that names its own offset is refused."""
+    """The leader refuses a batch with its own base offset."""
     topic = w.topic()
     for offset in (1, -1, 2**40):
         w.produce(replace(plain(), base_offset=offset), topic, label=f"base offset {offset}")
@@ -88,7 +88,7 @@ def base_offset_is_the_brokers_to_give(w: World) -> None:
 
 @case()
 def leader_epoch_in_the_batch_is_ignored(w: World) -> None:
-    """The field is outside the CRC and the broker writes its own."""
+    """The field is outside the CRC, and the leader overwrites it."""
     topic = w.topic()
     for epoch in (-1, 0, 99):
         w.produce(replace(plain(), leader_epoch=epoch), topic, label=f"leader epoch {epoch}")
@@ -97,7 +97,7 @@ def leader_epoch_in_the_batch_is_ignored(w: World) -> None:
 
 @case()
 def unknown_topics_and_partitions(w: World) -> None:
-    """The topic or partition is not there; a good one in the same request is appended all the same."""
+    """The topic or partition does not exist. A valid one in the same request is appended all the same."""
     topic = w.topic()
     data = plain().encode()
     missing = w.missing_topic()
@@ -111,7 +111,7 @@ def unknown_topics_and_partitions(w: World) -> None:
 
 @case()
 def unknown_topic_ids(w: World) -> None:
-    """From version 13 on a topic is its id; an unknown one has a code of its own, and the name is not there at all."""
+    """From version 13 on a topic has an id instead of its name. An unknown id has its own error code."""
     topic = w.topic()
     data = plain().encode()
     w.produce(data, w.missing_topic(), version=13, label="unknown id")
@@ -122,14 +122,14 @@ def unknown_topic_ids(w: World) -> None:
 
 @case()
 def an_invalid_topic_name(w: World) -> None:
-    """Produce does not judge names: what cannot exist is unknown."""
+    """Produce does not check names: an illegal name is an unknown topic."""
     for name in ("", "..", "a b"):
         w.produce(plain(), w.missing_topic(name=name), label=repr(name))
 
 
 @case()
 def an_empty_request(w: World) -> None:
-    """Nothing asked, nothing answered: at once and without an error."""
+    """A request without topics is answered at once, without an error."""
     topic = w.topic()
     w.produce_many([], label="no topics")
     w.produce_no_partitions(topic, label="no partitions")
@@ -137,7 +137,7 @@ def an_empty_request(w: World) -> None:
 
 @case()
 def one_partition_twice_in_one_request(w: World) -> None:
-    """Two entries for one partition."""
+    """A request with two entries for one partition."""
     topic = w.topic()
     w.produce_many([(topic, 0, plain().encode()), (topic, 0, plain(Rec(), Rec()).encode())], label="twice")
     w.end_offset(topic)
@@ -145,7 +145,7 @@ def one_partition_twice_in_one_request(w: World) -> None:
 
 @case("V5")
 def wrong_crc(w: World) -> None:
-    """Damage is told by the CRC and only by it."""
+    """The leader detects damage by the CRC alone."""
     topic = w.topic()
     good = plain().encode()
     w.produce(replace(plain(), crc=0), topic, label="crc 0")
@@ -158,7 +158,7 @@ def wrong_crc(w: World) -> None:
 
 @case("V5")
 def batch_length_that_lies(w: World) -> None:
-    """A length shorter or longer than the bytes."""
+    """A length that is shorter or longer than the bytes."""
     topic = w.topic()
     size = len(plain().encode()) - 12
     for length in (size - 1, size + 1, 48, 49, 13, 0, -1, 2**31 - 1):
@@ -168,7 +168,7 @@ def batch_length_that_lies(w: World) -> None:
 
 @case("V4")
 def too_large(w: World) -> None:
-    """max.message.bytes counts the whole batch: at the limit is good, a byte more is not."""
+    """max.message.bytes applies to the whole batch: a batch at the limit is accepted, one byte more is refused."""
     topic = w.topic(config={"max.message.bytes": "200"})
     for extra in (0, 1):
         # The two lengths in front of a record this large take two bytes each, where those of an empty one take one.
@@ -223,6 +223,6 @@ def a_producer_without_a_sequence(w: World) -> None:
 
 @case()
 def internal_topics_are_not_for_clients(w: World) -> None:
-    """Only the admin client may write to the offsets topic."""
+    """Only the client id of the admin client may write to the offsets topic."""
     w.coordinator(0, "any")
     w.produce(plain(), w.known_topic("__consumer_offsets"), label="__consumer_offsets")

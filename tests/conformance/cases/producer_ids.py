@@ -1,11 +1,11 @@
-"""InitProducerId without a transactional id, and what it says to the others."""
+"""InitProducerId without a transactional id, and its response to other requests."""
 
 from tests.conformance.world import World, case
 
 
 @case()
 def every_version(w: World) -> None:
-    """A fresh producer id with epoch 0, in every version; never the same twice."""
+    """A new producer id with epoch 0, in every version; never the same id twice."""
     for version in range(6):
         w.init_producer_id(version=version, label=f"v{version}")
         w.init_producer_id(version=version, label=f"v{version} again")
@@ -13,7 +13,7 @@ def every_version(w: World) -> None:
 
 @case("KIP-360")
 def a_producer_that_names_itself(w: World) -> None:
-    """What a producer without a transactional id may say of its present id and epoch."""
+    """A producer without a transactional id that sends its current id and epoch."""
     for version in (3, 5):
         known, epoch = w.producer_id()
         w.init_producer_id(pid=known, epoch=epoch, version=version, label=f"v{version} id and epoch")
@@ -25,21 +25,21 @@ def a_producer_that_names_itself(w: World) -> None:
 
 @case()
 def timeouts_do_not_matter_without_a_transaction(w: World) -> None:
-    """The transaction timeout is not looked at."""
+    """The broker does not check the transaction timeout."""
     for timeout_ms in (0, -1, 60_000, 2**31 - 1):
         w.init_producer_id(timeout_ms=timeout_ms, label=f"timeout {timeout_ms}")
 
 
 @case()
 def an_empty_transactional_id(w: World) -> None:
-    """Empty is not null."""
+    """An empty id differs from null."""
     for version in (0, 2, 5):
         w.init_producer_id(transactional_id="", version=version, label=f"v{version}")
 
 
 @case()
 def transactional_ids(w: World) -> None:
-    """Each call of a transactional id fences the one before by its epoch; the timeout has bounds."""
+    """Each call for a transactional id fences the previous one by its epoch. The timeout has limits."""
     name = w.fresh_name()
     w.coordinator(1, name)
     w.init_producer_id(transactional_id=name, timeout_ms=0, label="timeout 0")
@@ -52,7 +52,7 @@ def transactional_ids(w: World) -> None:
 
 @case()
 def producers_of_topics_that_cannot_be(w: World) -> None:
-    """DescribeProducers judges names, where Produce does not."""
+    """DescribeProducers checks names, Produce does not."""
     for name in ("", "..", "a b", "x" * 250):
         w.describe(w.missing_topic(name=name), label=f"{name:.9}")
     w.describe(w.missing_topic(), label="unknown")

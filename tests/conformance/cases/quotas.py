@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas, and for how long what quotas throttle."""
+"""AlterClientQuotas and DescribeClientQuotas, and how long quotas throttle a client."""
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, EntryData, OpData
@@ -12,7 +12,7 @@ PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_p
 
 @case("KIP-546")
 def set_described_and_removed(w: World) -> None:
-    """Users, client ids, both, defaults; what is not there is not described."""
+    """Users, client ids, both, defaults. A quota that does not exist is not described."""
     one, two = w.client(1), w.client(2)
     every: dict[str, dict[str, str | None]] = {
         "user": {"user": one},
@@ -37,7 +37,7 @@ def set_described_and_removed(w: World) -> None:
 
 @case("KIP-546")
 def filters(w: World) -> None:
-    """The name, the default, any; strictly those kinds or others, too."""
+    """By name, the default, any; strict, and with other entity types."""
     one, two = w.client(1), w.client(2)
     w.limit({"user": one}, {PRODUCE: 1000.0})
     w.limit({"user": one, "client-id": two}, {PRODUCE: 2000.0})
@@ -70,7 +70,7 @@ def filters(w: World) -> None:
 
 @case("KIP-546")
 def quotas_that_cannot_be(w: World) -> None:
-    """Entities, keys and values that are none."""
+    """Invalid entities, keys and values."""
     name = w.client(1)
     user: dict[str, str | None] = {"user": name}
     wrong = {
@@ -97,7 +97,9 @@ def quotas_that_cannot_be(w: World) -> None:
 
 @case("KIP-219")
 def produced_bytes(w: World) -> None:
-    """How long the first request of a client is throttled, by its size; the one of another is not; a record is written all the same."""
+    """How long the first request of a client is throttled, by its size. Another client is not throttled. The record is written all the
+    same.
+    """
     topic = w.topic()
     for number, (bound, size) in enumerate([(1000.0, 100), (1000.0, 9_000), (1000.0, 20_000), (50_000.0, 700_000), (3.0, 77)], start=1):
         w.limit({"client-id": w.client(number)}, {PRODUCE: bound})
@@ -109,7 +111,7 @@ def produced_bytes(w: World) -> None:
 
 @case()
 def whose_quota_counts(w: World) -> None:
-    """The most particular one: for a user and a client id, a user, a client id; then the defaults."""
+    """The most specific quota: for a user with a client id, a user, a client id; then the defaults."""
     topic, size = w.topic(), 20_000
     user = "ANONYMOUS"
     chain: list[tuple[str, dict[str, str | None], float]] = [
@@ -127,7 +129,7 @@ def whose_quota_counts(w: World) -> None:
 
 @case("KIP-219")
 def fetched_bytes(w: World) -> None:
-    """An answer that is too large is empty and says so; its session goes on, or does not begin."""
+    """A response that is too large is empty and has a throttle time. Its session continues, or does not begin."""
     topic = w.topic()
     w.throttled_produce(topic, 6_000, client=w.client(9), label="written")
     w.throttled_produce(topic, 6_000, client=w.client(9), label="written again")
@@ -157,7 +159,7 @@ def quotas_need_permission(w: World) -> None:
 
 @case("KIP-219")
 def bounds_that_are_next_to_nothing(w: World) -> None:
-    """NaN and numbers close to 0 can be set, and throttle no client. If requests are counted, they throttle for the length of a window."""
+    """NaN and numbers close to 0 can be set, and throttle no client. As request quotas they throttle for the length of a window."""
     topic, client = w.topic(), w.client(1)
     for bound in (float("nan"), 1e-300, 5e-324):
         for key in (PRODUCE, FETCH, REQUEST):
@@ -170,7 +172,7 @@ def bounds_that_are_next_to_nothing(w: World) -> None:
 
 @case("KIP-219")
 def longer_than_an_int_has_room_for(w: World) -> None:
-    """Java casts away the upper half of so many milliseconds. The rest may be below 0, and then throttles no client."""
+    """Java drops the upper half of so many milliseconds. The rest may be below 0, and then throttles no client."""
     topic = w.topic()
     for number, (bound, size_bytes) in enumerate(((1.0, 1_000_000), (1e-6, 1000), (1e-6, 2000), (1e-7, 100)), start=1):
         client = w.client(number)

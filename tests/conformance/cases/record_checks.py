@@ -1,4 +1,4 @@
-"""What is looked at inside a batch: counts, records, keys and timestamps."""
+"""The leader's checks inside a batch: counts, records, keys and timestamps."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ HOUR_MS = 3_600_000
 
 @case("V6")
 def counts_that_disagree(w: World) -> None:
-    """lastOffsetDelta + 1, the count and the records must be one number."""
+    """lastOffsetDelta + 1, the count, and the number of records must be equal."""
     topic = w.topic()
     two = plain(Rec(), Rec())
     for delta, count in ((1, 1), (0, 2), (0, 1), (2, 3), (1, 3), (1, 0), (-1, 0), (1, -1), (-2, -1), (2**31 - 1, 2), (5, 6)):
@@ -23,7 +23,7 @@ def counts_that_disagree(w: World) -> None:
 
 @case("V9")
 def malformed_records(w: World) -> None:
-    """Records whose own lengths and counts do not fit."""
+    """Records whose own lengths and counts are inconsistent."""
     topic = w.topic()
     body = plain(Rec()).records[0].encode(0, stamp())
     for label, batch in {
@@ -52,7 +52,7 @@ def malformed_records(w: World) -> None:
 
 @case("V9")
 def offset_deltas_out_of_step(w: World) -> None:
-    """Inner offsets that are not 0, 1, 2: refused or corrected?"""
+    """Inner offsets other than 0, 1, 2."""
     topic = w.topic()
     for deltas in ((0, 0), (1, 0), (0, 2), (5, 6), (-1, 0)):
         batch = plain(*(Rec(offset_delta=delta) for delta in deltas))
@@ -62,7 +62,7 @@ def offset_deltas_out_of_step(w: World) -> None:
 
 @case("V10")
 def null_keys_on_a_compacted_topic(w: World) -> None:
-    """Every record without a key is named, and the whole batch is refused."""
+    """The leader names every record without a key, and refuses the whole batch."""
     for policy in ("compact", "compact,delete"):
         topic = w.topic(config={"cleanup.policy": policy})
         batch = plain(Rec(), Rec(key=None), Rec(key=b""), Rec(key=None))
@@ -77,7 +77,7 @@ def null_keys_on_a_compacted_topic(w: World) -> None:
 
 @case("V11")
 def timestamps_out_of_range(w: World) -> None:
-    """Older than before.max or further ahead than after.max: INVALID_TIMESTAMP with the records named."""
+    """Older than before.max or newer than after.max: INVALID_TIMESTAMP, and the records."""
     config = {"message.timestamp.before.max.ms": "100000", "message.timestamp.after.max.ms": "100000"}
     topic = w.topic(config=config)
     now = now_ms()
@@ -97,7 +97,7 @@ def timestamps_out_of_range(w: World) -> None:
 
 @case("V11")
 def timestamps_by_default(w: World) -> None:
-    """By default the past is open and the future ends in an hour."""
+    """By default any past timestamp is valid, and a future one up to an hour."""
     topic = w.topic()
     now = now_ms()
     for label, when in (
@@ -112,7 +112,7 @@ def timestamps_by_default(w: World) -> None:
 
 @case("V11", "V10")
 def timestamp_and_key_both_wrong(w: World) -> None:
-    """One record without a key, another too old: which code wins?"""
+    """One record has no key, another one is too old: which error code the leader returns."""
     topic = w.topic(config={"cleanup.policy": "compact", "message.timestamp.before.max.ms": "100000"})
     old = now_ms() - 200_000
     w.produce(plain(Rec(key=None, timestamp=now_ms()), Rec(timestamp=old)), topic, label="key first")
@@ -134,7 +134,7 @@ def log_append_time_bit(w: World) -> None:
 
 @case()
 def a_wrong_maximum_timestamp_is_corrected(w: World) -> None:
-    """The broker writes the records' own maximum into the header."""
+    """The leader writes the records' own maximum into the header."""
     topic = w.topic()
     when = stamp()
     w.produce(replace(plain(Rec(timestamp=when)), max_timestamp=when + 5000), topic, label="too high")
@@ -144,7 +144,7 @@ def a_wrong_maximum_timestamp_is_corrected(w: World) -> None:
 
 @case()
 def descending_timestamps(w: World) -> None:
-    """The first record's timestamp is the base even when later ones are smaller."""
+    """The first record's timestamp is the base, even if later ones are smaller."""
     topic = w.topic()
     when = stamp()
     w.produce(plain(Rec(timestamp=when), Rec(timestamp=when - 500), Rec(timestamp=when + 10)), topic, label="down and up")
@@ -153,7 +153,7 @@ def descending_timestamps(w: World) -> None:
 
 @case()
 def unknown_attribute_bits(w: World) -> None:
-    """Bits without a meaning: taken, and kept or cleared?"""
+    """Attribute bits without a meaning: whether the leader accepts, keeps or clears them."""
     topic = w.topic()
     for attributes in (0x40, 0x80, 0x100, 0x7F00 - 0x8000 + 0x100):
         w.produce(replace(plain(), attributes=attributes), topic, label=hex(attributes))
@@ -162,7 +162,7 @@ def unknown_attribute_bits(w: World) -> None:
 
 @case()
 def record_bytes_survive(w: World) -> None:
-    """Null and empty keys and values, headers with equal keys and a record of every size come back byte for byte."""
+    """Null and empty keys and values, headers with equal keys, and records of every size come back byte for byte."""
     records = [
         Rec(key=None, value=b""),
         Rec(key=b"", value=None),

@@ -1,4 +1,4 @@
-"""Requests that name a partition twice, and topics without partitions: no client does, but a new one may."""
+"""Requests that name a partition twice, and topics without partitions. No known client sends them, but a new one may."""
 
 from fencepost.producer import wire
 from fencepost.producer.wire.messages import group_offsets, topic_admin, txn_offsets
@@ -10,7 +10,7 @@ TIMEOUT_MS = 10_000
 
 @case()
 def topics_without_partitions(w: World) -> None:
-    """Most answers leave them out."""
+    """Most responses leave them out."""
     one, other = w.topic(), w.topic()
     group = w.group()
     batch = plain().encode()
@@ -48,7 +48,7 @@ def topics_without_partitions(w: World) -> None:
 
 @case()
 def partitions_of_a_produce(w: World) -> None:
-    """The last of several batches for one partition is written, and it is answered once; nothing is where one cannot be read."""
+    """The leader writes the last of several batches for one partition, and answers once. If one of them cannot be read, it writes none."""
     good, more, bad = plain(Rec(value=b"first")).encode(), plain(Rec(value=b"second")).encode(), b"\0" * 70
     for version in (3, 12):
         for label, several in {
@@ -75,7 +75,7 @@ def partitions_of_a_produce(w: World) -> None:
 
 @case()
 def partitions_of_others(w: World) -> None:
-    """DeleteRecords heeds the last one."""
+    """DeleteRecords uses the last entry."""
     for offsets in ((1, 2), (2, 1), (9, 1), (1, 9)):
         topic = w.topic()
         w.produce(plain(Rec(), Rec(), Rec()), topic, label=f"{offsets} records")
@@ -89,7 +89,7 @@ def partitions_of_others(w: World) -> None:
 
 @case()
 def partitions_of_a_transaction(w: World) -> None:
-    """In a refusal each comes once."""
+    """A refusal contains each partition once."""
     topic, other = w.topic(), w.topic()
     for version in (4, 5):
         w.add_many((w.begun(), [(topic, [0, 7, 0]), (other, []), (topic, [7])], False), label=f"v{version}", version=version)

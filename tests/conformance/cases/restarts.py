@@ -1,4 +1,4 @@
-"""What a broker remembers of its producers after a restart: clean, and killed."""
+"""What a broker remembers about producers after a clean restart, and after a kill."""
 
 from tests.conformance.batches import Rec, of, plain
 from tests.conformance.world import World, case
@@ -24,19 +24,19 @@ def _five(w: World, clean: bool) -> None:
 
 @case(restarts=True)
 def clean_restart(w: World) -> None:
-    """A snapshot keeps the newest batch of each producer: older duplicates are out of order afterwards."""
+    """A snapshot keeps the newest batch of each producer. Older duplicates are out of order afterwards."""
     _five(w, clean=True)
 
 
 @case(restarts=True)
 def killed(w: World) -> None:
-    """After SIGKILL the log is scanned: everything the bytes say is remembered."""
+    """After SIGKILL the broker scans the log, and remembers everything in it."""
     _five(w, clean=False)
 
 
 @case(restarts=True)
 def killed_after_a_clean_restart(w: World) -> None:
-    """A snapshot and a scan together: the newest from the snapshot, everything after it from the bytes."""
+    """A snapshot and a scan together: the newest batch from the snapshot, and every later one from the log."""
     pid, topic = w.pid(), w.topic()
     for sequence in range(3):
         w.produce(of(pid, 0, sequence), topic, label=f"send {sequence}")
@@ -50,7 +50,7 @@ def killed_after_a_clean_restart(w: World) -> None:
 
 @case(restarts=True)
 def a_restart_keeps_epochs_and_wrapped_sequences(w: World) -> None:
-    """Epoch, last sequence and its wrap survive."""
+    """Epoch, last sequence and its wrap stay."""
     for clean in (True, False):
         word = "clean" if clean else "killed"
         pid, topic = w.pid(), w.topic()
@@ -65,7 +65,7 @@ def a_restart_keeps_epochs_and_wrapped_sequences(w: World) -> None:
 
 @case(restarts=True)
 def a_restart_keeps_the_records_and_moves_the_leader_epoch(w: World) -> None:
-    """Records, offsets and ids stay; the leader epoch goes up."""
+    """Records, offsets and ids stay; the leader epoch rises."""
     topic = w.topic(partitions=2)
     w.produce(plain(Rec(), Rec()), topic, label="two")
     w.metadata([topic.name], label="before")
@@ -81,7 +81,7 @@ def a_restart_keeps_the_records_and_moves_the_leader_epoch(w: World) -> None:
 
 @case(restarts=True)
 def producer_ids_are_not_reused(w: World) -> None:
-    """After a restart InitProducerId hands out other ids."""
+    """After a restart InitProducerId assigns other ids."""
     w.init_producer_id(label="before")
     w.restart(clean=True)
     w.init_producer_id(label="after a clean restart")
@@ -91,7 +91,7 @@ def producer_ids_are_not_reused(w: World) -> None:
 
 @case("KIP-227", restarts=True)
 def sessions_end_with_the_broker(w: World) -> None:
-    """A fetch session is not known after a restart."""
+    """After a restart a fetch session is unknown."""
     topic = w.topic()
     s = w.session()
     s.fetch([(topic, 0, 0)], epoch=0, label="create")

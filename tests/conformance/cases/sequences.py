@@ -1,4 +1,4 @@
-"""What one partition answers to batches with a producer id: rows D1, D4, D7 to D10 of the append decision."""
+"""A partition's answers to batches with a producer id: rows D1, D4, D7 to D10 of the append decision."""
 
 from tests.conformance.batches import LZ4, Batch, Rec, of
 from tests.conformance.world import World, case
@@ -15,14 +15,14 @@ def unknown_pid_is_accepted_at_any_sequence(w: World) -> None:
 
 @case("D8")
 def unknown_pid_is_accepted_at_any_epoch_and_sequence(w: World) -> None:
-    """The first epoch that is seen is taken as it is."""
+    """The leader accepts the first epoch that it sees."""
     for epoch, sequence in ((5, 0), (5, 3), (32767, 9)):
         w.produce(of(w.pid(), epoch, sequence), w.topic(), label=f"epoch {epoch} sequence {sequence}")
 
 
 @case("D8", "D9")
 def numbers_nobody_handed_out(w: World) -> None:
-    """A pid with epoch -1 or lower: what the entry of an unknown producer says about it."""
+    """A producer id with epoch -1 or lower."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, -1, 5), topic, label="epoch -1 sequence 5")
     w.produce(of(pid, -1, 6), topic, label="epoch -1 sequence 6")
@@ -35,7 +35,7 @@ def numbers_nobody_handed_out(w: World) -> None:
 
 @case("D8", "D9", "D1", "D10")
 def wrap_around(w: World) -> None:
-    """Sequences run on the ring of 2^31, and the window is the five newest batches."""
+    """Sequences run modulo 2^31, and the window is the five newest batches."""
     pid, topic = w.pid(), w.topic()
     for step, sequence, count in (
         ("1", 2147483640, 5),
@@ -58,7 +58,7 @@ def wrap_around(w: World) -> None:
 
 @case("D9", "D1")
 def wrap_with_the_batch_ending_at_the_top(w: World) -> None:
-    """After 2^31-1 comes 0, and nothing else."""
+    """After 2^31-1 only 0 is in order."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, TOP - 1, 2), topic, label="up to the top")
     w.produce(of(pid, 0, 1, 1), topic, label="1 is a gap")
@@ -70,7 +70,7 @@ def wrap_with_the_batch_ending_at_the_top(w: World) -> None:
 
 @case("D1")
 def wrap_inside_the_duplicate(w: World) -> None:
-    """A batch that crosses the top is recognised by both of its ends."""
+    """The leader recognises a batch that crosses 2^31 by its first and its last sequence."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, TOP, 2), topic, label="crosses the top")
     w.produce(of(pid, 0, TOP, 2), topic, label="again")
@@ -81,7 +81,7 @@ def wrap_inside_the_duplicate(w: World) -> None:
 
 @case("D7", "D8", "D4")
 def epochs(w: World) -> None:
-    """A new epoch starts at 0; an old one is refused, even for a batch that was accepted before."""
+    """A new epoch starts at 0. An old one is refused, even for a batch that was accepted before."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 3, 0, 2), topic, label="epoch 3 from 0")
     w.produce(of(pid, 3, 2, 2), topic, label="epoch 3 goes on")
@@ -94,7 +94,7 @@ def epochs(w: World) -> None:
 
 @case("D7", "D8")
 def a_new_epoch_may_skip_some(w: World) -> None:
-    """Any higher epoch is new, and a refused one leaves no trace."""
+    """Any higher epoch is new. A refused one changes nothing."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 3), topic, label="epoch 0")
     w.produce(of(pid, 9, 3, 1), topic, label="epoch 9 not from 0")
@@ -142,7 +142,7 @@ def each_of_the_last_five_is_a_duplicate(w: World) -> None:
 
 @case("D1", "D10")
 def the_sixth_oldest_is_out_of_order(w: World) -> None:
-    """What fell out of the window is not a duplicate but out of order."""
+    """A batch that has left the window is out of order, not a duplicate."""
     pid, topic = w.pid(), w.topic()
     for sequence in range(6):
         w.produce(of(pid, 0, sequence), topic, label=f"send {sequence}")
@@ -152,7 +152,7 @@ def the_sixth_oldest_is_out_of_order(w: World) -> None:
 
 @case("D1")
 def a_duplicate_does_not_refresh_the_window(w: World) -> None:
-    """Resending the oldest does not keep it remembered."""
+    """A resend of the oldest batch does not keep it in the window."""
     pid, topic = w.pid(), w.topic()
     for sequence in range(5):
         w.produce(of(pid, 0, sequence), topic, label=f"send {sequence}")
@@ -163,7 +163,7 @@ def a_duplicate_does_not_refresh_the_window(w: World) -> None:
 
 @case("D10")
 def partial_overlaps(w: World) -> None:
-    """A resend that was split, merged or shifted is not recognised."""
+    """The leader does not recognise a resend that was split, merged or shifted."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 4), topic, label="0..3")
     w.produce(of(pid, 0, 4, 4), topic, label="4..7")
@@ -174,7 +174,7 @@ def partial_overlaps(w: World) -> None:
 
 @case("D10")
 def gaps(w: World) -> None:
-    """A gap is refused and leaves no trace; filling it goes on."""
+    """A gap is refused and changes nothing. After it is filled, later batches are accepted."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 2), topic, label="0..1")
     w.produce(of(pid, 0, 3), topic, label="3")
@@ -186,7 +186,7 @@ def gaps(w: World) -> None:
 
 @case("D10", "D1")
 def starting_over_in_the_same_epoch(w: World) -> None:
-    """Sequence 0 again without a new epoch: a duplicate if it fits a remembered batch, otherwise refused."""
+    """Sequence 0 again without a new epoch: a duplicate if it matches a remembered batch, otherwise refused."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 2), topic, label="0..1")
     w.produce(of(pid, 0, 0, 1), topic, label="0")
@@ -196,7 +196,7 @@ def starting_over_in_the_same_epoch(w: World) -> None:
 
 @case("D1")
 def a_duplicate_is_told_by_its_sequences_alone(w: World) -> None:
-    """Other bytes, another codec, other timestamps: still a duplicate; the log keeps the first."""
+    """Other bytes, another codec, other timestamps: still a duplicate. The log keeps the first batch."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 2), topic, label="first")
     w.produce(Batch(records=[Rec(value=b"other"), Rec(key=None)], pid=pid, epoch=0, sequence=0), topic, label="other records")
@@ -229,7 +229,7 @@ def every_version_answers_alike(w: World) -> None:
 
 @case("D9")
 def partitions_are_independent(w: World) -> None:
-    """Sequences and epochs of one partition say nothing about another."""
+    """Sequences and epochs of one partition do not affect another one."""
     pid, topic = w.pid(), w.topic(partitions=2)
     w.produce(of(pid, 0, 0, 3), topic, label="p0 0..2")
     w.produce(of(pid, 0, 100), topic, partition=1, label="p1 100")
@@ -255,7 +255,7 @@ def producers_are_independent(w: World) -> None:
 
 @case("D9")
 def large_batches_step_by_their_last_offset_delta(w: World) -> None:
-    """The next sequence follows the last record."""
+    """The next sequence is one above the last record's."""
     pid, topic = w.pid(), w.topic()
     w.produce(of(pid, 0, 0, 1000), topic, label="0..999")
     w.produce(of(pid, 0, 999), topic, label="999")
@@ -266,7 +266,7 @@ def large_batches_step_by_their_last_offset_delta(w: World) -> None:
 
 @case("D1", "D9")
 def pipelined_on_one_connection(w: World) -> None:
-    """Five requests in flight on one connection are appended and answered in their order."""
+    """Five requests in flight on one connection are appended and answered in order."""
     pid, topic = w.pid(), w.topic()
     w.produce_pipelined([of(pid, 0, sequence) for sequence in range(5)], topic, label="five")
     w.produce_pipelined([of(pid, 0, sequence) for sequence in (5, 7, 6, 5, 7)], topic, label="out of order")
@@ -274,7 +274,7 @@ def pipelined_on_one_connection(w: World) -> None:
 
 @case()
 def describe_producers(w: World) -> None:
-    """DescribeProducers knows no producer at first, then the last sequence and epoch of each."""
+    """DescribeProducers first returns no producer, then the last sequence and epoch of each."""
     pid, topic = w.pid(), w.topic(partitions=2)
     w.describe(topic, label="before")
     w.produce(of(pid, 2, 5, 3), topic, label="send")
@@ -288,7 +288,7 @@ def describe_producers(w: World) -> None:
 
 @case()
 def describe_producers_of_nothing(w: World) -> None:
-    """Unknown topics and partitions have their code, and a batch without a producer leaves no entry."""
+    """Unknown topics and partitions have an error code. A batch without a producer id leaves no entry."""
     topic = w.topic()
     w.describe(topic, partition=7, label="unknown partition")
     w.describe(topic, partition=-1, label="negative partition")

@@ -1,4 +1,4 @@
-"""DeleteTopics and CreatePartitions: what goes, what grows, and what is refused."""
+"""DeleteTopics and CreatePartitions, and their refusals."""
 
 from fencepost.producer.wire import ZERO_UUID
 from tests.conformance.world import World, case
@@ -16,7 +16,7 @@ def deleted_by_name(w: World) -> None:
 
 @case()
 def deleted_by_id(w: World) -> None:
-    """Version 6 takes names and ids, but one of the two."""
+    """Version 6 accepts a name or an id, but not both."""
     one, two = w.topic(), w.topic()
     w.delete_topics_by((one.name, one.id), label="name and id")
     w.delete_topics_by((None, ZERO_UUID), label="neither")
@@ -32,7 +32,7 @@ def deleted_by_id(w: World) -> None:
 
 @case()
 def several_deletions(w: World) -> None:
-    """One request may delete many; a name twice is refused and deletes nothing."""
+    """One request may delete several topics. A name that comes twice is refused, and deletes nothing."""
     one, two, missing = w.topic(), w.topic(), w.missing_topic()
     for version in (1, 5):
         w.delete_topics(one.name, one.name, version=version, label=f"v{version} twice")
@@ -66,7 +66,7 @@ def partitions_added(w: World) -> None:
 
 @case()
 def counts_that_do_not_grow(w: World) -> None:
-    """As many as there are, fewer, none."""
+    """The current number of partitions, a smaller one, and zero."""
     topic = w.topic(partitions=3)
     for count in (3, 2, 1, 0, -1):
         w.create_partitions((topic.name, count), label=str(count))
@@ -79,7 +79,7 @@ def counts_that_do_not_grow(w: World) -> None:
 
 @case()
 def validated_only(w: World) -> None:
-    """Validation alone adds nothing."""
+    """A request with `validate_only` adds nothing."""
     topic = w.topic()
     w.create_partitions((topic.name, 5), validate_only=True, label="five")
     w.create_partitions((topic.name, 1), validate_only=True, label="one")

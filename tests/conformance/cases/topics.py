@@ -1,4 +1,4 @@
-"""CreateTopics: what makes a topic and what is refused."""
+"""CreateTopics and its refusals."""
 
 from tests.conformance.world import World, case
 
@@ -30,7 +30,7 @@ def existing_topic(w: World) -> None:
 
 @case()
 def topic_names(w: World) -> None:
-    """Names that no topic can have."""
+    """Illegal topic names."""
     for name in ("", ".", "..", "a b", "a/b", "ü", "a" * 250):
         w.create(name, label=f"{name[:3]!r} {len(name)}")
     w.create("x" * (249 - len(w.fresh_name())) + w.fresh_name(), label="249 characters")
@@ -39,7 +39,7 @@ def topic_names(w: World) -> None:
 
 @case()
 def colliding_names(w: World) -> None:
-    """A dot and an underscore make one metric name."""
+    """A dot and an underscore give the same metric name."""
     name = w.fresh_name()
     w.create(name + ".a", label="dot")
     w.create(name + "_a", label="underscore")
@@ -58,8 +58,10 @@ def counts(w: World) -> None:
 
 @case()
 def too_many_partitions(w: World) -> None:
-    """A request leads to 10,000 records of metadata at most, one for each topic, partition and config; above 10,000 partitions nothing
-    else is looked at."""
+    """A request may lead to at most 10,000 records of metadata, one for each topic, partition and config.
+
+    Above 10,000 partitions the broker checks nothing else.
+    """
     for partitions in (9_999, 10_000):
         w.create(w.fresh_name(), partitions=partitions, validate_only=True, label=f"{partitions:,}")
     w.create(w.fresh_name(), partitions=9_998, config={"retention.ms": "1"}, validate_only=True, label="9,998 and a config")
@@ -83,7 +85,7 @@ def too_many_partitions(w: World) -> None:
 
 @case()
 def configs(w: World) -> None:
-    """Unknown names and values that do not fit."""
+    """Unknown names, and invalid values."""
     for name, value in (
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "shred"),
@@ -119,7 +121,7 @@ def configs(w: World) -> None:
 
 @case()
 def told_configs(w: World) -> None:
-    """From version 5 on the answer names every config, its value and where it comes from."""
+    """From version 5 on the response has every config, its value and its source."""
     chosen = {"retention.ms": "1000", "cleanup.policy": "compact, delete", "preallocate": "TRUE"}
     for version in (5, 7):
         w.created_configs(w.fresh_name(), {}, version=version, label=f"v{version} defaults")
@@ -128,14 +130,14 @@ def told_configs(w: World) -> None:
 
 @case()
 def duplicates_in_one_request(w: World) -> None:
-    """The same name twice is refused, the others are created."""
+    """A name that comes twice is refused; the others are created."""
     name = w.fresh_name()
     w.create_many([name, w.fresh_name(), name], label="twice and another")
 
 
 @case()
 def assignments(w: World) -> None:
-    """Replicas may be placed by hand: partitions without gaps, brokers that exist, none twice."""
+    """A request may place replicas: partitions without gaps, known brokers, none twice."""
     placements: dict[str, dict[int, list[int]]] = {
         "one": {0: [1]},
         "two": {0: [1], 1: [1]},
@@ -155,7 +157,7 @@ def assignments(w: World) -> None:
 
 @case()
 def validate_only(w: World) -> None:
-    """Validation alone creates nothing."""
+    """A request with `validate_only` creates nothing."""
     name = w.fresh_name()
     for version in (2, 5, 7):
         w.create(name, partitions=3, validate_only=True, version=version, label=f"v{version}")
@@ -165,13 +167,13 @@ def validate_only(w: World) -> None:
 
 @case()
 def an_empty_request(w: World) -> None:
-    """No topics, no answers."""
+    """Without topics the response is empty."""
     w.create_many([], label="none")
 
 
 @case()
 def a_topic_can_be_used_when_it_is_there(w: World) -> None:
-    """After the answer the topic gets a leader soon, with epoch 0, and an empty log."""
+    """Soon after the response the topic has a leader, epoch 0, and an empty log."""
     topic = w.topic(partitions=2)
     w.metadata([topic.name], label="metadata")
     w.end_offset(topic)
@@ -180,7 +182,7 @@ def a_topic_can_be_used_when_it_is_there(w: World) -> None:
 
 @case(brokers=3, restarts=True)
 def what_is_wrong_with_a_placement(w: World) -> None:
-    """Users are shown where their topics cannot be, and why; a partition needs a broker that is up."""
+    """The message says where the topic cannot be placed, and why. A partition needs a broker that is up."""
     placements: dict[str, list[tuple[int, list[int]]]] = {
         "no broker": [(0, [])],
         "unknown": [(0, [2, 7])],

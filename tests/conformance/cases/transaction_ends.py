@@ -1,15 +1,15 @@
-"""Rare ends of transactions: of nothing, before the markers are written, and of the last epoch that a producer id has."""
+"""Rare ends of transactions: empty ones, ends before the markers are written, and the last epoch of a producer id."""
 
 from tests.conformance.stage import Topic
 from tests.conformance.world import World, case
 
 LAST_EPOCH = 32_766
-"""Kafka gives no producer the epoch above: it belongs to a fence."""
+"""The highest epoch of a producer. Kafka uses the epoch above it only to fence."""
 
 
 @case("E7", "F6")
 def of_nothing(w: World) -> None:
-    """Where nothing was ever written a commit is refused, and an abort, too, unless it raises the epoch."""
+    """If nothing was ever written, a commit is refused. An abort is refused, too, unless it raises the epoch."""
     for version in range(6):
         txn = w.begun()
         w.end(txn, version=version, label=f"v{version} commit")
@@ -24,7 +24,7 @@ def led_elsewhere(w: World, topic: Topic) -> tuple[int, int]:
 
 @case("A6", "F4", brokers=3, restarts=True)
 def without_a_leader(w: World) -> None:
-    """A partition that has no leader when its transaction is committed gets no marker, ever: Kafka takes it for deleted."""
+    """A partition without a leader at the commit of its transaction never gets a marker: Kafka treats it as deleted."""
     topic, txn = w.topic(partitions=3), w.coordinated_by(w.nodes[0])
     index, gone = led_elsewhere(w, topic)
     w.write(txn, topic, 0, partition=index, label="a record")
@@ -37,8 +37,7 @@ def without_a_leader(w: World) -> None:
 
 @case("I4", "I2", "I7")
 def of_the_last_epoch(w: World) -> None:
-    """A producer that registers when the epochs are used up gets another producer id. A producer with the old one is told the new one,
-    once."""
+    """A producer that registers after the last epoch gets another producer id. A producer with the old id gets the new one, once."""
     txn = w.begun()
     w.wear(txn, LAST_EPOCH)
     old = txn.identity

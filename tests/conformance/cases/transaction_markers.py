@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: what an administrator does to a transaction that hangs, and which markers a partition takes."""
+"""WriteTxnMarkers: how an administrator ends a hanging transaction, and which markers a partition accepts."""
 
 from tests.conformance.world import World, case
 
@@ -20,7 +20,7 @@ def with_bumps(w: World) -> None:
 
 @case("M5", "M6", "M7", "M8")
 def without_bumps(w: World) -> None:
-    """Before transaction version 2 it has theirs, or a later one."""
+    """Before transaction version 2 a marker has its data's epoch, or a later one."""
     topic, txn = w.topic(), w.begun()
     pid, epoch = txn.identity
     w.write(txn, topic, 0, label="a record")
@@ -35,7 +35,7 @@ def without_bumps(w: World) -> None:
 
 @case("M8")
 def of_nobody(w: World) -> None:
-    """A marker of a producer that never wrote here is written; one for a partition that is not there is not."""
+    """A marker for a producer that never wrote to the partition is written. One for an unknown partition is not."""
     topic = w.topic(partitions=2)
     pid = w.pid()
     w.mark((pid, 0), topic, partitions=[0, 1, 2], label="three partitions")
@@ -47,7 +47,7 @@ def of_nobody(w: World) -> None:
 
 @case()
 def producers_that_cannot_be(w: World) -> None:
-    """Ids and epochs below 0 fail all that the request asks for."""
+    """Ids and epochs below 0 fail the whole request."""
     topic = w.topic(partitions=2)
     for pid, epoch in ((-1, 0), (-2, 0), (w.pid(), -1), (-1, -1)):
         w.mark((pid, epoch), topic, partitions=(0, 1), label=f"{min(pid, 0)} at epoch {epoch}")

@@ -1,11 +1,11 @@
-"""AddOffsetsToTxn and TxnOffsetCommit: offsets that count when the transaction does."""
+"""AddOffsetsToTxn and TxnOffsetCommit: offsets that are committed with their transaction."""
 
 from tests.conformance.world import World, case
 
 
 @case("A2", "A3", "A6")
 def without_bumps(w: World) -> None:
-    """The group's partition is added first; the offsets count after the commit."""
+    """The producer first adds the group's partition. The offsets are committed with the transaction."""
     topic, group, txn = w.topic(partitions=2), w.group(), w.begun()
     pid, epoch = txn.identity
     w.commit_in_txn(txn, group, {topic: {0: 5}}, version=3, label="not added, v3")
@@ -25,7 +25,7 @@ def without_bumps(w: World) -> None:
 
 @case("A3")
 def epochs_to_come(w: World) -> None:
-    """An epoch that the producer does not have yet commits no offsets, also where its transaction is open."""
+    """An epoch above the producer's commits no offsets, even while its transaction is open."""
     topic, group, txn = w.topic(), w.group(), w.begun()
     pid, epoch = txn.identity
     w.add_offsets(txn, group, label="add")
@@ -38,7 +38,7 @@ def epochs_to_come(w: World) -> None:
 
 @case("A6", "F4")
 def with_bumps(w: World) -> None:
-    """The group's partition becomes part of the transaction by the commit of offsets."""
+    """TxnOffsetCommit adds the group's partition to the transaction."""
     topic, group, txn = w.topic(partitions=2), w.group(), w.begun()
     w.commit_in_txn(txn, group, {topic: {0: 5, 1: 6}}, label="offsets")
     w.commit_in_txn(txn, group, {topic: {0: 7, 9: 6}, w.missing_topic(): {0: 1}}, label="some of them not there")
@@ -63,7 +63,7 @@ def with_bumps(w: World) -> None:
 
 @case()
 def members(w: World) -> None:
-    """KIP-447: a member, generation or instance id has to be right. A commit without them is accepted."""
+    """KIP-447: member, generation and instance id must be correct. A commit without them is accepted."""
     topic, group, txn = w.topic(), w.group(), w.begun()
     w.commit_in_txn(txn, group, {topic: {0: 1}}, generation=3, label="a generation of a group that is not there")
     w.commit_in_txn(txn, group, {topic: {0: 1}}, member_id="nobody", label="a member of a group that is not there")
@@ -95,7 +95,7 @@ def others(w: World) -> None:
 
 @case()
 def deleted_before_they_count(w: World) -> None:
-    """OffsetDelete takes the offsets of an open transaction, too: its commit brings none of them back."""
+    """OffsetDelete also deletes the offsets of an open transaction. The commit does not bring them back."""
     topic, group, txn = w.topic(partitions=2), w.group(), w.begun()
     w.commit_in_txn(txn, group, {topic: {0: 5, 1: 6}}, label="offsets")
     w.delete_offsets(group, {topic: [0]}, label="delete one")

@@ -1,6 +1,6 @@
 """The permissions for transactions: WRITE and DESCRIBE on the transactional id, WRITE on topics, READ on groups, and those of brokers.
 
-No producer has the identity in the requests: errors about it come after those about permissions.
+No producer has the identity in the requests: the broker checks it after the permissions.
 """
 
 from fencepost.broker_stub.security.operations import Operation, Resource
@@ -91,7 +91,7 @@ def markers(w: World) -> None:
 
 @case(guarded=True)
 def admins(w: World) -> None:
-    """DESCRIBE on the id, to see it in a list and to have it described; on a topic, to see that it is written to."""
+    """DESCRIBE on the id, to list and to describe a transaction; on a topic, to see that the transaction wrote to it."""
     w.no_acls()
     txn = w.begun()
     topic = w.topic()

@@ -1,4 +1,4 @@
-"""Transactions: InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn, and what Produce asks of their coordinator."""
+"""Transactions: InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn, and the checks of Produce with the coordinator."""
 
 from dataclasses import replace
 
@@ -8,14 +8,14 @@ from tests.conformance.world import World, case
 
 
 def read_committed(w: World, topic: Topic, label: str) -> None:
-    """What a reader of committed records sees of the first partition, and where he stops."""
+    """What a `read_committed` consumer reads of the first partition, and where it stops."""
     w.fetch(topic, 0, isolation=1, label=f"{label}: committed")
     w.list_offsets(topic, -1, isolation=1, label=f"{label}: last stable offset")
 
 
 @case("F3", "F4", "F7", "F8", "A6", "I5")
 def with_bumps(w: World) -> None:
-    """Transaction version 2 from beginning to end: the epoch goes up with every end, and tells retries from new ends."""
+    """Transaction version 2 from beginning to end: each end raises the epoch, by which the coordinator tells retries from new ends."""
     topic, txn = w.topic(partitions=2), w.txn()
     w.describe_txn(txn, label="nobody")
     w.init(txn, label="init")
@@ -47,7 +47,7 @@ def with_bumps(w: World) -> None:
 
 @case("E4", "E5", "E7", "A5", "A6")
 def without_bumps(w: World) -> None:
-    """Transaction version 0 from beginning to end: the epoch stays, and a commit that is repeated looks like one of nothing."""
+    """Transaction version 0 from beginning to end: the epoch stays, and a repeated commit looks like an empty one."""
     topic, txn = w.topic(partitions=2), w.txn()
     w.init(txn, label="init")
     w.end(txn, version=4, label="commit of an empty one")
@@ -74,7 +74,7 @@ def without_bumps(w: World) -> None:
 
 @case("E1", "E2", "F2", "F3", "F8")
 def ends_of_others(w: World) -> None:
-    """A producer that does not own the id ends nothing, in every version."""
+    """A producer that does not own the id can end nothing, in every version."""
     topic = w.topic()
     for version in range(6):
         txn = w.begun()
@@ -97,7 +97,7 @@ def ends_of_others(w: World) -> None:
 
 @case("I5", "I6", "I7", "I8", "I2")
 def expected_identities(w: World) -> None:
-    """KIP-360: a producer that names its identity gets the next epoch, the same one once more, or is fenced."""
+    """KIP-360: a producer that sends its identity gets the next epoch, the same one again, or is fenced."""
     txn = w.txn()
     w.init(txn, expected=(10**9, 7), label="of an id that nobody uses")
     pid, _ = txn.identity
@@ -117,7 +117,7 @@ def expected_identities(w: World) -> None:
 
 @case("I9", "I5", "I8", "F3", "F8", "A3")
 def takeovers(w: World) -> None:
-    """A second instance aborts what the first has open; the first can do nothing any more."""
+    """A second instance aborts the first one's open transaction. The first one is then refused everything."""
     topic, txn = w.topic(), w.begun()
     zombie = txn.identity
     w.write(txn, topic, 0, label="a record of the first")
@@ -139,7 +139,7 @@ def takeovers(w: World) -> None:
 
 @case("I9", "I7")
 def recovery_after_a_fence(w: World) -> None:
-    """InitProducerId with the own identity aborts the open transaction, and the producer goes on in the next epoch."""
+    """InitProducerId with its own identity aborts the open transaction, and the producer continues in the next epoch."""
     topic, txn = w.topic(), w.begun()
     before = txn.identity
     w.write(txn, topic, 0, label="a record")
@@ -151,7 +151,7 @@ def recovery_after_a_fence(w: World) -> None:
 
 @case("A2", "A3", "A5", "A6")
 def partitions_of_every_version(w: World) -> None:
-    """Clients add partitions up to version 3, brokers from 4 on."""
+    """Clients add partitions up to version 3, brokers from version 4 on."""
     topic = w.topic(partitions=3)
     for version in range(6):
         txn = w.begun()
@@ -174,7 +174,7 @@ def partitions_of_every_version(w: World) -> None:
 
 @case("A2", "A3")
 def verification(w: World) -> None:
-    """Brokers ask whether partitions are part of a transaction."""
+    """Brokers ask the coordinator whether partitions are part of a transaction."""
     topic, txn = w.topic(partitions=2), w.begun()
     pid, epoch = txn.identity
     for version in (4, 5):
@@ -192,7 +192,7 @@ def verification(w: World) -> None:
 
 @case("D3", "D5", "D2")
 def records_without_a_transaction(w: World) -> None:
-    """What Produce says to a transactional record that the coordinator has not verified, in every version that has transactions."""
+    """The answer of Produce to a transactional record that the coordinator has not verified, in every version with transactions."""
     topic = w.topic(partitions=2)
     for version in (3, 7, 8, 9, 10, 11, 12, 13):
         txn = w.begun()
@@ -215,8 +215,11 @@ def records_without_a_transaction(w: World) -> None:
 
 @case("D3", "M5")
 def records_that_no_coordinator_verified(w: World) -> None:
-    """Refused unless transaction.partition.verification.enable is off: then they are written, no end of the transaction concerns them, and
-    an administrator has to write the marker. Up to version 11, after which the partition is added in any case."""
+    """The leader refuses them, unless transaction.partition.verification.enable is off.
+
+    Then it writes them, no end of the transaction covers them, and an administrator must write the marker. This applies up to version 11;
+    later versions add the partition in any case.
+    """
     for version in (3, 10, 11, 12):
         topic, txn = w.topic(partitions=2), w.begun()
         pid, epoch = txn.identity
@@ -261,7 +264,7 @@ def admins(w: World) -> None:
 
 @case()
 def patterns(w: World) -> None:
-    """From version 2 on ListTransactions takes a pattern, which the whole id has to match."""
+    """From version 2 on ListTransactions accepts a pattern that must match the whole id."""
     txn, _, _ = w.begun(), w.begun(), w.begun()
     for label, pattern in {
         "an empty one": "",
@@ -290,7 +293,7 @@ def what_is_written_with_bumps(w: World) -> None:
 
 @case("A6", "E4", "I6", "I7")
 def what_is_written_without_bumps(w: World) -> None:
-    """The records of one that does not."""
+    """The records of a coordinator that does not raise epochs."""
     topic, txn = w.topic(partitions=2), w.begun()
     w.add(txn, {topic: [0]}, label="add")
     w.add(txn, {topic: [0, 1]}, label="add another")
@@ -304,7 +307,7 @@ def what_is_written_without_bumps(w: World) -> None:
 
 @case()
 def names_that_come_twice(w: World) -> None:
-    """A transaction, a topic or a partition that one AddPartitionsToTxn names twice; and the brokers' question about two at once."""
+    """A transaction, a topic or a partition that one AddPartitionsToTxn names twice; and a broker's request about two transactions."""
     topic, other = w.topic(partitions=3), w.topic()
     for version in (4, 5):
         # Each with a transaction of its own: an answer about one that is named twice does not wait for what it began.
@@ -342,7 +345,7 @@ def a_transactional_batch_whose_length_lies(w: World) -> None:
 
 @case("KIP-890")
 def plain_batches_after_a_refused_transactional_one(w: World) -> None:
-    """The partition remembers at which sequence its producer wanted to begin."""
+    """The partition remembers the first sequence of the refused batch."""
     topic, txn = w.topic(partitions=2), w.begun()
     for version, partition in ((9, 0), (11, 1)):
         w.write(txn, topic, 0, version=version, partition=partition, label=f"v{version} not in the transaction")
@@ -352,7 +355,7 @@ def plain_batches_after_a_refused_transactional_one(w: World) -> None:
 
 @case("P1")
 def two_producers_in_one_request(w: World) -> None:
-    """The whole of it fails: what has no producer and what is not there, too."""
+    """The whole request fails, also for batches without a producer and for unknown partitions."""
     topic, txn = w.topic(partitions=3), w.begun()
     one = replace(of(*txn.identity, 0), attributes=TRANSACTIONAL).encode()
     other = replace(of(w.pid(), 0, 0), attributes=TRANSACTIONAL).encode()

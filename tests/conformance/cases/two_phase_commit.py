@@ -1,12 +1,15 @@
-"""KIP-939: InitProducerId 6, which a broker takes where unstable.api.versions.enable is true and not before."""
+"""KIP-939: InitProducerId 6, which a broker accepts only with unstable.api.versions.enable."""
 
 from tests.conformance.world import World, case
 
 
 @case("KIP-939")
 def who_may_have_it(w: World) -> None:
-    """Two-phase commit is for transactional ids, where transaction.two.phase.commit.enable is true; keeping a prepared transaction is not
-    there yet. What an idempotent producer asks for is passed over."""
+    """Two-phase commit needs a transactional id and transaction.two.phase.commit.enable. Keeping a prepared transaction is not supported
+    yet.
+
+    For an idempotent producer the broker ignores these flags.
+    """
     for two_phase in (False, True):
         for keep in (False, True):
             tag = f"{two_phase} {keep}"
@@ -18,7 +21,7 @@ def who_may_have_it(w: World) -> None:
 
 @case("KIP-939")
 def what_it_is(w: World) -> None:
-    """A transaction that no time ends; it is ended by its producer, or by the next one with the id."""
+    """A transaction without a timeout. Its producer ends it, or the next one with the id."""
     topic, txn = w.topic(), w.txn()
     w.init_prepared(txn, two_phase=True, timeout_ms=1, label="init")
     if txn.pid == -1:

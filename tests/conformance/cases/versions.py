@@ -1,4 +1,4 @@
-"""ApiVersions, and what becomes of requests that the broker does not speak."""
+"""ApiVersions, and requests that the broker does not support."""
 
 import struct
 
@@ -8,21 +8,21 @@ from tests.conformance.world import SPOKEN, World, case
 
 @case("KIP-511")
 def api_versions(w: World) -> None:
-    """Every version of ApiVersions is answered, with the ranges of the APIs we care about."""
+    """Every version of ApiVersions is answered, with the ranges of the relevant APIs."""
     for version in range(5):
         w.api_versions(version)
 
 
 @case()
 def finalized_features(w: World) -> None:
-    """From version 3 on the answer names the features and their levels."""
+    """From version 3 on the response has the features and their levels."""
     for version in (2, 3, 4):
         w.features(version)
 
 
 @case("KIP-511")
 def api_versions_of_the_future(w: World) -> None:
-    """A version the broker does not know is answered in version 0 with code 35 and the broker's own range, and the connection lives on."""
+    """An unknown version gets a response in version 0 with code 35 and the broker's range. The connection stays open."""
     for version in (5, 6, 99, 32767):
         w.raw_exchange(_header(18, version, flexible=True) + b"\x02x\x021\0", label=f"version {version}")
     w.raw_exchange(_header(18, 99, flexible=True) + b"garbage", label="version 99 and garbage")
@@ -32,7 +32,7 @@ def api_versions_of_the_future(w: World) -> None:
 
 @case("KIP-511")
 def client_software_names(w: World) -> None:
-    """Name and version of the client must look like one."""
+    """The client's name and version must have a valid form."""
     for name, version in (
         ("fencepost", "1.0"),
         ("a", "1"),
@@ -53,21 +53,21 @@ def client_software_names(w: World) -> None:
 
 @case()
 def unknown_apis(w: World) -> None:
-    """A key that names no API closes the connection."""
+    """An unknown API key closes the connection."""
     for key in (93, 999, 32767, -1):
         w.raw_exchange(_header(key, 0, flexible=False), label=f"key {key}")
 
 
 @case()
 def apis_of_the_past_and_of_controllers(w: World) -> None:
-    """Keys that exist but not on this listener close the connection as well."""
+    """API keys that this listener does not serve close the connection, too."""
     for key in (4, 5, 6, 7, 52, 53, 54, 62):
         w.raw_exchange(_header(key, 0, flexible=False) + b"\0" * 16, label=f"key {key}")
 
 
 @case()
 def unsupported_versions(w: World) -> None:
-    """One version above and below the range of each API closes the connection."""
+    """One version above and one below the range of each API close the connection."""
     for api, versions in SPOKEN.items():
         if api == Api.API_VERSIONS:
             continue
@@ -78,14 +78,14 @@ def unsupported_versions(w: World) -> None:
 
 @case()
 def unstable_versions(w: World) -> None:
-    """InitProducerId 6 exists but is not stable: it is refused like one that does not exist."""
+    """InitProducerId 6 exists but is not stable. The broker refuses it like an unknown version."""
     body = b"\0" + struct.pack(">iqhbb", 60_000, -1, -1, 0, 0) + b"\0"
     w.raw_exchange(_header(22, 6, flexible=True) + body, label="InitProducerId v6")
 
 
 @case("KAFKA-18659")
 def produce_zero_to_two(w: World) -> None:
-    """Advertised for old librdkafka, and refused."""
+    """Advertised for old versions of librdkafka, and refused."""
     for version in range(3):
         body = struct.pack(">hii", -1, 1000, 0)
         w.raw_exchange(_header(0, version, flexible=False) + body, label=f"v{version}")
@@ -93,7 +93,7 @@ def produce_zero_to_two(w: World) -> None:
 
 @case()
 def request_headers(w: World) -> None:
-    """The client id may be null or empty, unknown tags are skipped."""
+    """The client id may be null or empty. The broker skips unknown tags."""
     w.raw_exchange(struct.pack(">hhih", 18, 0, 7, -1), label="null client id")
     w.raw_exchange(struct.pack(">hhih", 18, 0, 7, 0), label="empty client id")
     w.raw_exchange(struct.pack(">hhih", 18, 0, 7, 5) + b"ab", label="client id cut short")

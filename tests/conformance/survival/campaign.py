@@ -1,7 +1,7 @@
-"""A long send through a broker that is killed or restarted again and again, each time with batches in its log that it has not acknowledged.
+"""A long send through a broker that is killed or restarted many times, each time with unacknowledged batches in its log.
 
-Before each kill a relay drops the responses to one partition's Produce requests, until its leader's file has as many unacknowledged batches
-as the producer may have. The campaign writes down what the files held and what became of each such batch.
+Before each kill a relay drops the responses to one partition's Produce requests, until the leader's file has as many unacknowledged batches
+as the producer may have in flight. The campaign notes what the files held, and what became of each such batch.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CORNER_TIMEOUT_S = 10.0
 
 
 class Blow(enum.Enum):
-    """What happens to the broker."""
+    """How the broker goes down."""
 
     KILL = "SIGKILL"
     RESTART = "restart"
 
 
 class Incident(Struct, kw_only=True):
-    """One blow and its aftermath. The counts are of the batches that the leader's file held unacknowledged when it came."""
+    """One kill or restart, and what followed. The counts are of the unacknowledged batches in the leader's file at that moment."""
 
     number: int
     blow: Blow
@@ -51,13 +51,13 @@ class Incident(Struct, kw_only=True):
     sent: int
     acked: int
     sequences: list[int]
-    elsewhere: int  # such batches in the topic's other partitions
+    elsewhere: int  # unacknowledged batches in the topic's other partitions
     out_of_order: int  # answered OUT_OF_ORDER_SEQUENCE_NUMBER afterwards
     duplicates: int  # answered as a duplicate afterwards
-    resolved: int  # acknowledged without any answer but that refusal: the producer found them in the log by asking
-    resent: int  # requests that carried them again
-    down_s: float  # from the blow to a broker that serves again, or to now where others do
-    healed_s: float  # from there to the last of their acknowledgements
+    resolved: int  # acknowledged although every answer was that refusal: the producer asked, and found them in the log
+    resent: int  # requests that sent these batches again
+    down_s: float  # from the kill until the broker serves again, or until now if other brokers serve
+    healed_s: float  # from then until the last of these batches is acknowledged
 
     def row(self) -> str:
         sequences = " ".join(str(each) for each in self.sequences)
@@ -75,7 +75,7 @@ HEADING = (
 
 
 class Outcome(Struct, kw_only=True):
-    """A whole campaign."""
+    """The result of a whole campaign."""
 
     incidents: list[Incident]
     ledger: Ledger
@@ -105,7 +105,7 @@ class Outcome(Struct, kw_only=True):
 
 
 class Campaign:
-    """One topic, one producer behind a proxy, one thread that sends. `say` gets a line per incident."""
+    """One topic, one producer behind a proxy, one sending thread. `say` gets one line per incident."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, *, partitions: int, rows: int, seed: int, say: Callable[[str], object]) -> None:
         self._cluster = cluster
@@ -116,12 +116,12 @@ class Campaign:
         self._say = say
         self._trouble: list[BaseException] = []
         self._tap: Tap | None = None
-        self._allowed = 0  # rows that may be sent by now
+        self._allowed = 0  # rows that may be sent so far
         self._more = threading.Condition()
         self.ledger = Ledger(rows, seed=seed)
 
     def run(self, blows: Sequence[Blow], **settings: Any) -> Outcome:
-        """Send everything while the blows fall, evenly spread; then read it all back."""
+        """Send everything, with the incidents spread evenly over it. Then read it all back."""
         self._admin.create(self._topic, partitions=self._partitions, replicas=self._replicas)
         begun = time.monotonic()
         self._say(HEADING)
@@ -153,7 +153,9 @@ class Campaign:
             raise
 
     def _allow(self, *, rows: int) -> None:
-        """Let the sending go on up to there: brokers that fail over would be done with everything before the next blow."""
+        """Let the sending thread continue up to this row. Otherwise brokers that fail over would finish everything before the next
+        incident.
+        """
         with self._more:
             self._allowed = rows
             self._more.notify_all()
@@ -194,7 +196,7 @@ class Campaign:
         if not self._cluster.brokers[node].alive:
             self._cluster.start_broker(node)
         self._await("all replicas in sync", lambda: all(isr == self._replicas for _, isr in self._admin.in_sync(self._topic).values()))
-        # Without idempotence batches have no name, and nothing can be said about one of them.
+        # Without idempotence batches have no sequence, so single batches cannot be followed.
         after = {name: [code for code in tap.answers[name][count:] if code >= 0] for name, count in answered.items() if name[1] >= 0}
         refused = [codes for codes in after.values() if ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in codes]
         incident = Incident(
@@ -217,9 +219,11 @@ class Campaign:
         return incident
 
     def _corner(self, partition: int, proxy: FaultProxy) -> tuple[int, Fault]:
-        """Drop the partition's acknowledgements until its leader holds a full window of unacknowledged batches. The window may fail to
-        fill: a connection carries five requests, and some may have left without a batch of this partition. Then the connections are cut,
-        everything is sent again, and the next try begins."""
+        """Drop the partition's acknowledgements until its leader holds a full window of unacknowledged batches.
+
+        The window may not fill: a connection carries five requests, and some may have left without a batch of this partition. Then the
+        connections are cut, everything is sent again, and the next try begins.
+        """
         for _ in range(CORNER_TRIES):
             node = self._leader(partition)
             file = self._files(node)[partition]
@@ -228,7 +232,7 @@ class Campaign:
             steady = 0
             while time.monotonic() < deadline:
                 self._check()
-                # Answers that left before the fault was there may still be on their way.
+                # Responses that left before the fault began may still arrive.
                 cornered = fault.hits > 0 and len(self._unanswered(file)) == WINDOW
                 steady = steady + 1 if cornered else 0
                 if steady >= STEADY_POLLS and self._leader(partition) == node:
@@ -250,12 +254,12 @@ class Campaign:
         return self._admin.in_sync(self._topic)[partition][0]
 
     def _unanswered(self, file: PartitionFile) -> list[BatchOnDisk]:
-        """The newest batches in the file of which the caller has heard of no record, at most a window of them."""
+        """The newest batches in the file, at most a window of them, for whose records the caller has no outcome."""
         newest = file.refresh()[-WINDOW:]
         return [batch for batch in newest if all(self.ledger.unanswered(_row(record.value)) for record in file.records(batch))]
 
     def _await(self, what: str, ready: Callable[[], bool]) -> None:
-        """Polls until it is true; raises what went wrong in the sending thread, or TimeoutError."""
+        """Wait until the condition is true. Raises the sending thread's error, or TimeoutError."""
 
         def checked() -> bool:
             self._check()

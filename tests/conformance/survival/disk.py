@@ -1,6 +1,6 @@
-"""A partition's log as its broker's files show it, also while the broker is dead.
+"""A partition's log in its broker's files, also while the broker is dead.
 
-Only headers are read until a caller asks for the records of a batch. Only logs of one segment, which is enough for a gigabyte.
+It reads only headers until a caller asks for the records of a batch. It reads logs of one segment, which is enough for a gigabyte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.conformance.kafka import KafkaCluster
 
 
 class BatchOnDisk(Struct, frozen=True):
-    """One batch, whole."""
+    """One whole batch."""
 
     position: int
     header: BatchHeader
@@ -25,7 +25,7 @@ class BatchOnDisk(Struct, frozen=True):
 
 
 class PartitionFile:
-    """A replica's segment file; `refresh` takes in what was appended since."""
+    """A replica's segment file. `refresh` reads what was appended since."""
 
     def __init__(self, cluster: KafkaCluster, node: int, topic: str, partition: int) -> None:
         self._path = cluster.brokers[node].directory / "data" / f"{topic}-{partition}" / "00000000000000000000.log"
@@ -37,7 +37,7 @@ class PartitionFile:
         return self._path
 
     def refresh(self) -> list[BatchOnDisk]:
-        """Every whole batch, oldest first. A batch that is only half there is not there."""
+        """Every whole batch, oldest first. A partial batch at the end is left out."""
         if not self._path.exists():
             return self.batches
         size = self._path.stat().st_size
@@ -46,7 +46,7 @@ class PartitionFile:
                 file.seek(self._position)
                 head = file.read(BATCH_OVERHEAD)
                 if len(head) < BATCH_OVERHEAD:
-                    break  # it was cut off meanwhile
+                    break  # the log was truncated meanwhile
                 header = read_header(head)
                 end = self._position + LOG_OVERHEAD + header.batch_length
                 if end > size or header.batch_length <= 0:
@@ -56,7 +56,7 @@ class PartitionFile:
         return self.batches
 
     def records(self, batch: BatchOnDisk) -> list[Record]:
-        """The records of one batch, its checksum verified."""
+        """The records of one batch, after its checksum was verified."""
         with self._path.open("rb") as file:
             file.seek(batch.position)
             data = file.read(LOG_OVERHEAD + batch.header.batch_length)

@@ -1,7 +1,7 @@
-"""What was sent and what came of it: rows that can be told apart and checked by content, and the account of what a stranger reads back.
+"""The rows of a long send, and the comparison with what another client reads back.
 
-A row's key and value follow from its number and the ledger's seed alone, so the reader recomputes what it should find. Nothing here talks
-to a broker.
+A row's key and value follow from its number and the ledger's seed, so the reader can compute what it should find. Nothing here talks to a
+broker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ FAILED = -3
 
 
 class Ledger:
-    """`rows` rows, sent in the order of their numbers. `keys`: how many different keys there are. One thread may send, one may settle, and
-    all may read the counts."""
+    """`rows` rows, sent in the order of their numbers. `keys`: the number of different keys.
+
+    One thread may send, one may note outcomes, and all may read the counts.
+    """
 
     def __init__(self, rows: int, *, seed: int, keys: int = 997) -> None:
         self.rows = rows
@@ -30,7 +32,7 @@ class Ledger:
         self.acked = 0
         self.failed = 0
         self.sum = 0  # of the values' digests, over everything sent
-        self.offsets = array("q", [NO_ANSWER]) * rows  # as acknowledged; -1: in the log, offset not told
+        self.offsets = array("q", [NO_ANSWER]) * rows  # as acknowledged; -1: in the log, without an offset
         self.partitions = array("h", [-1]) * rows
         self._keys = keys
         self._seed = seed.to_bytes(8, "big")
@@ -43,19 +45,19 @@ class Ledger:
         return b"%010d:" % row + blake2b(b"%d" % row, digest_size=45, key=self._seed).digest() * 2
 
     def sending(self, row: int) -> tuple[bytes, bytes]:
-        """Key and value of the next row, which counts as sent from here on."""
+        """Key and value of the next row. It counts as sent from then on."""
         value = self.value(row)
         self.sum = (self.sum + digest(value)) & DIGEST_MASK
         self.sent += 1
         return self.key(row), value
 
     def send(self, producer: Producer, topic: str, row: int, **options: Any) -> RecordFuture:
-        """Send the next row; its outcome is noted when it is known."""
+        """Send the next row, and note its outcome when it is known."""
         key, value = self.sending(row)
         return producer.send(topic, value, key=key, on_delivery=partial(self.settled, row), **options)
 
     def settled(self, row: int, future: RecordFuture) -> None:
-        """A delivery callback's news."""
+        """The delivery callback."""
         if future.exception() is not None:
             self.offsets[row] = FAILED
             self.failed += 1
@@ -66,18 +68,18 @@ class Ledger:
         self.acked += 1
 
     def refused(self, row: int) -> bool:
-        """Whether the row's delivery failed."""
+        """Whether the delivery of the row failed."""
         return self.offsets[row] == FAILED
 
     def unanswered(self, row: int) -> bool:
-        """Whether the caller has not heard of this row yet."""
+        """Whether the row has no outcome yet."""
         return self.offsets[row] == NO_ANSWER
 
 
 class Account:
-    """What a reader found, held against a ledger, record by record.
+    """Compares what a reader found with a ledger, record by record.
 
-    `offsets`: whether records are where they were acknowledged; they are not in a topic that was made anew.
+    `offsets`: whether records must be at their acknowledged offsets. They are not in a topic that was created again.
     """
 
     def __init__(self, ledger: Ledger, *, offsets: bool = True) -> None:
@@ -113,7 +115,7 @@ class Account:
             self.misplaced += 1
 
     def take_message(self, message: Message) -> None:
-        """One record as confluent-kafka hands it out."""
+        """One record as confluent-kafka returns it."""
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
@@ -125,7 +127,7 @@ class Account:
 
     @property
     def lost(self) -> int:
-        """Rows sent and not found."""
+        """Rows that were sent and not found."""
         return self._times.count(0) - (self._ledger.rows - self._ledger.sent)
 
     @property
@@ -144,7 +146,7 @@ class Account:
         }
 
     def verdict(self) -> str:
-        """One line for people."""
+        """One line that a person can read."""
         ledger = self._ledger
         faults = ", ".join(f"{count:,} {what}" for what, count in self.faults().items())
         same = "equal" if self.sum == ledger.sum else "DIFFERENT"

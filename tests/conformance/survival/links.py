@@ -1,8 +1,8 @@
-"""The links between the brokers of a cluster, to be cut and mended one by one while clients go on: a small TCP proxy before the listeners
-that brokers and controllers use among themselves.
+"""Cuts and restores connections between the brokers of a cluster, one by one, while clients continue.
 
-A connection is known by its two ends: whose listener it was made to, and which broker the client id of its first request names. What is
-cut is closed, and closed again whenever it is made anew. It reads nothing but client ids.
+It is a small TCP proxy in front of the listeners that brokers and controllers use among themselves. A connection has two ends: the broker
+of the listener, and the broker that the client id of the first request names. A cut connection is closed, and closed again whenever a
+broker opens it again. The proxy reads nothing but client ids.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NUMBER: Final = re.compile(r"\d+")
 
 T = TypeVar("T")
 End = tuple[int, str, int]
-"""From which broker (-1: it does not say), to which listener of which broker."""
+"""From which broker (-1: unknown), to which listener of which broker."""
 
 
 class Links:
-    """Every method may be called from any thread while it is open."""
+    """The proxy. While it is open, any thread may call any method."""
 
     def __init__(self) -> None:
         self._loop: Final = asyncio.new_event_loop()
@@ -51,11 +51,11 @@ class Links:
         return self._call(self._listen(node, listener, port))
 
     def cut(self, is_cut: Callable[[End], bool]) -> None:
-        """Close every link that this says of, and keep it closed until `mend`."""
+        """Close every connection that matches, and keep it closed until `mend`."""
         self._call(self._cut(is_cut))
 
     def mend(self) -> None:
-        """Let every link be made again."""
+        """Let every connection be opened again."""
         self._call(self._cut(lambda end: False))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -72,7 +72,7 @@ class Links:
         return int(server.sockets[0].getsockname()[1])
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int, listener: str, port: int) -> None:
-        """One connection, until either end closes it or it is cut."""
+        """Carry one connection until either end closes it, or until it is cut."""
         size = await reader.readexactly(4)
         frame = await reader.readexactly(min(FRAME_MAX, int.from_bytes(size)))
         end = (_client(frame), listener, node)
@@ -111,7 +111,7 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _client(frame: bytes) -> int:
-    """The number in the client id of a request, -1 where there is none."""
+    """The number in the client id of a request; -1 if it has none."""
     (size,) = struct.unpack_from(">h", frame, 8)
     found = NUMBER.search(frame[10 : 10 + max(0, size)].decode(errors="replace"))
     return int(found[0]) if found else -1

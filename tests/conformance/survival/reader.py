@@ -1,4 +1,4 @@
-"""A stranger's eyes: everything that a topic holds, read with confluent-kafka from the first offset to the end as it is now."""
+"""Reads everything that a topic holds, with confluent-kafka, from the first offset to the current end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STALL_TIMEOUT_S = 60.0
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """Every record, partition by partition in offset order. Raises TimeoutError when nothing comes any more before the end."""
+    """Every record, partition by partition in offset order. Raises TimeoutError if records stop coming before the end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -58,7 +58,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
 
 
 def end_offsets(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
-    """partition -> (first offset, next offset). librdkafka may show a topic without partitions at first, and says why in its error."""
+    """partition -> (first offset, next offset). librdkafka may first show a topic without partitions; its error has the reason."""
     known = until(
         lambda: consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic],
         f"the partitions of {topic}",
@@ -71,7 +71,7 @@ def end_offsets(consumer: Consumer, topic: str) -> dict[int, tuple[int, int]]:
 
 
 class Admin:
-    """Topics, made and unmade with confluent-kafka."""
+    """Creates and deletes topics with confluent-kafka."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -91,13 +91,15 @@ class Admin:
         self._await_answers(topic, partitions)
 
     def in_sync(self, topic: str) -> dict[int, tuple[int, int]]:
-        """partition -> (leader, number of replicas in sync); leader -1 where there is none. Where the client is connected to a broker that
-        is frozen, it asks another one after REQUEST_TIMEOUT_MS."""
+        """partition -> (leader, number of replicas in sync). The leader is -1 if there is none.
+
+        If the client is connected to a frozen broker, it asks another one after REQUEST_TIMEOUT_MS.
+        """
         known = despite(KafkaException, lambda: self._client.list_topics(topic, timeout=CALL_TIMEOUT_S), timeout_s=2 * CALL_TIMEOUT_S)
         return {number: (partition.leader, len(partition.isrs)) for number, partition in known.topics[topic].partitions.items()}
 
     def await_led(self, topic: str, partitions: int) -> None:
-        """Waits until the broker shows so many partitions with leaders."""
+        """Wait until the broker shows so many partitions with leaders."""
         until(
             lambda: self._led(topic),
             f"partitions of {topic} with leaders: {partitions}",
@@ -107,7 +109,7 @@ class Admin:
         )
 
     def _await_answers(self, topic: str, partitions: int) -> None:
-        """Waits until each leader answers as one: Kafka names a leader before that broker knows that it leads."""
+        """Wait until each leader answers as leader. Kafka names a leader before that broker knows that it leads."""
         self.await_led(topic, partitions)
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "survival-admin", "log_level": 0})
         try:

@@ -1,6 +1,6 @@
-"""What goes in and out of a producer's core, counted: batches sent, sent again, and every answer to each of them.
+"""Counts what goes in and out of a producer's core: batches that are sent, sent again, and every answer to each of them.
 
-It stands between the engine and the core, where events and commands are plain values, and changes nothing.
+It stands between the engine and the core, where events and commands are plain values. It changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BatchName = tuple[int, int, int, int]
 """(partition, producer id, epoch, base sequence)."""
 
 LOST = -1000
-"""In place of an error code: the link died first."""
+"""In place of an error code: the connection was lost first."""
 
 
 class Tap:
@@ -32,8 +32,8 @@ class Tap:
         self.resent = 0
         self.questions = 0
         self.highest_epoch = 0
-        self.throttled = 0  # answers that asked for a pause
-        self.impatient = 0  # requests to a broker that had asked for one, before it was over
+        self.throttled = 0  # responses with a throttle time
+        self.impatient = 0  # requests to a broker before its throttle time was over
         self._pauses: dict[int, float] = {}
         self._waiting: dict[int, tuple[int, dict[tuple[str | UUID, int], BatchName]]] = {}
         engine = producer._sender.engine
@@ -41,7 +41,7 @@ class Tap:
         self._step, engine.step = engine.step, self._watch
 
     def state(self) -> str:
-        """Where every partition and link stands, for the message of a test that fails."""
+        """The state of every partition and connection, for the message of a test that fails."""
         lines = [
             f"partition {each.partition}: healing={each.window.healing} recovering={each.window.recovering} asking={each.asking} "
             f"identity={each.window.identity} queued={len(each.queue.batches)} batches="

@@ -66,7 +66,7 @@ VERSIONS = {int(api): (message.versions.start, message.versions.stop - 1) for ap
 
 
 def in_one(records: Any) -> bytes:
-    """A Produce's records, which may lie in pieces."""
+    """A Produce's records as one bytes object."""
     return b"".join(records) if isinstance(records, tuple) else bytes(records or b"")
 
 
@@ -105,7 +105,7 @@ class Flight:
 
 
 class CoreHarness:
-    """`leaders`: partition -> (node, leader epoch), as Metadata says; `next_pid`: the producer id of the next InitProducerId."""
+    """`leaders`: partition -> (node, leader epoch), as in Metadata. `next_pid`: the producer id of the next InitProducerId."""
 
     def __init__(
         self,
@@ -151,14 +151,14 @@ class CoreHarness:
     # -- the caller's part -------------------------------------------------------------------------------------------
 
     def learn(self) -> CoreHarness:
-        """Have the topic known, as the first send of a producer does."""
+        """Make the topic known, as the first send of a producer does."""
         self.happen(TopicWanted(TOPIC))
         for queue in self.accumulator.topics[TOPIC].queues:
             self.core.produce_requests.sender(queue).window.first_sequence = self._first_sequence
         return self
 
     def introduce(self) -> CoreHarness:
-        """Have every partition acknowledge a first batch, so that it pipelines from here on."""
+        """Acknowledge a first batch of every partition, so that the partition pipelines from then on."""
         self.learn()
         for partition in self.leaders:
             self.send(b"hello", partition=partition)
@@ -170,7 +170,7 @@ class CoreHarness:
         return self
 
     def send(self, *values: bytes, partition: int = 0) -> list[RecordFuture]:
-        """Append records; with the default batch_size each is a batch of its own."""
+        """Append records. With the default batch_size each record is a batch."""
         futures = []
         for value in values:
             future = self.accumulator.append(self.accumulator.topics[TOPIC], partition, 1_700_000_000_000, None, value, None, None)
@@ -194,7 +194,7 @@ class CoreHarness:
         self.reply(flight, self.acknowledgement(flight, offset=offset))
 
     def acknowledgement(self, flight: Flight, *, offset: int = 0) -> ProduceResponse:
-        """What `ack` answers, for a test that wants to change it."""
+        """The response of `ack`, for a test that wants to change it."""
         return _for_each(flight, lambda index: PartitionProduceResponse(index=index, base_offset=offset))
 
     def refuse(self, flight: Flight, code: int, *, leader: tuple[int, int] | None = None, message: str | None = None) -> None:
@@ -202,7 +202,7 @@ class CoreHarness:
         self.reply(flight, self.refusal(flight, code, leader=leader, message=message))
 
     def refusal(self, flight: Flight, code: int, *, leader: tuple[int, int] | None = None, message: str | None = None) -> ProduceResponse:
-        """What `refuse` answers. `leader`: (node, leader epoch) that the answer names."""
+        """The response of `refuse`. `leader`: the (node, leader epoch) that it names."""
         current = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]) if leader is not None else LeaderIdAndEpoch()
         return _for_each(
             flight,
@@ -212,7 +212,7 @@ class CoreHarness:
         )
 
     def tell(self, question: Flight, known: tuple[int, int, int] | None = None, *, code: int = 0) -> None:
-        """Answer a DescribeProducers: (producer id, epoch, last sequence), or that the leader does not know the producer."""
+        """Answer a DescribeProducers with (producer id, epoch, last sequence), or with nothing if the leader does not know the producer."""
         states = [ProducerState(producer_id=known[0], producer_epoch=known[1], last_sequence=known[2])] if known else []
         answers = [
             TopicResponse(
@@ -247,7 +247,7 @@ class CoreHarness:
         self.happen(ConnectionLost(node, reason))
 
     def advance(self, ms: float) -> None:
-        """Let time pass, waking the core when it asked to be and at no other time."""
+        """Let time pass. Wake the core exactly when it asked for it."""
         until = self.now + ms
         while (wake := self.core.next_wake_ms(self.now)) <= until:
             self.now = max(wake, self.now + 0.001)
@@ -257,7 +257,7 @@ class CoreHarness:
     # -- the engine's part -------------------------------------------------------------------------------------------
 
     def happen(self, event: Event) -> None:
-        """Give the core an event and carry out what it wants."""
+        """Give the core an event, and carry out its commands."""
         events = [event]
         while events:
             for command in self.core.handle(events.pop(0), self.now):

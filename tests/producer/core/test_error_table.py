@@ -1,4 +1,4 @@
-"""The verdict table against the digest of Kafka's own: what an idempotent producer does about each code of Produce."""
+"""The error table against Kafka's own: what an idempotent producer does about each code of Produce."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ FATAL = {31, 35, 53, 90}
     ids=lambda value: value.name if isinstance(value, ErrorAction) else "",
 )
 def test_every_code_of_the_digest_has_its_verdict(action: ErrorAction, codes: set[int]) -> None:
-    """Retried, refreshed, failed, healed, split, fatal: each code as Kafka's clients treat it for an idempotent producer, where the digest
-    names it, and no code that it does not name is retried or fatal."""
+    """Each code has the action of Kafka's clients for an idempotent producer. No other code is retried or fatal."""
     assert {code for code in codes if judge(Api.PRODUCE, code).action is action} == codes
     named = {int(code) for code, row in TABLE[Api.PRODUCE].items() if row.action is action}
     assert named == codes

@@ -1,4 +1,4 @@
-"""A core with a transaction manager: a test makes the user's calls and answers the manager's requests one by one.
+"""A core with a transaction manager: a test makes the user's calls, and answers the manager's requests one by one.
 
 The harness answers FindCoordinator at once, with node 1. All other requests wait in `open` for the test.
 """
@@ -38,8 +38,9 @@ CALL_MS = 10_000.0
 
 
 class CoordinatorHarness(CoreHarness):
-    """See the module. `version`: the cluster's transaction.version. `newest`: the newest version of InitProducerId that brokers offer, as
-    releases do."""
+    """See the module docstring. `version`: the cluster's transaction.version. `newest`: the newest version of InitProducerId that brokers
+    offer.
+    """
 
     newest = 5
 
@@ -60,13 +61,13 @@ class CoordinatorHarness(CoreHarness):
     # -- the user's part ---------------------------------------------------------------------------------------------
 
     def call(self, event: Event, *, number: int = 0, within_ms: float = CALL_MS) -> Call:
-        """Make a call; it is not waited for."""
+        """Start a call, and do not wait for it."""
         call = Call(event, deadline_ms=self.now + within_ms, number=number)
         self.happen(Called(call))
         return call
 
     def send_offsets(self, *offsets: int, group: str = "g", number: int = 0, within_ms: float = CALL_MS) -> Call:
-        """Have these committed, one for each partition of the topic."""
+        """Pass these offsets to `send_offsets`, one for each partition of the topic."""
         given = {("t", partition): OffsetAndMetadata(offset) for partition, offset in enumerate(offsets)}
         member = GroupMetadata(group, 1, "member")
         call = Call(Event.SEND_OFFSETS, deadline_ms=self.now + within_ms, number=number, offsets=(member, given))
@@ -74,7 +75,7 @@ class CoordinatorHarness(CoreHarness):
         return call
 
     def begin(self) -> CoordinatorHarness:
-        """In a transaction, with an identity of epoch 0 where there was none."""
+        """Begin a transaction. If there is no identity, register one with epoch 0."""
         self.learn()
         call = self.call(Event.BEGIN)
         if not call.outcome.done():
@@ -85,19 +86,19 @@ class CoordinatorHarness(CoreHarness):
     # -- the coordinator's part --------------------------------------------------------------------------------------
 
     def asked(self, api: Api) -> Flight:
-        """The only request of that kind without an answer."""
+        """The only unanswered request of that type."""
         (flight,) = [flight for flight in self.open if flight.api is api]
         return flight
 
     def silent(self) -> bool:
-        """Whether nothing waits for an answer."""
+        """Whether no request waits for an answer."""
         return not self.open
 
     def identify(self, *, epoch: int = 0, code: int = 0) -> None:
         self.reply(self.asked(Api.INIT_PRODUCER_ID), InitProducerIdResponse(error_code=code, producer_id=PID, producer_epoch=epoch))
 
     def add(self, *codes: int) -> None:
-        """Answer an AddPartitionsToTxn, partition by partition, the rest with the last of the codes, or all without error."""
+        """Answer an AddPartitionsToTxn partition by partition: the last code applies to the rest. Without codes all succeed."""
         flight = self.asked(Api.ADD_PARTITIONS_TO_TXN)
         said = iter(codes)
         last = codes[-1] if codes else 0
@@ -120,7 +121,7 @@ class CoordinatorHarness(CoreHarness):
         return str(flight.message.group_id)
 
     def take_offsets(self, *codes: int) -> list[int]:
-        """Answer a TxnOffsetCommit, partition by partition, with these codes or without error; returns the offsets that it had."""
+        """Answer a TxnOffsetCommit partition by partition, with these codes or without error. Return the offsets that it had."""
         flight = self.asked(Api.TXN_OFFSET_COMMIT)
         (topic,) = flight.message.topics
         said = [int(code) for code in codes] or [0] * len(topic.partitions)

@@ -17,7 +17,7 @@ JAVA = {"block_size": lz4.frame.BLOCKSIZE_MAX64KB, "block_linked": False, "store
 
 
 def test_lz4_vector() -> None:
-    """The digest's LZ4 frame is written and read to the byte."""
+    """The reference LZ4 frame is written and read to the byte."""
     assert compress(Codec.LZ4, PAYLOAD) == LZ4_VECTOR
     assert decompress(Codec.LZ4, LZ4_VECTOR) == PAYLOAD
 

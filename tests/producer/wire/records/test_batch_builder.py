@@ -26,7 +26,7 @@ Entry = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | 
 
 
 def signed(n: int) -> bytes:
-    """A zigzag varint by the book."""
+    """A zigzag varint by a plain implementation."""
     n = (n << 1) ^ (n >> 63)
     out = bytearray()
     while n > 127:
@@ -40,7 +40,7 @@ def sized(content: bytes | None) -> bytes:
 
 
 def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Any) -> bytes:
-    """A record by the book, for comparison."""
+    """A record by a plain implementation, for comparison."""
     pairs = headers or []
     body = b"\0" + signed(timestamp_delta) + signed(offset_delta) + sized(key) + sized(value) + signed(len(pairs))
     for name, content in pairs:
@@ -49,7 +49,7 @@ def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: by
 
 
 def test_worked_bytes() -> None:
-    """The digest's plain batch of two records comes out to the byte."""
+    """The plain reference batch of two records is built byte for byte."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"v", None)
     builder.append(1005, None, b"w", pack_headers([("h", None)]))

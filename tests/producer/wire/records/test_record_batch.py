@@ -1,4 +1,4 @@
-"""Record batches: the digest's bytes, every field, and what reading tolerates because Kafka does."""
+"""Record batches: the reference bytes, every field, and what reading accepts because Kafka does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RECORDS = st.lists(st.tuples(st.integers(-1, 2**63 - 2), BLOBS, BLOBS, HEADERS),
 
 
 def resealed(batch: bytes, at: int, patch: bytes) -> bytes:
-    """The batch with other bytes somewhere and a checksum that covers up for it."""
+    """The batch with other bytes somewhere, and a checksum that matches them."""
     changed = bytearray(batch)
     changed[at : at + len(patch)] = patch
     changed[17:21] = compute_crc(changed).to_bytes(4, "big")
@@ -73,13 +73,13 @@ def raw(records: str, *, count: int = 1) -> bytes:
 
 
 def test_plain_batch_vector() -> None:
-    """The digest's plain batch, both ways."""
+    """The plain reference batch, read and written."""
     assert encode_batch(TWO) == PLAIN
     assert read_records(PLAIN) == [Record(0, 1000, b"k", b"v"), Record(1, 1005, None, b"w", (("h", None),))]
 
 
 def test_stored_batch_vector() -> None:
-    """The digest's stored, transactional batch, both ways: the sequence wraps within it."""
+    """The stored, transactional reference batch, read and written. The sequence wraps within it."""
     batch = encode_batch(
         TWO, base_offset=7, leader_epoch=3, producer_id=4000, producer_epoch=2, base_sequence=2147483647, transactional=True
     )
@@ -96,7 +96,7 @@ def test_stored_batch_vector() -> None:
 
 @pytest.mark.parametrize(("kind", "vector"), [(ControlType.COMMIT, COMMIT), (ControlType.ABORT, ABORT)])
 def test_marker_vectors(kind: ControlType, vector: bytes) -> None:
-    """The digest's markers, both ways."""
+    """The reference markers, read and written."""
     marker = encode_marker(kind, producer_id=4000, producer_epoch=2, coordinator_epoch=5, timestamp=2000)
     assert placed(marker, 9, 3) == vector
     assert read_marker(vector) == (kind, 5, 0)
@@ -112,7 +112,7 @@ def test_checksum_vectors() -> None:
 
 @given(RECORDS, st.sampled_from(list(Codec)), st.booleans())
 def test_round_trip(entries: list[Any], codec: Codec, transactional: bool) -> None:
-    """What is written is read back: nulls, empty ones, any timestamps in any order, headers in theirs, sequences on the ring."""
+    """Records are read as they were written: nulls, empty values, any timestamps in any order, headers in order, sequences modulo 2^31."""
     batch = encode_batch(
         entries,
         base_offset=2**40,
@@ -217,7 +217,7 @@ def test_delete_horizon() -> None:
     [(0, 1, 1), (2**31 - 1, 1, 0), (2**31 - 3, 5, 2), (7, 2**31 - 1, 6), (0, 0, 0)],
 )
 def test_sequence_ring(start: int, step: int, end: int) -> None:
-    """Sequences live on a ring of 2^31, both ways."""
+    """Sequences count modulo 2^31, in both directions."""
     assert increment_sequence(start, step) == end
     assert decrement_sequence(end, step) == start
 
@@ -309,7 +309,7 @@ def test_lengths_that_do_not_add_up(records: str, count: int, reason: str) -> No
 
 
 def test_timestamps_beyond_time() -> None:
-    """A delta that leads out of 64 bits is damage; it neither wraps nor grows."""
+    """A delta that exceeds 64 bits is damage. It never wraps."""
     late = resealed(raw("1e 00 feffffffffffffffff01 00 01 01 00"), 27, (1).to_bytes(8, "big"))
     with pytest.raises(CorruptBatch, match="above"):
         read_records(late)

@@ -1,4 +1,4 @@
-"""Variable-length integers, against the digest's vectors and a model of a few lines."""
+"""Variable-length integers, against reference vectors and a model of a few lines."""
 
 from __future__ import annotations
 
