@@ -18,13 +18,13 @@ SETTINGS: dict[str, Any] = {**QUICK, "transactional_id": "a"}
 
 
 def ends(stub: BrokerStub) -> list[bool]:
-    """Every EndTxn that the coordinator got, in order, repeats included: whether it was to commit."""
+    """Every EndTxn that the coordinator received, in order, with repeats: True for a commit."""
     requests = [exchange.request for exchange in stub.journal.requests(Api.END_TXN)]
     return [request.committed for request in requests if isinstance(request, EndTxnRequest)]
 
 
 def committed(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
-    """What a reader with read_committed finds in a partition now; one that is held up finds nothing more."""
+    """What a `read_committed` consumer reads from a partition now. A consumer that is blocked gets no further records."""
     return read_values(stub.bootstrap, topic, [partition])
 
 

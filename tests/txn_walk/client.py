@@ -1,8 +1,8 @@
-"""A producer as Kafka's clients are: what it sends, when it sends it again, and when it gives up.
+"""A producer that behaves as Kafka's clients do: what it sends, when it retries, and when it gives up.
 
-It is a generator of requests: each is answered, or lost, and then it goes on. It keeps to what a client may do: it commits what was
-acknowledged, never begins a transaction before the last one has ended, and asks for an identity again where it cannot know which of its
-sequences were used. What it is told it believes; what it is told wrongly, the model finds out.
+It is a generator of requests. Each request is answered or lost; then the client continues. It does only what a client may do. It commits
+acknowledged records, and begins no transaction before the last one has ended. It registers again if it does not know which of its sequences
+were used. It believes every answer; the model finds the wrong ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMEOUTS_MS: Final = (5_000, 20_000, 20_000, 60_000)
 
 
 class Client:
-    """A process with a transactional id. `going` is its life; it is over when that ends."""
+    """A process with a transactional id. `going` is its generator. The client is over when the generator ends."""
 
     def __init__(self, walk: Walk, transactional_id: str, speech: Speech) -> None:
         self.transactional_id = transactional_id
@@ -90,7 +90,7 @@ class Client:
         return (yield from self._end(txn, commit=fine and drawn < 0.75))
 
     def _write(self, txn: Txn, index: int) -> Generator[Ask, Any, bool | None]:
-        """One batch, sent until it is acknowledged. False if the transaction has to be aborted, None if the client has lost it."""
+        """Send one batch until it is acknowledged. False if the transaction must be aborted, None if the client has lost it."""
         site, identity = self._walk.site, self._own()
         if not self.speech.bumps and not (yield from self._add(index)):
             return None
@@ -103,7 +103,7 @@ class Client:
         return done
 
     def _commit_offset(self, txn: Txn) -> Generator[Ask, Any, bool | None]:
-        """An offset of the group, sent until it is taken; as `_write`."""
+        """Commit an offset of the group, until it is accepted; returns as `_write`."""
         site, name = self._walk.site, self.transactional_id
         if not self.speech.bumps:
             add = Ask(site.state, say.add_group(name, self._own()), ADD_VERSION, self._heard_add)
@@ -113,7 +113,7 @@ class Client:
         return (yield from self._until_taken(Ask(site.offsets, say.commit_offset(name, self._own(), txn.number), self.speech.offsets)))
 
     def _until_taken(self, ask: Ask) -> Asking:
-        """Send it until it is accepted, or give up. Then the used sequences are unknown."""
+        """Send the request until it is accepted, or give up. Then the used sequences are unknown."""
         while True:
             code = code_of((yield ask))
             if code == OK:
@@ -125,7 +125,7 @@ class Client:
                 return False
 
     def _add(self, index: int) -> Asking:
-        """AddPartitionsToTxn, of a client before transaction version 2; now and then of what is there already."""
+        """AddPartitionsToTxn of a client before transaction version 2. Sometimes it adds partitions again."""
         if index in self._added and self._rng.random() < 0.8:
             return True
         request = say.add_partition(self.transactional_id, self._own(), index)
@@ -151,7 +151,7 @@ class Client:
     # Ends
 
     def _end(self, txn: Txn, *, commit: bool, careless: bool = False) -> Asking:
-        """EndTxn until it is answered. `careless`: nothing was written, and no client of Kafka would ask."""
+        """Send EndTxn until it is answered. `careless`: nothing was written, and no client of Kafka would send it."""
         self.is_careless = careless
         while True:
             ask = self.end_request(txn, commit=commit)
@@ -192,12 +192,12 @@ class Client:
             if self.speech.bumps:
                 self._walk.model.given(self.transactional_id, (answer.producer_id, answer.producer_epoch), self)
         elif code not in UNCERTAIN:
-            txn.commits -= commit  # it was not done
+            txn.commits -= commit  # the coordinator did not carry it out
 
     # Identities
 
     def _introduce(self, expected: Identity | None) -> Asking:
-        """InitProducerId until it is answered."""
+        """Send InitProducerId until it is answered."""
         ask = self.init_request(expected)
         while True:
             answer = yield ask
@@ -236,18 +236,18 @@ class Client:
         self.late = self.late or too_long or now_ms - self._known_ms >= expires_after_ms
 
     def refused(self, ask: Ask, code: int) -> None:
-        """A client that is the only one, and in time, must not be refused."""
+        """The only client of an id, if it is in time, must not be refused."""
         api, what, identity = ask.request.api, api_name(ask.request.api), self._own()
         if code not in REFUSED:
             raise Broken(f"{what} was answered {error_name(code)}")
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.speech.bumps:
-            return  # a late copy of a batch of the last transaction has made the partition wait for that sequence (D6)
+            return  # because of a late copy of the last transaction's batch, the partition expects that sequence (D6)
         if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._walk.model.had_a_higher_epoch(self.transactional_id, identity):
-            return  # like Kafka's, a leader compares the epochs of two concurrent producers, not their producer ids
+            return  # as in Kafka, a leader compares the epochs of two concurrent producers, not their producer ids
         if code == ErrorCode.INVALID_TXN_STATE and api == Api.PRODUCE and identity[0] in self._walk.marked_again:
-            return  # a copy of an older marker has come while the coordinator was asked, and the partition has forgotten that it asked
+            return  # a copy of an older marker came during the verification, and the partition has forgotten its request
         if not self.late and self._walk.owner_of(self.transactional_id) is self:
-            raise Broken(f"{what} of {identity}, who alone has {self.transactional_id!r}, was answered {error_name(code)}")
+            raise Broken(f"{what} of {identity}, the only client of {self.transactional_id!r}, was answered {error_name(code)}")
 
 
 def _acknowledged(write: Write, answer: Any) -> None:

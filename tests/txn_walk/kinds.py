@@ -1,7 +1,7 @@
-"""What runs are about: clusters and clients before transaction version 2, and from then on.
+"""The kinds of runs: clusters and clients before transaction version 2, and with it.
 
-A client of version 1 may work on a cluster that has version 2 finalized, as one that is older than its brokers does; and on one of version
-0, as Kafka 3.9 is.
+A client of version 1 may work on a cluster that has version 2 finalized, like a client that is older than its brokers. It may also work on
+one of version 0, like Kafka 3.9.
 """
 
 from __future__ import annotations

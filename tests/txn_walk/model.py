@@ -1,8 +1,8 @@
-"""What Kafka promises of transactions, kept by hand: who wrote what in which transaction, and how that ended by the coordinator's own word.
+"""A model of Kafka's promises about transactions: which client wrote what in which transaction, and how the coordinator said that it ended.
 
-It is written from the promises and knows nothing of a coordinator: no states, no epochs that are compared, no partitions that are added.
-What an answer said counts, whether the client got it or not. A transaction whose commit was asked for, and not answered in so many words,
-may have been committed; then its records say so, all of them or none. Any other that nobody has committed counts as aborted.
+It follows the promises and knows nothing about a coordinator: no states, no comparison of epochs, no added partitions. An answer counts
+whether or not the client got it. If a commit was requested and not clearly answered, the transaction may be committed; then its records
+show it, all or none. A transaction for which no client requested a commit counts as aborted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ View = Sequence[tuple[int, bytes]]
 
 
 class Broken(AssertionError):
-    """A promise that was not kept."""
+    """A promise was broken."""
 
 
 class Outcome(Enum):
-    """How a transaction ended, as far as a client was told."""
+    """The end of a transaction, as far as a client was told."""
 
     OPEN = auto()
     COMMITTED = auto()
@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 class Write:
-    """The records of one batch; `offset` is where they begin, once they are acknowledged."""
+    """The records of one batch. `offset`: of the first record, once they are acknowledged."""
 
     __slots__ = ("offset", "partition", "values")
 
@@ -37,14 +37,14 @@ class Write:
         self.offset: int | None = None
 
     def acknowledged(self, offset: int) -> None:
-        """Its answer, which says the same however often the batch had to be sent."""
+        """Note the answer. It must be the same for every repeat of the batch."""
         if self.offset not in (None, offset):
             raise Broken(f"{self.values} were at offset {self.offset}, and are at {offset} when sent again")
         self.offset = offset
 
 
 class Txn:
-    """One transaction: its records, the offset it commits for its group, and its end."""
+    """One transaction: its records, the offset that it commits for its group, and its end."""
 
     __slots__ = ("commits", "group_offset", "number", "outcome", "transactional_id", "turn", "writes")
 
@@ -59,13 +59,13 @@ class Txn:
         """How often a commit was asked for without a word about what became of it."""
 
     def write(self, partition: int, count: int) -> Write:
-        """Records that no other transaction writes."""
+        """Add records that no other transaction writes."""
         write = Write(partition, [b"%d.%d.%d" % (self.number, len(self.writes), index) for index in range(count)])
         self.writes.append(write)
         return write
 
     def ended(self, *, commit: bool) -> None:
-        """The coordinator has said so."""
+        """The coordinator has answered so."""
         said = Outcome.COMMITTED if commit else Outcome.ABORTED
         if self.outcome not in (Outcome.OPEN, said):
             raise Broken(f"transaction {self.number} was {self.outcome.name}, and now it is {said.name}")
@@ -88,14 +88,14 @@ class Model:
         self._given: dict[str, set[tuple[int, int]]] = {}
 
     def begin(self, transactional_id: str, identity: tuple[int, int]) -> Txn:
-        """A transaction. Those of one transactional id come in the order of producer ids and epochs."""
+        """Begin a transaction. The transactions of one transactional id are ordered by producer ids and epochs."""
         number = len(self.txns)
         txn = Txn(transactional_id, number, (*identity, number))
         self.txns.append(txn)
         return txn
 
     def given(self, transactional_id: str, identity: tuple[int, int], to: object) -> None:
-        """A producer was given this identity, which no other one may have."""
+        """A producer got this identity. No other producer may get it."""
         self.identities[transactional_id] = identity
         self._given.setdefault(transactional_id, set()).add(identity)
         owner = self._owners.setdefault(identity, to)
@@ -103,7 +103,7 @@ class Model:
             raise Broken(f"{identity} belongs to two producers")
 
     def had_a_higher_epoch(self, transactional_id: str, identity: tuple[int, int]) -> bool:
-        """Whether the id once had a higher epoch, with a producer id without free epochs."""
+        """Whether the id once had a higher epoch, under a producer id without free epochs."""
         pid, epoch = identity
         return any(other != pid and higher > epoch for other, higher in self._given[transactional_id])
 
@@ -116,14 +116,14 @@ class Model:
         return sorted({txn.transactional_id for txn in self.txns if txn.group_offset is not None})
 
     def read(self, records: View) -> None:
-        """A reader of committed records has seen these, while transactions go on."""
+        """A `read_committed` consumer has read these records, while transactions continue."""
         for offset, value in records:
             txn = self._txn_of(value)
             if not txn.may_be_read:
                 raise Broken(f"{value!r} at offset {offset} was read, but its transaction is {txn.outcome.name}")
 
     def check(self, views: Mapping[int, View], group_offsets: Mapping[str, int | None]) -> None:
-        """When everything has come to an end, what is read is what was committed."""
+        """After everything has ended, the consumers' records are the committed ones."""
         seen = {value for view in views.values() for _, value in view}
         committed = [txn for txn in self.txns if self._was_committed(txn, seen)]
         for partition, view in views.items():
@@ -142,7 +142,7 @@ class Model:
                 raise Broken(f"the group of {transactional_id} is at {offset}, and should be at {possible}")
 
     def _was_committed(self, txn: Txn, seen: set[bytes]) -> bool:
-        """Whether it was; raises Broken if there is half of it."""
+        """Whether it was committed. Raises Broken if only a part of it is there."""
         found = [value in seen for write in txn.writes for value in write.values]
         if txn.outcome is Outcome.COMMITTED and not all(found):
             raise Broken(f"transaction {txn.number} was committed, and {found.count(False)} of its records are not there")
@@ -153,7 +153,7 @@ class Model:
         return txn.outcome is Outcome.COMMITTED or any(found)
 
     def _group_offsets(self, transactional_id: str, committed: list[Txn]) -> set[int | None]:
-        """What the group's offset may be. A transaction that may have been committed and has no records shows only here."""
+        """The possible offsets of the group. A transaction without records that may be committed shows only here."""
         possible: set[int | None] = {None}
         for txn in sorted(self._with_offsets(transactional_id), key=lambda txn: txn.turn):
             if txn in committed:

@@ -1,4 +1,4 @@
-"""Rules of transactions, each broken on purpose in the stub, to see that the random runs would notice."""
+"""Breaks rules of transactions on purpose in the stub, to check that the random runs notice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Patch = tuple[object, str, object]
 
 
 class Caught(NamedTuple):
-    """Which run noticed, and what."""
+    """The run that noticed the broken rule, and its message."""
 
     seed: int
     what: str
@@ -53,7 +53,7 @@ def _without(rows: Rows, *names: str) -> Rows:
 
 
 def _with(rows: Rows, name: str, **changed: object) -> Rows:
-    """The rows of that name are otherwise; those that write nothing go on writing nothing."""
+    """Replace the rows of that name. Rows that write nothing still write nothing."""
     return tuple(replace(row, **changed) if row.name == name and (row.becomes or "becomes" not in changed) else row for row in rows)
 
 
@@ -159,7 +159,7 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
 
 
 def hunt(mutant: str, first: int = 0) -> Caught | int:
-    """Runs until the broken rule is noticed; the number of runs when it is not."""
+    """Run until a run notices the broken rule. If none does, return the number of runs."""
     level, (target, name, broken) = MUTANTS[mutant]
     with patch.object(target, name, broken):
         for seed in range(first, first + RUNS_MAX):

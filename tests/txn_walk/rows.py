@@ -1,6 +1,6 @@
-"""The rows of Kafka's tables that random runs came by, and those that they need not come by.
+"""The rows of Kafka's tables that random runs reached, and those that they need not reach.
 
-I, A, E and F are the transaction coordinator's, M is for markers in a partition; what each says stands where it is decided.
+I, A, E and F are the transaction coordinator's rows, M is for markers in a partition. The code that decides by a row explains it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ UNREACHED: Final = {
 
 
 def missing(level: str, rows: Counter[str]) -> list[str]:
-    """What is wrong with these counts: a row that was not hit, or that was hit though there was said to be no way."""
+    """The errors in these counts: rows that no run reached, and reached rows that are listed as unreachable."""
     never = [f"{row} was never hit" for row in ROWS[level] if not rows[row] and row not in UNREACHED]
     return never + [f"{row} was hit, though {why}" for row, why in UNREACHED.items() if rows[row]]

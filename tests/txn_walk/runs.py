@@ -1,7 +1,7 @@
 """Many runs, and the rows of the tables that they reached.
 
-CI takes the same runs each time, so that a change does not fail by chance. FENCEPOST_WALKS asks for so many others, as `make walk` does,
-and FENCEPOST_SEED replays one.
+CI takes the same runs each time, so that a change does not fail by chance. FENCEPOST_WALKS sets another number of runs, as `make walk`
+does, and FENCEPOST_SEED replays one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tests.txn_walk.walk import Walk
 
 PURE: Final = os.environ.get("FENCEPOST_EXPECT") == "pure"
 RUNS: Final = 500 if PURE else 10_000
-"""Of each level. The pure run takes a sample: what is compiled is no coordinator, and the compiled run has them all."""
+"""Runs for each level. The pure run takes a sample, because coordinators are never compiled, and the compiled run takes all."""
 
 ENOUGH: Final = 5_000
-"""So many come by every row."""
+"""So many runs reach every row."""
 
 
 class Came(NamedTuple):
-    """From which seed on how many runs there were, and which rows they came by."""
+    """The first seed, the number of runs, and the rows that they reached."""
 
     first: int
     runs: int
@@ -34,7 +34,7 @@ class Came(NamedTuple):
 
 
 def seeds() -> range:
-    """Those of this time."""
+    """The seeds of this test run."""
     given, wanted = os.environ.get("FENCEPOST_SEED"), os.environ.get("FENCEPOST_WALKS")
     if given is not None:
         return range(int(given), int(given) + 1)
@@ -45,7 +45,7 @@ def seeds() -> range:
 
 
 def walk(level: str, runs: range) -> Came:
-    """Runs them all; the first that fails says how it can be had again."""
+    """Run them all. The error of the first failed run says how to repeat it."""
     rows: Counter[str] = Counter()
     with markers_counted(rows):
         for seed in runs:
@@ -58,10 +58,10 @@ def walk(level: str, runs: range) -> Came:
 
 
 def check(level: str, record_property: WALKED) -> None:
-    """Readers of committed records find what was committed, once and in order, and of each transaction all or nothing.
+    """Consumers with `read_committed` read the committed records, once and in order, and of each transaction all or nothing.
 
     This holds for all faults of producers, coordinators, leaders, requests and responses. No producer waits forever, and no identity is
-    given twice. Enough runs reach every row of the tables that decide.
+    assigned twice. Enough runs reach every row of the tables that decide.
     """
     came = walk(level, seeds())
     record(record_property, level, came)

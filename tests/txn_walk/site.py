@@ -1,4 +1,4 @@
-"""Three brokers without sockets under a virtual clock, what is said to them, and what readers of committed records get from them.
+"""Three brokers without sockets under a virtual clock, the requests to them, and the records that consumers read.
 
 Everything goes through requests, as clients send them. It decides nothing.
 """
@@ -49,16 +49,18 @@ Heard = Callable[[Any], None]
 
 
 def _unheard(answer: Any) -> None:
-    """Only what the client gets counts."""
+    """Ignore a response that the client does not get."""
 
 
 def _unseen() -> None:
-    """It does not matter when a broker has it."""
+    """Ignore that a broker has the request."""
 
 
 class Ask(NamedTuple):
-    """A request for the leader of a partition. `seen` is called when a broker has it, and `heard` is told what was answered, even if the
-    client never gets that."""
+    """A request for the leader of a partition.
+
+    `seen` is called when a broker has it. `heard` gets the response, even if the client never gets it.
+    """
 
     partition: Partition
     request: wire.Message
@@ -99,7 +101,7 @@ class Written(NamedTuple):
     commit: bool
 
     def is_outdated_by(self, newest: Written) -> bool:
-        """Whether a later coordinator has written that one at the same epoch."""
+        """Whether a later coordinator has written that marker at the same epoch."""
         return self.epoch == newest.epoch and self.coordinator_epoch < newest.coordinator_epoch
 
 
@@ -125,7 +127,7 @@ class Site:
         self.cluster.tick()
 
     def send(self, ask: Ask, node: int | None = None) -> Sent | None:
-        """Bring the request to the leader, or to that broker. None if no broker accepts it."""
+        """Deliver the request to the leader, or to that broker. None if no broker accepts it."""
         node = ask.partition.leader if node is None else node
         if node == NO_LEADER or not self.cluster.brokers[node].alive:
             return None
@@ -141,11 +143,11 @@ class Site:
         return sent.answer if sent is not None else None
 
     def count_rows(self, rows: Counter[str]) -> None:
-        """Has every row counted that a coordinator decides by."""
+        """Count every row by which a coordinator decides."""
         self.services.transactions.decided = lambda decision: rows.update((decision.row,))
 
     def remember(self, transactional_id: str, epoch: int) -> None:
-        """A coordinator of yesterday has left this id behind, at that epoch."""
+        """Create the state of an id that an earlier coordinator left at that epoch."""
         now_ms = self.now_ms
         txn = Txn(producer_id=self.cluster.producer_ids.fresh(), epoch=epoch, timeout_ms=20_000, updated_ms=now_ms)
         flexible = self.services.transactions.version > 0
@@ -153,20 +155,25 @@ class Site:
         self.state.log.append(record, origin=Origin.COORDINATOR, leader_epoch=self.state.leader_epoch)
 
     def is_alone(self, node: int) -> bool:
-        """Whether that broker alone has something undecided: without it there would be no leader, and Kafka writes no marker there."""
+        """Whether only that broker has some undecided records. Without it the partition would have no leader, and Kafka writes no marker
+        there.
+        """
         alone = [partition for partition in (*self.data, self.offsets) if set(partition.isr) == {node}]
         return any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone)
 
     def may_go(self, node: int) -> bool:
-        """Whether that broker may stop without undoing what it has done. A coordinator, also Kafka's, acts on its whole log, including
-        records that its followers lack. A follower without them may end a transaction the other way."""
+        """Whether that broker may stop without undoing what it has done.
+
+        A coordinator acts on its whole log, in Kafka too, including records that its followers lack. A follower without them may end a
+        transaction the other way.
+        """
         return all(
             partition.leader != node or partition.log.high_watermark >= partition.log.epochs[-1][1]
             for partition in (self.state, self.offsets)
         )
 
     def heal(self) -> None:
-        """Every broker is up, and all reach each other."""
+        """Start every broker, and reconnect all of them."""
         for one, other in self.cluster.broker_links.down:
             self.cluster.broker_links.mend(one, other)
         for node in BROKERS:
@@ -184,7 +191,7 @@ class Site:
         return found
 
     def group_offset(self, group: str, *, stable: bool = True) -> tuple[int, int | None] | None:
-        """(code, offset) that a member of the group would begin with; None without a coordinator."""
+        """(code, offset) from which a member of the group would start; None without a coordinator."""
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable)
         answer = self.ask(self.offsets, request, 9)
@@ -198,7 +205,7 @@ class Site:
 
 
 class Reader:
-    """A consumer of one partition that reads what is committed, and goes on where it was."""
+    """A `read_committed` consumer of one partition, which continues where it was."""
 
     def __init__(self, site: Site, index: int) -> None:
         self.records: list[tuple[int, bytes]] = []
@@ -208,7 +215,7 @@ class Reader:
         self._index = index
 
     def poll(self, max_bytes: int = WHOLE_BYTES) -> list[tuple[int, bytes]]:
-        """What is new, as a client takes it from the answer: without markers, and without what the answer says is aborted."""
+        """The new records, as a client takes them from the response: without markers and aborted records."""
         asked = wire.FetchPartition(partition=self._index, fetch_offset=self.position, partition_max_bytes=max_bytes)
         topics = [wire.FetchTopic(topic=TOPIC, partitions=[asked])]
         request = wire.FetchRequest(max_bytes=WHOLE_BYTES, isolation_level=READ_COMMITTED, topics=topics)

@@ -1,7 +1,4 @@
-"""What clients say, in the versions in which they say it, and how they read what they are told.
-
-It sends nothing.
-"""
+"""The requests of clients in their versions, and how clients read the responses. It sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ Identity = tuple[int, int]
 """A producer id and its epoch."""
 
 LOST: Final = None
-"""What comes instead of an answer."""
+"""The value in place of a response that was lost."""
 
 OK: Final = ErrorCode.NONE
 AGAIN: Final = frozenset(
@@ -31,10 +28,10 @@ AGAIN: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     )
 )
-"""Sent again as it was."""
+"""After these codes the client sends the request again, unchanged."""
 
 UNCERTAIN: Final = AGAIN - {ErrorCode.CONCURRENT_TRANSACTIONS}
-"""What was asked for may be done all the same."""
+"""After these codes the request may have been carried out."""
 
 REFUSED: Final = frozenset(
     (
@@ -46,13 +43,13 @@ REFUSED: Final = frozenset(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     )
 )
-"""Whoever is told that is not, or no longer, who may do it."""
+"""With these codes a broker refuses a client that may not do this, or no longer."""
 
 ADD_VERSION: Final = 3
 
 
 class Speech(NamedTuple):
-    """The versions of InitProducerId, Produce, EndTxn and TxnOffsetCommit; `bumps` if they are those of transaction version 2."""
+    """The versions of InitProducerId, Produce, EndTxn and TxnOffsetCommit. `bumps`: whether they are those of transaction version 2."""
 
     init: int
     produce: int
@@ -103,17 +100,17 @@ def end(name: str, identity: Identity, *, commit: bool) -> wire.Message:
 
 
 def group_of(name: str) -> str:
-    """Each transactional id commits for a group of its own, so that its commits come one after the other."""
+    """Each transactional id commits for its own group, so that the commits of a group come one after the other."""
     return f"group of {name}"
 
 
 def written(answer: Any) -> Any:
-    """The one partition of a Produce."""
+    """The only partition of a Produce."""
     return answer.responses[0].partition_responses[0]
 
 
 def code_of(answer: Any) -> int:
-    """The error code of a response of any kind. A lost response counts as a timeout."""
+    """The error code of a response of any type. A lost response counts as a timeout."""
     if answer is LOST:
         return ErrorCode.REQUEST_TIMED_OUT
     if hasattr(answer, "responses"):

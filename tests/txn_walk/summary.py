@@ -1,6 +1,6 @@
 """The closing table of the random runs of transactions: how often each row of Kafka's tables decided, by level.
 
-It is registered by the topmost conftest, because with several workers the process that prints loads no other.
+The topmost conftest registers this module, because with several workers the printing process loads no other conftest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_ROW = "-"
 
 
 def record(record_property: WALKED, level: str, came: Came) -> None:
-    """Keeps it for the table."""
+    """Keep the counts for the table."""
     record_property(PROPERTY, (level, came.first, came.runs, dict(came.rows)))
 
 
@@ -48,6 +48,8 @@ def report(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _count(rows: dict[str, int], level: str, row: str) -> int | str:
-    """How often; a row that does not decide about producers of that level may still do so about others, or about an abort."""
+    """How often the row decided. A row that decides nothing about producers of that level may still decide about other producers, or about
+    an abort.
+    """
     count = rows.get(row, 0)
     return count if count or row in ROWS[level] else NO_ROW

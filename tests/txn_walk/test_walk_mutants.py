@@ -1,4 +1,4 @@
-"""Rules of transactions that are broken on purpose: the random runs notice each of them."""
+"""The random runs notice each rule of transactions that is broken on purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = once_is_enough("the rules of transactions are the same Python")
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_model_bites(mutant: str) -> None:
-    """Each rule, broken on purpose, is noticed within a bounded number of runs."""
+    """A bounded number of runs notices each broken rule."""
     caught = hunt(mutant)
     assert isinstance(caught, Caught), f"{mutant}: not noticed in {caught} runs"
     print(f"{mutant}: run {caught.seed}: {caught.what}")

@@ -10,5 +10,5 @@ from tests.txn_walk.summary import WALKED
 
 @pytest.mark.timeout(7200)
 def test_committed_records_are_read_and_no_others(record_property: WALKED) -> None:
-    """What `check` promises, for every run."""
+    """Every run keeps the promises in the docstring of `check`."""
     check("TV1", record_property)

@@ -1,7 +1,4 @@
-"""The steps of a run: actions of clients, faults of clients, brokers and time, and reads.
-
-Each step takes a walk one further. STEPS says how often each of them comes.
-"""
+"""The steps of a run: actions of clients, faults of clients, brokers and time, and reads. STEPS sets how often each step comes."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ BURSTS: Final = (1, 1, 2, 4)
 
 
 def go_on(walk: Walk) -> None:
-    """A client does the next thing, or a few."""
+    """A client does its next action, or its next few."""
     number = walk.rng.randrange(len(walk.running) + len(walk.zombies))
     if number >= len(walk.running):
         running = walk.zombies[number - len(walk.running)]
@@ -43,13 +40,13 @@ def go_on(walk: Walk) -> None:
 
 
 def late(walk: Walk) -> None:
-    """A request arrives that its client has given up."""
+    """Deliver a request that its client has given up."""
     if walk.held:
         walk.deliver(walk.held.pop(walk.rng.randrange(len(walk.held))))
 
 
 def freeze(walk: Walk) -> None:
-    """A client stops before it sends what it was about to send, and another one takes its place."""
+    """A client freezes before it sends a request, and another client takes its place."""
     number = walk.rng.randrange(len(walk.running))
     running = walk.running[number]
     if running.sent is None and not running.over:
@@ -59,20 +56,20 @@ def freeze(walk: Walk) -> None:
 
 
 def thaw(walk: Walk) -> None:
-    """It goes on, and knows of nothing."""
+    """The frozen client resumes, and does not know that it was frozen."""
     if walk.frozen:
         walk.zombies.append(walk.frozen.pop(walk.rng.randrange(len(walk.frozen))))
 
 
 def crash(walk: Walk) -> None:
-    """A client is gone, and another one takes its place."""
+    """A client ends without a word, and another one takes its place."""
     number = walk.rng.randrange(len(walk.running))
     walk.gone.append(walk.running[number].client)
     walk.running[number] = walk.newcomer(walk.names[number])
 
 
 def claim(walk: Walk) -> None:
-    """A client that seemed to be gone asks for the identity after its own."""
+    """A client that seemed to be gone registers with its old identity."""
     gone = [client for client in (*walk.gone, *(each.client for each in walk.frozen)) if client.identity is not None]
     others = [each.client for each in (*walk.running, *walk.zombies) if each.client.identity is not None]
     outlived = [each for each in (*gone, *others) if each.identity and each.identity[0] != walk.model.identities[each.transactional_id][0]]
@@ -93,12 +90,12 @@ def resume(walk: Walk) -> None:
 def wait(walk: Walk) -> None:
     pause_ms = walk.rng.choice(PAUSES_MS)
     if pause_ms > DAY_MS:
-        walk.held.clear()  # no network holds on to anything for that long
+        walk.held.clear()  # no network delays a request for so long
     walk.site.pass_time(pause_ms)
 
 
 def move(walk: Walk) -> None:
-    """A leader, often the coordinator."""
+    """Move a partition's leader, often a coordinator."""
     site = walk.site
     partition = walk.rng.choice((site.state, site.state, *site.partitions))
     if site.may_go(partition.leader):
@@ -107,8 +104,11 @@ def move(walk: Walk) -> None:
 
 
 def hand_over(walk: Walk) -> None:
-    """The coordinator moves while a partition's leader cannot be reached. Some transaction has its markers on other partitions only, and
-    late markers of the old coordinator arrive after those of the new one."""
+    """The coordinator moves while a partition's leader cannot be reached.
+
+    Some transaction then has its markers only on other partitions, and late markers of the old coordinator arrive after those of the new
+    one.
+    """
     site = walk.site
     away = [partition.leader for partition in site.data[1:] if partition.leader not in (NO_LEADER, site.state.leader)]
     gone = walk.rng.choice(away) if away else NO_LEADER
@@ -126,8 +126,10 @@ def hand_over(walk: Walk) -> None:
 
 
 def stop(walk: Walk) -> None:
-    """A broker stops. If it alone has a transaction's records, it is cut off instead: without a leader Kafka writes no marker, and the
-    records stay undecided for ever."""
+    """Stop a broker. If only that broker has a transaction's records, isolate it instead.
+
+    Without a leader Kafka writes no marker, and the records would stay undecided.
+    """
     live = walk.site.cluster.live
     node = walk.rng.choice(live)
     if len(live) > 1 and walk.site.may_go(node):
@@ -139,7 +141,7 @@ def stop(walk: Walk) -> None:
 
 
 def cut_off(walk: Walk, node: int) -> None:
-    """No other broker reaches it."""
+    """Isolate a broker from all other brokers."""
     for other in BROKERS:
         if other != node:
             walk.site.cluster.broker_links.sever(node, other)
@@ -180,8 +182,11 @@ def verify(walk: Walk) -> None:
 
 
 def repeat_marker(walk: Walk) -> None:
-    """A coordinator's request to write a marker comes once more. Before transaction version 2 nothing is in the way of one that comes
-    while the next transaction is open, if no later coordinator has been there, and so none comes."""
+    """A coordinator's request to write a marker arrives again.
+
+    Before transaction version 2 nothing stops a repeated marker while the next transaction is open, unless a later coordinator has written
+    one. So this step then does nothing.
+    """
     markers = [each for index in range(len(walk.site.data)) for each in walk.site.markers(index)]
     if not markers:
         return
@@ -209,7 +214,7 @@ def repeat_marker(walk: Walk) -> None:
 
 
 def read(walk: Walk) -> None:
-    """A reader of committed records goes on."""
+    """A `read_committed` consumer continues."""
     reader = walk.rng.choice(walk.readers)
     walk.model.read(reader.poll(walk.rng.choice((WHOLE_BYTES, ONE_BATCH_BYTES))))
 

@@ -1,6 +1,6 @@
-"""One random run: clients, trouble, then quiet, and what must be true then.
+"""One random run: clients, faults, then a quiet time, and the final checks. Seed and kind decide everything.
 
-Seed and kind decide everything. It knows what clients promise each other and no coordinator.
+It knows what clients promise each other, and nothing about a coordinator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS_MIN, STEPS_MAX = 6, 18
 TURNS_MAX: Final = 60
 MARKER_RETRY_MS: Final = 110
 TOO_LATE_MS: Final = 100_000
-"""After that every transaction has been aborted that was open."""
+"""After this time the coordinator has aborted every open transaction."""
 
 EPOCHS_USED_UP: Final = (32_764, 32_765, 32_766)
 NAMES: Final = (("a",), ("a", "b"), ("a", "b"), ("a", "a"), ("a", "a", "b"))
@@ -28,14 +28,14 @@ NAMES: Final = (("a",), ("a", "b"), ("a", "b"), ("a", "a"), ("a", "a", "b"))
 
 
 class Kind(NamedTuple):
-    """What a run is about."""
+    """The kind of a run."""
 
     cluster_version: int
     speech: Speech
 
 
 class Prepared(NamedTuple):
-    """A prepared transaction: the holder of its token, and what was tried with it."""
+    """A prepared transaction: the holder of its token, and the holder's attempts."""
 
     client: Client
     txn: Txn
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
 
 
 class Running:
-    """A client, and where its request is."""
+    """A client, and the state of its request."""
 
     __slots__ = ("answer", "client", "over", "sent", "unheard", "unsent")
 
@@ -57,7 +57,7 @@ class Running:
         self.over = False
 
     def next_ask(self) -> Ask | None:
-        """What it wants to be sent; None when its life is over."""
+        """The client's next request; None after its end."""
         ask, self.unsent = self.unsent, None
         if ask is None:
             answer, self.answer = self.answer, LOST
@@ -69,7 +69,7 @@ class Running:
 
 
 class Walk:
-    """One run. `rows` counts what the coordinator decided by."""
+    """One run. `rows` counts the rows by which the coordinator decided."""
 
     def __init__(self, seed: int, kind: Kind, rows: Counter[str] | None = None) -> None:
         self.rng = rng = random.Random(seed)
@@ -96,7 +96,7 @@ class Walk:
         self._owners: dict[str, Client | None] = {}
 
     def run(self) -> None:
-        """Takes every step, then waits, and looks."""
+        """Take every step, then wait, then check."""
         for _ in range(self.rng.randint(STEPS_MIN, STEPS_MAX)):
             self.rng.choice(STEPS)(self)
             self.site.cluster.tick()
@@ -110,7 +110,7 @@ class Walk:
         self.tokens.append(Prepared(client, txn, []))
 
     def owner_of(self, transactional_id: str) -> Client | None:
-        """The client that asked last for an identity. None if that client does not know it."""
+        """The client that registered last. None if that client does not know it."""
         return self._owners.get(transactional_id)
 
     def seen_init(self, client: Client) -> None:
@@ -120,11 +120,11 @@ class Walk:
     # Clients and what they send
 
     def newcomer(self, transactional_id: str) -> Running:
-        """A client that has done nothing."""
+        """A client that has done nothing yet."""
         return Running(Client(self, transactional_id, self.kind.speech))
 
     def step(self, running: Running) -> None:
-        """A client sends one request, unless it waits for an answer; it waits now and then no longer."""
+        """A client sends one request, unless it waits for an answer. Sometimes it stops waiting."""
         client, sent = running.client, running.sent
         client.look_at_the_time(self.site.now_ms, EXPIRES_AFTER_MS)
         if sent is not None:
@@ -138,8 +138,10 @@ class Walk:
             self._send(running, ask)
 
     def _send(self, running: Running, ask: Ask) -> None:
-        """By a network that loses requests and answers, and brings some late; a client of transaction version 1 has no protection from
-        late ones but where its partitions are verified."""
+        """Send over a network that loses requests and responses, and delays some.
+
+        A client of transaction version 1 is protected from late requests only if its partitions are verified.
+        """
         drawn = 1.0 if self.closing else self.rng.random()
         comes_late = ask.request.api == Api.PRODUCE or (running.client.speech.bumps and not running.client.is_careless)
         if drawn < 0.03:
@@ -152,7 +154,7 @@ class Walk:
         running.sent = self.site.send(ask, self.rng.choice(BROKERS) if drawn > 0.97 and not self.closing else None)
 
     def deliver(self, ask: Ask) -> None:
-        """A request arrives whose client does not wait any more."""
+        """Deliver a request whose client does not wait any more."""
         if self.site.send(ask) is not None and ask.request.api == Api.INIT_PRODUCER_ID:
             self._owners[ask.request.transactional_id] = None  # type: ignore[attr-defined]  # its client knows nothing of it
 
@@ -169,7 +171,7 @@ class Walk:
     # The end
 
     def _quiet(self) -> None:
-        """The faults end. Every client ends what it has begun, and the coordinator aborts the rest."""
+        """The faults stop. Every client ends what it has begun, and the coordinator aborts the rest."""
         self.closing = True
         rng, site = self.rng, self.site
         if rng.random() < 0.5:
@@ -188,7 +190,7 @@ class Walk:
         site.pass_time(MARKER_RETRY_MS)
 
     def _settle(self, clients: list[Running]) -> None:
-        """Everybody comes to an end."""
+        """Let every client come to its end."""
         for turn in range(TURNS_MAX):
             for each in clients:
                 if not each.over:
@@ -213,7 +215,7 @@ class Walk:
                 fresh.poll()
             views[index] = fresh.records
             if reader.records != fresh.records:
-                raise Broken(f"partition {index}: who read all the time has {reader.records}, who reads now {fresh.records}")
+                raise Broken(f"partition {index}: the first consumer has {reader.records}, a new one reads {fresh.records}")
             if fresh.stable_offset != fresh.high_watermark:
                 raise Broken(f"partition {index} is stable up to {fresh.stable_offset} of {fresh.high_watermark}")
         if site.offsets.log.last_stable_offset != site.offsets.log.high_watermark:

@@ -1,4 +1,4 @@
-"""Breaking bytes, for the tests that feed broken ones."""
+"""Damages bytes for the tests that read damaged data."""
 
 from __future__ import annotations
 

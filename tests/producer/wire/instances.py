@@ -57,13 +57,13 @@ def messages(cls: type[Message], version: int) -> st.SearchStrategy[Any]:
 
 
 def _structs(struct: type[WireStruct], version: int) -> st.SearchStrategy[Any]:
-    """Instances of a struct. Now and then a field keeps its default, which matters for tagged ones."""
+    """Instances of a struct. Sometimes a field keeps its default, which matters for tagged fields."""
     fields = {field.name: _values(field, version) for field in describe(struct) if field.present(version)}
     return st.builds(lambda **values: struct(**values), **fields)
 
 
 def _values(field: FieldSpec, version: int) -> st.SearchStrategy[Any]:
-    """Values of a field, null among them where the version has it."""
+    """Values of a field, with null if the version allows it."""
     if field.name.endswith("error_code"):
         values = st.integers(-1, 133)
     elif field.name in ("log_append_time_ms", "retention_time_ms"):

@@ -18,7 +18,7 @@ SKIP_REASON = "no Kafka schemas: set FENCEPOST_SCHEMAS to the directory of Kafka
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The definition of that name, every struct where it is used. Comments are whole lines in these files; none stands inside a string."""
+    """The definition of that name, with every struct in its place. Comments are whole lines in these files, and never inside a string."""
     text = (DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
     _unfold(document.get("fields", []), {each["name"]: each["fields"] for each in document.get("commonStructs", [])})
@@ -26,13 +26,13 @@ def load(name: str) -> dict[str, Any]:
 
 
 def _unfold(fields: list[dict[str, Any]], common: dict[str, list[dict[str, Any]]]) -> None:
-    """Gives each field whose struct stands elsewhere in the definition the fields of it."""
+    """Give each field the fields of its struct, if the struct is defined elsewhere in the file."""
     for field in fields:
         _unfold(field.setdefault("fields", common.get(field["type"].removeprefix("[]"), [])), common)
 
 
 def names() -> list[str]:
-    """All definitions there are."""
+    """The names of all definitions."""
     return sorted(path.stem for path in DIRECTORY.glob("*.json"))
 
 
@@ -52,6 +52,6 @@ def version_range(text: str) -> range:
 
 
 def overlap(left: range, right: range) -> range:
-    """The versions that are in both; every empty answer is the same one."""
+    """The versions in both ranges. Every empty result is the same object."""
     both = range(max(left.start, right.start), min(left.stop, right.stop))
     return both if both else range(0)

@@ -9,14 +9,14 @@ from tests.producer.wire.kafka_schemas import snake_case
 
 
 def test_every_error_code_has_kafkas_name() -> None:
-    """All codes from -1 to 133 are there, under the names that another implementation took from the same source."""
+    """All codes from -1 to 133 are there, under the names of another implementation with the same source."""
     assert {code.name: code.value for code in ErrorCode} == {code.name.upper(): int(code.value) for code in KioErrorCode}
     assert sorted(ErrorCode) == list(range(-1, 134))
 
 
 @pytest.mark.skipif(kafka_schemas.MISSING, reason=kafka_schemas.SKIP_REASON)
 def test_every_api_key_has_its_schemas_name() -> None:
-    """Every request that Kafka defines is there under its key, and nothing else is."""
+    """Every request that Kafka defines is there under its key, and no other."""
     requests = [name for name in kafka_schemas.names() if name.endswith("Request")]
     expected = {snake_case(name.removesuffix("Request")).upper(): kafka_schemas.load(name)["apiKey"] for name in requests}
     assert {api.name: api.value for api in Api} == expected

@@ -26,7 +26,7 @@ def test_errors_cross_process_boundaries(error: WireError) -> None:
 
 
 def test_the_text_of_each_error() -> None:
-    """Each says what was wrong, in words that fit a log line."""
+    """Each text says what is wrong, and fits a log line."""
     assert [str(error) for error in ERRORS] == [
         "FETCH v12: ends too early at byte 7",
         "frame: ends too early at byte 0",
@@ -37,7 +37,7 @@ def test_the_text_of_each_error() -> None:
 
 
 def test_malformed_names_the_api_if_it_can() -> None:
-    """A known API key is the enum's member, an unknown one stays a number."""
+    """A known API key is a member of the enum, an unknown one is a number."""
     assert Malformed("x", 0, api=1, version=4).api is Api.FETCH
     assert Malformed("x", 0, api=999, version=4).api == 999
     assert str(Malformed("x", 0, api=999)) == "UNKNOWN(999): x at byte 0"

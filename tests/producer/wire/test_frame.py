@@ -1,4 +1,4 @@
-"""Frames: headers, lengths, the fallback of ApiVersions, and the cutting of streams."""
+"""Frames: headers, lengths, the fallback of ApiVersions, and the splitting of streams."""
 
 import random
 import time
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def framed(*frames: bytes) -> bytes:
-    """The frames as they are sent."""
+    """The frames as bytes on the connection."""
     return b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
 
 
@@ -54,7 +54,7 @@ def test_unknown_tags_in_headers_are_skipped() -> None:
 
 
 def test_answers_to_api_versions_have_the_oldest_header() -> None:
-    """The answer to ApiVersions has no tags in its header in any version, so that it can be read before anything is known."""
+    """The ApiVersions response has no tags in its header in any version, so that a client can read it before it knows the broker."""
     for version in ApiVersionsResponse.versions:
         frame = b"".join(encode_response(ApiVersionsResponse(), version, correlation_id=9))[4:]
         assert frame == (9).to_bytes(4, "big") + encode(ApiVersionsResponse(), version)
@@ -62,7 +62,7 @@ def test_answers_to_api_versions_have_the_oldest_header() -> None:
 
 
 def test_headers_of_versions_not_spoken_here_can_be_read() -> None:
-    """A broker needs the header of an ApiVersions request from the future to answer it, and that of an unknown API to log it."""
+    """A broker needs the header of an unknown ApiVersions version to answer it, and that of an unknown API to log it."""
     future = bytes.fromhex("0012 0063 00000007 0001 63 00 ff ff")
     assert decode_request_header(future) == (RequestHeader(Api.API_VERSIONS, 99, 7, "c"), 12)
     with pytest.raises(Malformed, match="a version that is not supported") as caught:
@@ -77,7 +77,7 @@ def test_headers_of_versions_not_spoken_here_can_be_read() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_the_fallback_answer_of_api_versions(version: int) -> None:
-    """A broker that does not know the version answers in version 0 with UNSUPPORTED_VERSION; both known forms of that are understood."""
+    """A broker that does not know the version answers in version 0 with UNSUPPORTED_VERSION. Both known forms of that are read."""
     for api_keys in ([ApiVersion(api_key=18, max_version=2)], []):
         answer = ApiVersionsResponse(error_code=35, api_keys=api_keys)
         frame = b"".join(encode_response(answer, 0, correlation_id=1))[4:]
@@ -91,7 +91,7 @@ def test_the_fallback_answer_of_api_versions(version: int) -> None:
 
 
 def test_a_truncated_answer_is_no_fallback_answer() -> None:
-    """Versions 1 and 2 have no fallback: what is left of their answer without its end must not pass for one of version 0."""
+    """Versions 1 and 2 have no fallback. A truncated response of these versions is not read as version 0."""
     for version in (1, 2):
         frame = b"".join(encode_response(ApiVersionsResponse(error_code=35), version, correlation_id=1))[4:]
         with pytest.raises(Malformed):
@@ -115,7 +115,7 @@ def test_damaged_headers_are_refused() -> None:
 
 
 def test_headers_that_cannot_be_written() -> None:
-    """A correlation id or a client id that its field cannot carry is refused."""
+    """A correlation id or a client id that does not fit its field is refused."""
     for correlation_id, client_id in ((1 << 31, None), (1, "x" * 32768), (1, "\ud800")):
         with pytest.raises(UnsupportedFieldValue):
             encode_request(ProduceRequest(), 9, correlation_id=correlation_id, client_id=client_id)
@@ -125,7 +125,7 @@ def test_headers_that_cannot_be_written() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_streams_are_cut_the_same_however_they_arrive(seed: int) -> None:
-    """Frames come out whole and in order whether the stream comes byte by byte or all at once, from buffers that are used again."""
+    """Frames come out whole and in order, for a stream that comes byte by byte or all at once, also from reused buffers."""
     rng = random.Random(seed)
     frames = [rng.randbytes(rng.choice([0, 1, 3, 4, 5, 100, 5000])) for _ in range(30)]
     stream = framed(*frames)
@@ -147,7 +147,7 @@ def test_streams_are_cut_the_same_however_they_arrive(seed: int) -> None:
 
 
 def test_a_size_out_of_bounds_is_refused_before_its_frame_is_kept() -> None:
-    """Negative sizes and sizes above the limit raise as soon as the length is complete; frames before it are handed out with the error."""
+    """Negative sizes and sizes above the limit raise as soon as the length is complete. The error carries the frames before it."""
     for size in (-1, 1001, (1 << 31) - 1, -(1 << 31)):
         prefix = size.to_bytes(4, "big", signed=True)
         splitter = FrameSplitter(limit=1000)
@@ -163,7 +163,7 @@ def test_a_size_out_of_bounds_is_refused_before_its_frame_is_kept() -> None:
 
 
 def test_a_stream_can_be_cut_one_frame_at_a_time() -> None:
-    """Fed what it misses, a splitter returns one frame at most, and the limit of each is the one that holds when its length comes."""
+    """If a splitter gets exactly its missing bytes, it returns at most one frame. The limit applies to the next length."""
     frames = [b"a" * 10, b"", b"b" * 3000, b"c"]
     stream, cut = memoryview(framed(*frames)), list[bytes]()
     splitter = FrameSplitter(limit=10)
@@ -178,14 +178,14 @@ def test_a_stream_can_be_cut_one_frame_at_a_time() -> None:
 
 
 def test_the_default_limit_is_kafkas() -> None:
-    """A hundred MiB may follow, one byte more may not."""
+    """A frame of 100 MiB is accepted. One byte more is refused."""
     assert FrameSplitter().feed((100 * MIB).to_bytes(4, "big")) == []
     with pytest.raises(FrameTooLarge):
         FrameSplitter().feed((100 * MIB + 1).to_bytes(4, "big"))
 
 
 def test_large_frames_in_small_pieces_take_linear_time() -> None:
-    """A frame of 32 MiB in 64 thousand pieces takes CPU time that grows with its size, not with the square of it."""
+    """A frame of 32 MiB in 64 thousand pieces takes CPU time in proportion to its size."""
     splitter = FrameSplitter()
     piece = bytes(512)
     assert splitter.feed((32 * MIB).to_bytes(4, "big")) == []

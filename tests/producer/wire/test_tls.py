@@ -1,4 +1,4 @@
-"""TLS over memory: what goes in at one end comes out at the other, however the network cuts it, and each hears of the other's troubles."""
+"""TLS over memory: the bytes of one end come out at the other, for any division by the network, and each end gets the other's alerts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server(certificate: Certificate, *, client_ca: str | None = None) -> TlsPipe
 
 
 def carry(source: TlsPipe, target: TlsPipe, rng: random.Random | None = None) -> bytes:
-    """What one end has for the other, in pieces of any size; returns what it says."""
+    """Pass the bytes of one end to the other, in pieces of any size; return the decrypted data."""
     data, said = source.pending(), b""
     while data:
         size = rng.randint(1, 40) if rng is not None else len(data)
@@ -52,7 +52,7 @@ def shake_hands(one: TlsPipe, other: TlsPipe, rng: random.Random | None = None) 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bytes_come_through_however_they_are_cut(authority: Authority, certificate: Certificate, seed: int) -> None:
-    """Handshake and records in pieces of any size: the same bytes in the same order, in both directions."""
+    """Handshake and records in pieces of any size give the same bytes in the same order, in both directions."""
     rng = random.Random(seed)
     ours, theirs = client(authority), server(certificate)
     shake_hands(ours, theirs, rng)
@@ -65,7 +65,7 @@ def test_bytes_come_through_however_they_are_cut(authority: Authority, certifica
 
 
 def test_a_large_message_comes_in_one_go(authority: Authority, certificate: Certificate) -> None:
-    """Megabytes that arrive together are all there after one call."""
+    """If megabytes arrive together, one call returns all of them."""
     ours, theirs = client(authority), server(certificate)
     shake_hands(ours, theirs)
     sent = random.Random(1).randbytes(3_000_000)
@@ -74,7 +74,7 @@ def test_a_large_message_comes_in_one_go(authority: Authority, certificate: Cert
 
 
 def test_the_end_is_said_and_heard(authority: Authority, certificate: Certificate) -> None:
-    """What was sent before the end is read with it; the end is not an error."""
+    """Data before the end is read with it. The end is not an error."""
     ours, theirs = client(authority), server(certificate)
     shake_hands(ours, theirs)
     ours.send(b"last words")
@@ -85,14 +85,14 @@ def test_the_end_is_said_and_heard(authority: Authority, certificate: Certificat
 
 
 def test_the_end_before_the_beginning() -> None:
-    """A session that was never established ends without a word."""
+    """A session that was never established ends without an error."""
     pipe = TlsPipe(ssl.create_default_context(), server_hostname="localhost")
     pipe.end()
     assert pipe.pending() == b""
 
 
 def test_the_peer_is_told_why(authority: Authority, certificate: Certificate) -> None:
-    """A client that does not trust the server, and a server that misses the client's certificate: each leaves an alert for the other."""
+    """A client that does not trust the server, and a server without the client's certificate, each send an alert."""
     ours, theirs = client(authority, "elsewhere"), server(certificate)
     ours.begin()
     carry(ours, theirs)
@@ -112,7 +112,7 @@ def test_the_peer_is_told_why(authority: Authority, certificate: Certificate) ->
 
 
 def test_the_peers_certificate(authority: Authority, certificate: Certificate) -> None:
-    """A client's certificate can be looked at once it was verified; without one there is nothing."""
+    """A verified client certificate can be read. Without one the result is empty."""
     own = authority.issue("alice", common_name="alice")
     context = ssl.create_default_context(cafile=authority.cafile)
     context.load_cert_chain(own.certfile, own.keyfile)
@@ -126,7 +126,7 @@ def test_the_peers_certificate(authority: Authority, certificate: Certificate) -
 
 
 def test_what_is_no_tls_is_refused(authority: Authority, certificate: Certificate) -> None:
-    """Either end raises for bytes of something else, at once."""
+    """Either end raises at once for bytes that are not TLS."""
     ours, theirs = client(authority), server(certificate)
     ours.begin()
     for pipe in (ours, theirs):

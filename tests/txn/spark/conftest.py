@@ -1,4 +1,4 @@
-"""One small Spark session for all tests that need one: two threads in this process's own JVM, without a UI, stopped at the end.
+"""One small Spark session for all tests that need one: two threads in a JVM of this process, without a UI, stopped at the end.
 
 `make test` gives all files of this directory to one worker (tests/conftest.py), so that there is one JVM.
 """
@@ -36,7 +36,7 @@ CONF = {
 
 
 class _LeftOut(pytest.Module):
-    """A file that imports what this release of Spark does not have."""
+    """A file whose imports this Spark release does not have."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         pytest.skip(missing(FILES[self.path.name]) or "", allow_module_level=True)
@@ -61,7 +61,7 @@ def provide_java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session. Tests leave its configuration as it is, and stop their queries."""
+    """The session. Tests do not change its configuration, and stop their queries."""
     provide_java()
     # Workers are the same Python as the tests, with the same fencepost.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -79,7 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What the test's module defines is pickled as it is: workers cannot import the tests."""
+    """Pickle the test module's definitions by value, because workers cannot import the tests."""
     cloudpickle.register_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # not typed by pyspark
     yield
     cloudpickle.unregister_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # nor this
@@ -87,7 +87,7 @@ def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
-    """A cluster of its own for a test, and where its queries keep what is theirs."""
+    """A cluster for one test, and a directory for its queries' files."""
     with BrokerStub() as stub:
         made = Site(spark, stub, tmp_path)
         try:
@@ -97,7 +97,7 @@ def site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
 
 
 def _stop(session: SparkSession) -> None:
-    """The session, and then the JVM, which would otherwise live as long as this process."""
+    """Stop the session, and then the JVM, which otherwise lives as long as this process."""
     gateway = SparkContext._gateway
     session.stop()
     if gateway is not None:

@@ -1,4 +1,4 @@
-"""Every codec: what went in comes out, nothing else is opened, levels are levels, and other threads go on meanwhile."""
+"""Every codec: data survives compression, damage is refused, levels are Kafka's, and other threads continue during the work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MIB = 1 << 20
 
 
 def words(size: int) -> bytes:
-    """Text that packs well, and better with more work."""
+    """Text that compresses well, and better at a higher level."""
     dice = random.Random(size)
     vocabulary = [bytes(dice.choices(b"abcdefghij", k=dice.randint(3, 12))) for _ in range(400)]
     return b" ".join(dice.choices(vocabulary, k=size // 4))[:size]
@@ -42,14 +42,14 @@ def words(size: int) -> bytes:
 
 @EACH
 def test_vectors(codec: Codec) -> None:
-    """Small batches are framed to the byte as Kafka's Java clients frame them, and theirs are opened."""
+    """Small batches are framed byte for byte as by Kafka's Java clients, and theirs are decompressed."""
     assert compress(codec, PAYLOAD) == bytes.fromhex(VECTORS[codec])
     assert decompress(codec, bytes.fromhex(VECTORS[codec])) == PAYLOAD
 
 
 @EACH
 def test_what_java_wrote(codec: Codec) -> None:
-    """A batch of 700 records from Kafka's console producer, of several blocks where the codec has blocks, is opened and read."""
+    """A batch of 700 records from Kafka's console producer, in several blocks if the codec has blocks, is decompressed and read."""
     batch = (JAVA_BATCHES / f"{codec.name.lower()}.bin").read_bytes()
     assert check_crc(batch)
     assert read_header(batch).codec is codec
@@ -59,7 +59,7 @@ def test_what_java_wrote(codec: Codec) -> None:
 
 
 def test_our_lz4_and_gzip_are_javas() -> None:
-    """Packing what Java packed gives Java's bytes again, but for the byte with which a gzip member names its system."""
+    """Compressing Java's content again gives Java's bytes, except the byte with which a gzip member names its system."""
     for codec, system_at in ((Codec.LZ4, None), (Codec.GZIP, 9)):
         theirs = bytearray((JAVA_BATCHES / f"{codec.name.lower()}.bin").read_bytes()[BATCH_OVERHEAD:])
         ours = bytearray(compress(codec, decompress(codec, theirs)))
@@ -70,14 +70,14 @@ def test_our_lz4_and_gzip_are_javas() -> None:
 
 @given(st.sampled_from(list(Codec)), st.binary(max_size=3000), st.integers(1, 40), st.sampled_from([bytes, bytearray, memoryview]))
 def test_what_goes_in_comes_out(codec: Codec, data: bytes, times: int, kind: Callable[[bytes], bytes]) -> None:
-    """For all bytes, however often they repeat, in every kind of buffer."""
+    """For any bytes, with any number of repeats, in every type of buffer."""
     assert decompress(codec, kind(compress(codec, data * times))) == data * times
 
 
 @EACH
 @pytest.mark.parametrize("size", [0, 1, 32767, 32768, 65536, 131_072, 131_073, 1_000_003, 3 * MIB])
 def test_sizes(codec: Codec, size: int) -> None:
-    """Around the block sizes of each codec and beyond; bytes that do not pack grow by less than a hundredth and a header."""
+    """Around the block sizes of each codec and beyond. Incompressible bytes grow by less than one per cent and a header."""
     for data in (words(size), random.Random(size).randbytes(size)):
         packed = compress(codec, data)
         assert decompress(codec, packed) == data
@@ -85,7 +85,7 @@ def test_sizes(codec: Codec, size: int) -> None:
 
 
 def test_none_is_the_data_itself() -> None:
-    """Without a codec nothing is framed, and the limit holds all the same."""
+    """Without a codec there is no framing, but the limit applies."""
     assert compress(Codec.NONE, PAYLOAD) is PAYLOAD
     assert decompress(Codec.NONE, memoryview(PAYLOAD)) == PAYLOAD
     with pytest.raises(CorruptBatch, match="more than 85 bytes"):
@@ -99,7 +99,7 @@ def test_none_is_the_data_itself() -> None:
     ("codec", "levels"), [(Codec.GZIP, [1, 4, 9]), (Codec.LZ4, [9, 1, 12]), (Codec.ZSTD, [-131_072, -50, 3, 12, 19])], ids=str
 )
 def test_levels_are_levels(codec: Codec, levels: list[int]) -> None:
-    """A more thorough level makes text smaller; LZ4's 9, its default, is the fast compressor, and every other more thorough, as in Java."""
+    """A higher level makes text smaller. LZ4's 9, its default, is the fast compressor, and all others compress more, as in Java."""
     data = words(120_000)
     sizes = [len(compress(codec, data, level=level)) for level in levels]
     assert sizes == sorted(sizes, reverse=True)
@@ -110,7 +110,7 @@ def test_levels_are_levels(codec: Codec, levels: list[int]) -> None:
 
 @pytest.mark.parametrize("codec", LEVELS)
 def test_every_level_of_kafka_and_no_other(codec: Codec) -> None:
-    """The first and the last level are taken, the ones beside them are not."""
+    """The lowest and the highest level are accepted. The ones beyond them are refused."""
     levels = LEVELS[codec]
     for level in (levels.low, levels.high, levels.default):
         assert decompress(codec, compress(codec, PAYLOAD, level=level)) == PAYLOAD
@@ -131,7 +131,7 @@ def test_levels_are_kafkas() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_codecs_without_levels(codec: Codec) -> None:
-    """They refuse one, by name."""
+    """They refuse a level, and the error names the codec."""
     with pytest.raises(ValueError, match=f"{codec.name.lower()} has no levels"):
         compress(codec, PAYLOAD, level=1)
 
@@ -145,7 +145,7 @@ OVER = {(Codec.ZSTD, 0), *((Codec.SNAPPY, end) for end in range(16, 20))}
 
 @EACH
 def test_any_cut_is_noticed(codec: Codec) -> None:
-    """A batch that ends early, anywhere, is refused and never opened to a part of it."""
+    """A batch that ends early, at any byte, is refused, and no part of it is returned."""
     for data in (PAYLOAD, words(3000)):
         packed = compress(codec, data)
         for end in range(len(packed)):
@@ -158,7 +158,7 @@ def test_any_cut_is_noticed(codec: Codec) -> None:
 
 @EACH
 def test_any_flipped_bit_is_harmless(codec: Codec) -> None:
-    """Each bit changed: refused as damaged, or opened to something no longer than it may be, and by gzip to what it was."""
+    """Each flipped bit: refused as damaged, or decompressed to at most the limit, and by gzip to the original."""
     packed = compress(codec, PAYLOAD)
     noticed = 0
     for at in range(len(packed)):
@@ -177,7 +177,7 @@ def test_any_flipped_bit_is_harmless(codec: Codec) -> None:
 
 @given(st.sampled_from(CODECS), st.data())
 def test_mutated(codec: Codec, data: st.DataObject) -> None:
-    """A mutated frame opens to at most the limit or is refused as corrupt. There is no other exception."""
+    """A mutated frame decompresses to at most the limit, or is refused as corrupt. There is no other exception."""
     packed = bytearray(compress(codec, data.draw(st.sampled_from([PAYLOAD, b"", words(700), PAYLOAD * 900]))))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(packed) - 1))
@@ -196,7 +196,7 @@ def test_mutated(codec: Codec, data: st.DataObject) -> None:
 
 @given(st.sampled_from(CODECS), st.binary(max_size=300))
 def test_noise(codec: Codec, noise: bytes) -> None:
-    """Random bytes, bare and behind the beginning of a frame, are no other trouble."""
+    """Random bytes, alone or after the start of a frame, cause no other exception."""
     for data in (noise, bytes.fromhex(VECTORS[codec])[:7] + noise, bytes.fromhex(VECTORS[codec])[:20] + noise):
         with contextlib.suppress(CorruptBatch):
             assert len(decompress(codec, data, limit=MIB)) <= MIB
@@ -207,7 +207,9 @@ def test_noise(codec: Codec, noise: bytes) -> None:
 
 @EACH
 def test_the_limit_stops_a_bomb(codec: Codec) -> None:
-    """A small frame that opens to a lot is refused at the limit, and little more than the limit is ever held; up to it, it is opened."""
+    """A small frame with large content is refused at the limit, and takes little more memory than the limit. Up to the limit it is
+    decompressed.
+    """
     bomb = compress(codec, bytes(64 * MIB))
     assert len(bomb) < 4 * MIB
     tracemalloc.start()
@@ -266,7 +268,7 @@ SLOW = {
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_million_bytes_of_the_smallest_parts(name: str) -> None:
-    """However finely a frame is cut, a megabyte of it takes seconds at most, not minutes."""
+    """A megabyte of the smallest possible parts takes seconds at most."""
     data = SLOW[name]
     assert len(data) > 900_000
     began = time.thread_time()
@@ -282,8 +284,10 @@ def test_a_million_bytes_of_the_smallest_parts(name: str) -> None:
 @EACH
 @pytest.mark.parametrize("opening", [False, True], ids=["compress", "decompress"])
 def test_other_threads_go_on(codec: Codec, opening: bool) -> None:
-    """While a large batch is packed or opened, another thread runs for at least a tenth of the time, in one of ten attempts: where the
-    interpreter's lock is kept, it does not run at all."""
+    """While a large batch is compressed or decompressed, another thread runs for at least a tenth of the time, in one of ten attempts.
+
+    If the GIL were held, it would not run at all.
+    """
     data = words(MIB) * 40
     packed = compress(codec, data, level=LEVELS[codec].low if codec in LEVELS and codec is not Codec.LZ4 else None)
     shares = []

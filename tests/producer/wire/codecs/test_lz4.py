@@ -1,4 +1,4 @@
-"""LZ4 frames: byte for byte Java's, and nothing that Java would not read."""
+"""LZ4 frames: byte for byte Java's. Frames that Java does not read are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_lz4_vector() -> None:
 @pytest.mark.parametrize("level", [None, 1, 3, 9, 12, 17])
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 300_000])
 def test_lz4_layout_is_javas(level: int | None, size: int) -> None:
-    """At every size and level: independent blocks of at most 64 KiB, no checksums, no size, an end mark and nothing after it."""
+    """At every size and level: independent blocks of at most 64 KiB, no checksums, no size, and an end mark at the very end."""
     data = random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
     frame = compress(Codec.LZ4, data, level=level)
     assert frame[:7] == bytes.fromhex("04224d18604082")
@@ -44,7 +44,7 @@ def test_lz4_layout_is_javas(level: int | None, size: int) -> None:
 
 
 def test_default_level_is_the_fast_compressor() -> None:
-    """Level 9 is Java's name for the fast compressor; others are the thorough one, which packs tighter."""
+    """Level 9 is Java's name for the fast compressor. The others are the slow one, which compresses more."""
     words = random.Random(5)
     data = b" ".join(words.choice([b"alpha", b"beta", b"gamma", b"delta"]) for _ in range(9000))
     assert compress(Codec.LZ4, data) == compress(Codec.LZ4, data, level=9)
@@ -92,13 +92,13 @@ def test_linked_blocks_are_refused() -> None:
     ],
 )
 def test_damaged_frames_are_refused(frame: bytes, reason: str) -> None:
-    """Each part is looked at: magic, version, reserved bits, header checksum, blocks, and the end mark."""
+    """Each part is checked: magic, version, reserved bits, header checksum, blocks, and the end mark."""
     with pytest.raises(CorruptBatch, match=reason):
         decompress(Codec.LZ4, frame)
 
 
 def test_block_checksums_are_verified() -> None:
-    """Where blocks have checksums they must match."""
+    """If blocks have checksums, these must match."""
     frame = bytearray(lz4.frame.compress(PAYLOAD, **JAVA, block_checksum=True))
     frame[-5] ^= 1
     with pytest.raises(CorruptBatch):
@@ -106,7 +106,7 @@ def test_block_checksums_are_verified() -> None:
 
 
 def test_what_kafka_does_not_look_at() -> None:
-    """A wrong content checksum or size and anything after the frame pass, as in Kafka; but a checksum that is announced is there."""
+    """A wrong content checksum or size, and anything after the frame, are accepted, as in Kafka. An announced checksum must be there."""
     everything = {**JAVA, "content_checksum": True, "store_size": True, "block_checksum": True}
     frame = bytearray(lz4.frame.compress(PAYLOAD, **everything))
     frame[-1] ^= 1
@@ -125,7 +125,7 @@ def test_what_kafka_does_not_look_at() -> None:
 
 
 def descriptor_checksum(descriptor: bytes) -> int:
-    """Found by asking liblz4 which of the 256 it takes."""
+    """The byte, of all 256, that liblz4 accepts."""
     for candidate in range(256):
         with contextlib.suppress(RuntimeError):
             lz4.frame.get_frame_info(LZ4_VECTOR[:4] + descriptor + bytes([candidate]) + LZ4_VECTOR[7:])
@@ -137,6 +137,6 @@ def descriptor_checksum(descriptor: bytes) -> int:
 @pytest.mark.parametrize("block_size", [4, 5, 6, 7])
 @pytest.mark.parametrize("size", [1, 1000, 1 << 20])
 def test_header_checksums_of_others_are_understood(options: dict[str, bool], block_size: int, size: int) -> None:
-    """Our reading of the header's checksum is the library's, for every kind of descriptor."""
+    """This project reads the header's checksum as the library does, for every descriptor."""
     data = bytes(size)
     assert decompress(Codec.LZ4, lz4.frame.compress(data, **{**JAVA, "block_size": block_size} | options)) == data

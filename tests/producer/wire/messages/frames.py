@@ -1,4 +1,4 @@
-"""Checks of our frames against the bytes of another implementation."""
+"""Checks of this project's frames against the bytes of another implementation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from fencepost.producer.wire import Message, RequestHeader, decode, decode_reque
 
 
 def check_body(ours: Message, version: int, data: bytes) -> None:
-    """`data`, the other implementation's bytes of the message, are what we write, and we read them, also from within a buffer."""
+    """The other implementation's bytes of the message, `data`, equal this one's, and are read back, also from inside a larger buffer."""
     assert encode(ours, version) == data
     assert decode(type(ours), version, data) == ours
     assert decode(type(ours), version, bytearray(b"in front" + data), start=8) == ours
 
 
 def check_frame(cls: type[Message], version: int, frame: bytes, correlation_id: int, client_id: str | None) -> None:
-    """`frame`, the other implementation's header before an empty message, is what we write, and we read it."""
+    """The other implementation's header before an empty message, `frame`, equals this one's, and is read back."""
     if cls.is_request:
         parts = encode_request(cls(), version, correlation_id=correlation_id, client_id=client_id)
         header = RequestHeader(api_key=cls.api, api_version=version, correlation_id=correlation_id, client_id=client_id)

@@ -1,6 +1,6 @@
-"""Damaged frames: a damaged message is read as a message or refused with Malformed, quickly and with little memory.
+"""Damaged frames: the decoder reads a message or raises Malformed, quickly and with little memory.
 
-hypothesis draws the instances and the seed of the damage, so a failing example is printed with everything that it needs.
+hypothesis draws the instances and the seed of the damage, so the output of a failing example contains everything that it needs.
 """
 
 import random
@@ -42,7 +42,7 @@ quickly = drawing(4)
 
 @pytest.fixture
 def traced_memory() -> Iterator[None]:
-    """Counts allocations, which makes everything a few times slower."""
+    """Count allocations. That makes everything a few times slower."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
@@ -50,7 +50,7 @@ def traced_memory() -> Iterator[None]:
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_truncated_messages_are_refused(cls: type[Message], version: int) -> None:
-    """No beginning of a message is a message: each is refused as Malformed that names API, version and a place within the data."""
+    """No prefix of a message is a message. Each raises Malformed with API, version and an offset within the data."""
 
     @quickly
     @given(messages(cls, version), seeds)
@@ -67,7 +67,9 @@ def test_truncated_messages_are_refused(cls: type[Message], version: int) -> Non
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_changed_messages_are_refused_or_other_messages(cls: type[Message], version: int, traced_memory: None) -> None:
-    """Bytes changed, lost or added make another message, which can be written again, or Malformed; never a hang or a huge allocation."""
+    """Changed, lost or added bytes give another message, which can be encoded again, or Malformed. They never cause a hang or a huge
+    allocation.
+    """
 
     @quickly
     @given(messages(cls, version), seeds)
@@ -97,7 +99,7 @@ def test_changed_messages_are_refused_or_other_messages(cls: type[Message], vers
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version: int) -> None:
-    """The same with the header in front, where a changed byte may also name another API or version."""
+    """The same with the header in front. A changed byte there may name another API or version."""
 
     @quickly
     @given(messages(cls, version), seeds)
@@ -124,7 +126,7 @@ def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version:
 
 @pytest.mark.parametrize("size", [0, 1, 3, 17, 400])
 def test_noise_raises_nothing_but_malformed(size: int) -> None:
-    """Bytes that never were a message are refused in every version of every message, or happen to be one."""
+    """Random bytes raise Malformed in every version of every message, or happen to be a message."""
     rng = random.Random(size)
     for cls, version in EVERY:
         for _ in range(20):
@@ -136,7 +138,7 @@ def test_noise_raises_nothing_but_malformed(size: int) -> None:
 
 
 def _check_place(error: Malformed, cls: type[Message], version: int, size: int) -> None:
-    """The error says which message it was and where."""
+    """The error names the message and the offset."""
     assert error.api is Api(cls.api)
     assert error.version == version
     _check_offset(error, size)
@@ -144,5 +146,5 @@ def _check_place(error: Malformed, cls: type[Message], version: int, size: int) 
 
 
 def _check_offset(error: Malformed, size: int) -> None:
-    """The place is within the data."""
+    """The offset is within the data."""
     assert 0 <= error.offset <= size

@@ -1,8 +1,7 @@
-"""Byte for byte against kio, which was written by others from the same schemas: our bytes are its bytes, in both directions.
+"""Byte for byte against kio, an independent implementation from the same schemas: both write the same bytes and read each other's.
 
-It has no version that Kafka 4 has not; those are compared in test_older_versions.
-
-A failing example is printed with the lines that reproduce it; `--hypothesis-seed` repeats a whole run.
+kio has only the versions of Kafka 4; test_older_versions compares the others. The output of a failing example has the lines that reproduce
+it. `--hypothesis-seed` repeats a whole run.
 """
 
 import dataclasses
@@ -33,7 +32,7 @@ quickly = drawing(12)
 
 
 def kio_class(cls: type[Message], version: int) -> Any:
-    """kio's class for this message and version; None where it has none."""
+    """kio's class for this message and version; None if it has none."""
     try:
         return (load_request_schema if cls.is_request else load_response_schema)(int(cls.api), version)
     except UnknownEntity:
@@ -46,13 +45,13 @@ KNOWN_ID = [f"{cls.__name__}-v{version}" for cls, version in KNOWN]
 
 
 def test_what_kio_does_not_have() -> None:
-    """Every version that Kafka 4.3 speaks is compared here, and no other one is missing than those that Kafka 4.0 removed."""
+    """Every version of Kafka 4.3 is compared here. Only versions that Kafka 4.0 removed are missing."""
     assert [each for each in EVERY if each not in KNOWN] == OLDER
 
 
 @pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
 def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
-    """What we write kio would write and reads back to the same values; what kio writes we read back to the same values."""
+    """kio reads this project's bytes back to the same values and writes the same bytes, and the other way round."""
     theirs = kio_class(cls, version)
     write, read = entity_writer(theirs), entity_reader(theirs)
 
@@ -71,7 +70,7 @@ def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
 def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
-    """Both headers are the ones that kio has for this message and version, client ids of any text and null included."""
+    """Both headers are those of kio for this message and version, for client ids of any text and null."""
     header_class = kio_class(cls, version).__header_schema__
     body = encode(cls(), version)
 
@@ -89,7 +88,7 @@ def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
 
 
 def _to_kio(ours: WireStruct, version: int, theirs: Any) -> Any:
-    """The same values in kio's class for this version; a field that only one of the two has is an error."""
+    """The same values in kio's class for this version. A field that only one of the two has is an error."""
     unused = {field.name for field in describe(type(ours)) if field.present(version)}
     values = {}
     for field in dataclasses.fields(theirs):
@@ -101,7 +100,7 @@ def _to_kio(ours: WireStruct, version: int, theirs: Any) -> Any:
 
 
 def _value_to_kio(value: Any, version: int, hint: Any, kafka_type: str | None) -> Any:
-    """One value in kio's terms: it has types for codes, durations and times, and null for the zero id."""
+    """One value in kio's types: it has types for codes, durations and times, and null for the zero id."""
     match value:
         case WireStruct():
             return _to_kio(value, version, _dataclass_in(hint))
@@ -120,7 +119,7 @@ def _value_to_kio(value: Any, version: int, hint: Any, kafka_type: str | None) -
 
 
 def _dataclass_in(hint: Any) -> Any:
-    """The class below optional and tuple wrappers."""
+    """The class inside optional and tuple types."""
     while get_origin(hint) in (types.UnionType, typing.Union, tuple):
         hint = next(argument for argument in get_args(hint) if argument not in (type(None), Ellipsis))
     return hint

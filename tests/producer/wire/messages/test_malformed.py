@@ -20,7 +20,7 @@ from fencepost.producer.wire.message import M
 
 
 def refuse(cls: type[M], version: int, data: str, offset: int, reason: str) -> None:
-    """The hex data must be refused at that offset for that reason."""
+    """The hex data must be refused at that offset, for that reason."""
     with pytest.raises(Malformed, match=reason) as caught:
         decode(cls, version, bytes.fromhex(data))
     assert (caught.value.api, caught.value.version, caught.value.offset) == (cls.api, version, offset)
@@ -35,7 +35,7 @@ def test_text_that_is_not_utf8() -> None:
 
 
 def test_negative_lengths_and_counts() -> None:
-    """-1 is null and only where null is allowed; nothing else below zero means anything."""
+    """-1 is null, where null is allowed. Every other negative number is refused."""
     refuse(InitProducerIdRequest, 1, "fffe 00000000", 2, "length -2")
     refuse(MetadataRequest, 0, "ffffffff", 4, "of -1 elements")
     refuse(MetadataRequest, 1, "fffffffe", 4, "of -2 elements")
@@ -52,7 +52,7 @@ def test_null_where_nothing_is_nullable() -> None:
 
 
 def test_lengths_past_the_end() -> None:
-    """A length that promises more bytes than there are is refused before anything is read."""
+    """A length above the remaining bytes is refused before anything is read."""
     refuse(ApiVersionsRequest, 3, "0478 00", 1, "length 3 where 2 bytes are left")
     refuse(InitProducerIdRequest, 1, "7fff 00", 2, "length 32767 where 1 bytes are left")
     refuse(ProduceRequest, 3, "ffff 0001 00000000 00000001 0000 00000001 00000000 7fffffff", 26, "length 2147483647")
@@ -60,7 +60,7 @@ def test_lengths_past_the_end() -> None:
 
 
 def test_counts_that_cannot_fit() -> None:
-    """A count is held against the fewest bytes that its elements take, so that two billion elements cost nothing."""
+    """The decoder compares a count with the fewest bytes of its elements, so a claim of two billion elements costs nothing."""
     refuse(MetadataRequest, 1, "7fffffff", 4, "2147483647 elements in 0 bytes")
     refuse(MetadataRequest, 1, "00000003 0000 0000", 4, "3 elements in 4 bytes")
     refuse(DescribeProducersRequest, 0, "02 0261 ffffffff07 00", 8, "2147483646 elements in 1 bytes")
@@ -70,13 +70,13 @@ def test_counts_that_cannot_fit() -> None:
 
 
 def test_text_above_the_limit_of_kafka() -> None:
-    """A compact string could be longer, but 32767 bytes are the most in both encodings."""
+    """Both encodings carry at most 32767 bytes of text, although a compact string could be longer."""
     refuse(ApiVersionsRequest, 3, "818002" + "78" * 32768 + "0100", 3, "length 32768")
     assert len(decode(ApiVersionsRequest, 3, bytes.fromhex("808002" + "78" * 32767 + "0100")).client_software_name) == 32767
 
 
 def test_varints_that_do_not_end() -> None:
-    """More than five bytes or more than 31 bits are refused; a longer form than needed is read, as Kafka reads it."""
+    """More than five bytes or more than 31 bits are refused. A longer form than needed is read, as in Kafka."""
     refuse(ApiVersionsRequest, 3, "80808080808001", 0, "more than five bytes")
     refuse(ApiVersionsRequest, 3, "ffffffff0f", 0, "above 31 bits")
     refuse(ApiVersionsRequest, 3, "8080", 1, "ends too early")
@@ -92,7 +92,7 @@ def test_trailing_bytes() -> None:
 
 
 def test_tag_buffers() -> None:
-    """Counts and sizes of tags are held against what is left, and a known tag must be as long as its value, no more and no less."""
+    """Counts and sizes of tags are compared with the remaining bytes. A known tag must be exactly as long as its value."""
     body = encode(FetchRequest(), 15)[:-1].hex()
     size = len(body) // 2
     refuse(FetchRequest, 15, body + "ffffffff07", size + 5, "2147483647 tags in 0 bytes")
@@ -105,7 +105,7 @@ def test_tag_buffers() -> None:
 
 
 def test_the_error_says_what_and_where() -> None:
-    """The text is enough for a log line: API, version, item and place."""
+    """The text is enough for a log line: API, version, item and offset."""
     with pytest.raises(Malformed) as caught:
         decode(ProduceRequest, 3, bytes.fromhex("ffff 0001 00000000 00000001 0009 61 00000000"))
     assert str(caught.value) == "PRODUCE v3: TopicProduceData.name of length 9 where 5 bytes are left at byte 14"

@@ -109,7 +109,7 @@ RESPONSE_VECTORS = [
 
 @pytest.mark.parametrize(("message", "version_and_id", "expected"), REQUEST_VECTORS, ids=lambda value: type(value).__name__)
 def test_request_vectors(message: Message, version_and_id: tuple[int, int], expected: str) -> None:
-    """Requests have the very bytes that another implementation decoded, and read back from them."""
+    """Requests have exactly the bytes that another implementation decoded, and are read back from them."""
     version, correlation_id = version_and_id
     frame = bytes.fromhex(expected)
     assert b"".join(encode_request(message, version, correlation_id=correlation_id, client_id="c")) == frame
@@ -120,7 +120,7 @@ def test_request_vectors(message: Message, version_and_id: tuple[int, int], expe
 
 @pytest.mark.parametrize(("message", "version_and_id", "expected"), RESPONSE_VECTORS, ids=lambda value: type(value).__name__)
 def test_response_vectors(message: Message, version_and_id: tuple[int, int], expected: str) -> None:
-    """Responses have the very bytes that another implementation decoded, and read back from them."""
+    """Responses have exactly the bytes that another implementation decoded, and are read back from them."""
     version, correlation_id = version_and_id
     frame = bytes.fromhex(expected)
     assert b"".join(encode_response(message, version, correlation_id=correlation_id)) == frame
@@ -129,7 +129,7 @@ def test_response_vectors(message: Message, version_and_id: tuple[int, int], exp
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_a_value_that_the_version_cannot_carry(cls: type[Message], version: int) -> None:
-    """Of every field that a version lacks, at any depth, a value is refused by name, or dropped where the schema lets it be ignored."""
+    """A value in a field that the version lacks, at any depth, is refused by name, or dropped if the field is ignorable."""
     for where, field, message in _with_each(cls, version, lambda field: not field.present(version), _other_value):
         if field.ignorable:
             assert decode(cls, version, encode(message, version)) != message
@@ -140,7 +140,7 @@ def test_a_value_that_the_version_cannot_carry(cls: type[Message], version: int)
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_a_null_that_the_version_cannot_carry(cls: type[Message], version: int) -> None:
-    """Null in a field that is only nullable in later versions is refused by name; null where it is allowed comes back as null."""
+    """Null in a field that is only nullable in later versions is refused by name. An allowed null is read back as null."""
 
     def may_be_null(field: FieldSpec) -> bool:
         return field.present(version) and field.nullable != NEVER
@@ -154,7 +154,7 @@ def test_a_null_that_the_version_cannot_carry(cls: type[Message], version: int) 
 
 
 def test_a_number_out_of_range_is_refused() -> None:
-    """A number wider than its field is never cut off; the traceback shows the generated line that names the field."""
+    """A number wider than its field is never cut. The traceback shows the generated line that names the field."""
     with pytest.raises(UnsupportedFieldValue, match="ProduceRequest v9"):
         encode(ProduceRequest(acks=1 << 15), 9)
 
@@ -171,7 +171,7 @@ def test_text_that_no_string_carries_is_refused() -> None:
 
 @pytest.mark.parametrize("cls", [*REQUESTS.values(), *RESPONSES.values()], ids=lambda cls: cls.__name__)
 def test_only_spoken_versions_are_spoken(cls: type[Message]) -> None:
-    """A version outside the range is refused in both directions, not guessed at."""
+    """An unsupported version is refused in both directions."""
     for version in (cls.versions.start - 1, cls.versions.stop):
         with pytest.raises(UnsupportedVersion, match=cls.__name__):
             encode(cls(), version)
@@ -181,7 +181,7 @@ def test_only_spoken_versions_are_spoken(cls: type[Message]) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), FLEXIBLE, ids=[f"{cls.__name__}-v{version}" for cls, version in FLEXIBLE])
 def test_unknown_tags_are_skipped(cls: type[Message], version: int) -> None:
-    """A tag that a newer broker adds at the end of a message does not matter."""
+    """A decoder skips a tag that a newer broker adds at the end of a message."""
     plain = encode(cls(), version)
     assert plain.endswith(b"\x00")
     assert decode(cls, version, plain[:-1] + b"\x01" + UNKNOWN_TAG) == cls()
@@ -200,7 +200,7 @@ def test_unknown_tags_are_skipped_between_known_ones_and_at_depth() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 128, 129, 16382, 16383, 16384])
 def test_compact_lengths_of_every_width(size: int) -> None:
-    """Where the length, which is one more than the size, takes a byte more, text, arrays and records stay whole."""
+    """Text, arrays and records stay whole at sizes whose compact length, size plus one, takes a byte more."""
     length = bytes([size + 1]) if size < 127 else uvarint(size + 1)
     assert encode(InitProducerIdRequest(transactional_id="x" * size), 2) == length + b"x" * size + bytes(5)
     assert encode(_produce(b"r" * size), 9)[-size - len(length) - 3 :] == length + b"r" * size + bytes(3)
@@ -210,13 +210,13 @@ def test_compact_lengths_of_every_width(size: int) -> None:
 
 
 def test_unknown_error_codes_are_values() -> None:
-    """An error code from a newer broker arrives as the number that it is."""
+    """An error code from a newer broker arrives as its number."""
     message = InitProducerIdResponse(error_code=999)
     assert decode(InitProducerIdResponse, 5, encode(message, 5)).error_code == 999
 
 
 def test_all_topics_are_null_or_an_empty_list() -> None:
-    """Metadata for all topics is an empty list in version 0 and null later, as Kafka has it."""
+    """In version 0 of Metadata an empty list means all topics, later null does, as in Kafka."""
     assert encode(MetadataRequest(topics=[]), 0) == bytes(4)
     with pytest.raises(UnsupportedFieldValue, match=r"MetadataRequest\.topics"):
         encode(MetadataRequest(topics=None), 0)
@@ -224,14 +224,14 @@ def test_all_topics_are_null_or_an_empty_list() -> None:
 
 
 def test_the_zero_id_is_one_object() -> None:
-    """An absent topic id can be recognised with `is`."""
+    """An absent topic id can be compared with `is`."""
     topic = MetadataResponseTopic(topic_id=UUID(int=0))
     message = decode(MetadataResponse, 12, encode(MetadataResponse(topics=[topic]), 12))
     assert message.topics[0].topic_id is ZERO_UUID
 
 
 def test_arrays_may_be_any_sequence() -> None:
-    """A tuple is written like a list, also where the version has no such field."""
+    """A tuple is written like a list, also if the version lacks the field."""
     request: Any = ProduceRequest(topic_data=())  # type: ignore[arg-type]
     assert encode(request, 9) == encode(ProduceRequest(), 9)
     response: Any = ProduceResponse(node_endpoints=())  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ def test_arrays_may_be_any_sequence() -> None:
 
 @pytest.mark.parametrize("version", ProduceRequest.versions)
 def test_large_records_are_not_copied_when_written(version: int) -> None:
-    """Above 4 KiB the caller's own object is a part of the frame; up to 4 KiB records share one buffer with what is around them."""
+    """Above 4 KiB the caller's own object is a part of the frame. Smaller records share one buffer with the bytes around them."""
     large, small = memoryview(bytearray(b"r" * MIB)), b"s" * 4096
     message = _produce(large, None, small, b"t" * 4097)
     for parts in (encode_parts(message, version), encode_request(message, version, correlation_id=1, client_id=None)):
@@ -286,7 +286,7 @@ def test_records_are_views_when_fetch_is_read(version: int) -> None:
 
 
 def _decode_traced(cls: type[Any], version: int, frame: bytes | bytearray) -> tuple[Any, int]:
-    """The message, and the most memory that reading it took."""
+    """The message, and the peak of memory during decoding."""
     decode(cls, version, frame)  # compiles
     tracemalloc.start()
     try:
@@ -301,7 +301,7 @@ def _decode_traced(cls: type[Any], version: int, frame: bytes | bytearray) -> tu
 @pytest.mark.parametrize("version", [3, 13])
 @pytest.mark.parametrize("size", [0, 1, 100, 4_096, 4_097, 100_000])
 def test_records_in_pieces(version: int, size: int) -> None:
-    """Records that are gathered are written as the same records in one piece, and larger ones are not copied."""
+    """Gathered records give the same bytes as records in one piece, and large ones are not copied."""
     whole = bytes(range(256)) * (size // 256 + 1)
     pieces = (whole[: size // 3], memoryview(whole)[size // 3 : size])
     message, single = _produce(gathered(pieces), b"next"), _produce(whole[:size], b"next")
@@ -319,7 +319,7 @@ def _produce(*records: Any) -> ProduceRequest:
 
 
 def _nameless(message: ProduceRequest) -> ProduceRequest:
-    """The same without the topic names, which version 13 does not carry."""
+    """The same request without the topic names, which version 13 does not carry."""
     topics = [TopicProduceData(partition_data=topic.partition_data) for topic in message.topic_data]
     return ProduceRequest(acks=message.acks, timeout_ms=message.timeout_ms, topic_data=topics)
 

@@ -1,7 +1,8 @@
-"""Byte for byte against aiokafka in the versions that Kafka 3.9 speaks and Kafka 4 does not: our bytes are its bytes, in both directions.
+"""Byte for byte against aiokafka in the versions that Kafka 3.9 has and Kafka 4 does not: both write the same bytes and read each other's.
 
-Its classes are written by hand, one for each version, with names of their own; which of our fields each of them is stands here, because
-two neighbours of one type could change places unseen. kafka-python's, which it took them from, stand in where it has none.
+aiokafka's classes are written by hand, one for each version, with their own names. This file maps this project's fields to them, because
+two neighbouring fields of one type could be exchanged without notice. kafka-python's classes, from which aiokafka took its own, replace
+missing ones.
 """
 
 import io
@@ -147,14 +148,14 @@ quickly = drawing(20)
 
 
 def test_all_of_them_are_compared() -> None:
-    """Twenty versions, each in both directions, and nothing that Kafka 3.9 speaks is left out."""
+    """Twenty versions, each in both directions. No version of Kafka 3.9 is left out."""
     assert len(OLDER) == 2 * sum(map(len, REMOVED.values())) == 40
     assert {cls.api for cls, _ in OLDER} == set(THEIRS)
 
 
 @pytest.mark.parametrize(("cls", "version"), OLDER, ids=OLDER_ID)
 def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
-    """What we write aiokafka would write and reads back to the same values; what it writes we read back to the same values."""
+    """aiokafka reads this project's bytes back to the same values and writes the same bytes, and the other way round."""
     theirs = aiokafka_class(cls, version)
 
     @quickly
@@ -172,7 +173,7 @@ def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), OLDER, ids=OLDER_ID)
 def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
-    """Both headers are the oldest ones, client ids of any text and null included."""
+    """Both headers are the oldest ones, with client ids of any text and null."""
     theirs: Any = aiokafka_class(cls, version)
     body = encode(cls(), version)
 
@@ -190,13 +191,13 @@ def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
 
 @pytest.mark.parametrize(("version", "data", "message"), ANSWERS, ids=lambda value: str(value) if isinstance(value, int) else None)
 def test_answers_of_apache_kafka(version: int, data: str, message: Message) -> None:
-    """What a broker of the last release with these versions answered reads as what it means, and is written in the same bytes."""
+    """The responses of a broker of the last release with these versions are read correctly, and written in the same bytes."""
     assert decode(type(message), version, bytes.fromhex(data)) == message
     assert encode(message, version) == bytes.fromhex(data)
 
 
 def aiokafka_class(cls: type[Message], version: int) -> Any:
-    """aiokafka's class for this message and version, which says itself what it is."""
+    """aiokafka's class for this message and version. The class itself states both."""
     module, name = THEIRS[cls.api]
     theirs = getattr(module, f"{name}{'Request' if cls.is_request else 'Response'}_v{version}")
     said = (theirs.API_KEY, theirs.API_VERSION)
@@ -205,7 +206,7 @@ def aiokafka_class(cls: type[Message], version: int) -> Any:
 
 
 def _to_aiokafka(ours: WireStruct, version: int, schema: Any) -> tuple[Any, ...]:
-    """The same values in the order of aiokafka's schema; a field that only one of the two has is an error."""
+    """The same values in the order of aiokafka's schema. A field that only one of the two has is an error."""
     renamed = NAMES.get(type(ours).__name__, {})
     names = [renamed.get(name, name) for name in schema.names]
     assert sorted(names) == sorted(field.name for field in describe(type(ours)) if field.present(version))
@@ -213,7 +214,7 @@ def _to_aiokafka(ours: WireStruct, version: int, schema: Any) -> tuple[Any, ...]
 
 
 def _value_to_aiokafka(value: Any, version: int, kind: Any) -> Any:
-    """One value in aiokafka's terms: structs are tuples."""
+    """One value in aiokafka's types: structs are tuples."""
     if isinstance(kind, ARRAYS) and isinstance(kind.array_of, SCHEMAS):
         return [_to_aiokafka(each, version, kind.array_of) for each in value]
     return value

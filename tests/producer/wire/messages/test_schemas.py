@@ -1,7 +1,7 @@
 """Every declaration against Kafka's own: fields, order, types, versions, tags, nullability, defaults, ignorable.
 
-The definitions are Kafka 4.3's. They still say of every field since when it exists, also where that is a version that Kafka 4 does not
-speak any more; only what ended with those versions is gone from them. That is said here as Kafka 3.9 says it.
+The definitions are Kafka 4.3's. They give the first version of every field, even if Kafka 4 no longer has that version. Only fields that
+ended with removed versions are missing; this file adds them as in Kafka 3.9.
 """
 
 from typing import Any
@@ -33,8 +33,10 @@ SCALARS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 def test_a_message_is_the_one_of_the_schema(cls: type[Message]) -> None:
-    """API key, direction and first flexible version are Kafka's, and so is every field at every depth; so are the versions, but that
-    the older ones, down to 0, are spoken here as well, unless they were for brokers only."""
+    """API key, direction, first flexible version and every field at every depth are Kafka's.
+
+    The versions are Kafka's and older ones down to 0, unless those were for brokers only.
+    """
     schema = kafka_schemas.load(cls.__name__)
     assert cls.api == schema["apiKey"]
     assert cls.is_request == (schema["type"] == "request")
@@ -49,7 +51,7 @@ def test_a_message_is_the_one_of_the_schema(cls: type[Message]) -> None:
 
 
 def test_what_is_gone_is_in_no_version_of_kafka_4() -> None:
-    """A field that is added to Kafka's definitions here belongs to versions that Kafka 4.0 removed, and to no other."""
+    """A field that this file adds to Kafka's definitions belongs only to versions that Kafka 4.0 removed."""
     of = {"ListOffsets": Api.LIST_OFFSETS, "OffsetCommit": Api.OFFSET_COMMIT, "DescribeConfigs": Api.DESCRIBE_CONFIGS}
     for struct, (_, field) in GONE.items():
         api = next(api for name, api in of.items() if struct.startswith(name))
@@ -57,7 +59,7 @@ def test_what_is_gone_is_in_no_version_of_kafka_4() -> None:
 
 
 def test_every_api_is_there_in_both_directions() -> None:
-    """What is registered under an API key is that API's request and its response, in the same versions; what is not, is not found."""
+    """The registered request and response of an API key have that key and the same versions. An unregistered key is not found."""
     assert list(REQUESTS) == list(RESPONSES)
     assert len(REQUESTS) == len(set(REQUESTS)) >= 30
     assert Api.LEADER_AND_ISR not in REQUESTS
@@ -70,7 +72,7 @@ def test_every_api_is_there_in_both_directions() -> None:
 
 
 def _compare(struct: type[WireStruct], fields: list[dict[str, Any]], versions: range) -> int:
-    """Hold a struct against the schema's fields, as far as `versions` reach; returns how many fields were compared."""
+    """Compare a struct with the schema's fields, within `versions`; return how many fields were compared."""
     specs = describe(struct)
     if struct.__name__ in GONE:
         place, gone = GONE[struct.__name__]
@@ -94,7 +96,7 @@ def _compare(struct: type[WireStruct], fields: list[dict[str, Any]], versions: r
 
 
 def _compare_type(where: str, kind: Kind, expected: str, fields: list[dict[str, Any]], versions: range) -> int:
-    """Hold a type against the schema's; returns how many fields were compared below it."""
+    """Compare a type with the schema's; return how many fields were compared below it."""
     if expected.startswith("[]"):
         assert isinstance(kind, Array), where
         return _compare_type(where, kind.element, expected[2:], fields, versions)
@@ -118,7 +120,7 @@ def _compare_type(where: str, kind: Kind, expected: str, fields: list[dict[str, 
 
 
 def _compare_default(where: str, spec: FieldSpec, field: dict[str, Any]) -> None:
-    """Hold a default against the schema's, which is text, or against what Kafka takes where the schema is silent."""
+    """Compare a default with the schema's text, or with Kafka's default for the type if the schema has none."""
     given = field.get("default")
     expected: object
     match spec.kind:

@@ -65,7 +65,7 @@ def test_worked_bytes() -> None:
 @example([(2**63 - 1, None, None, None), (-1, b"", b"", None)])
 @example([(0, None, b"v" * (SMALL_BYTES - 2), None), (0, None, b"v" * (SMALL_BYTES - 1), None), (0, None, b"v" * SMALL_BYTES, None)])
 def test_bytes_are_by_the_book(entries: list[Entry]) -> None:
-    """For all lengths, deltas and headers, records are those of a plain reading of the format. Sizes and timestamps are exact."""
+    """For all lengths, deltas and headers, records have the bytes of a plain implementation. Sizes and timestamps are exact."""
     builder = BatchBuilder()
     expected = b""
     for index, (timestamp, key, value, headers) in enumerate(entries):
@@ -83,7 +83,7 @@ def test_bytes_are_by_the_book(entries: list[Entry]) -> None:
 
 
 def test_every_length_near_a_varint_boundary() -> None:
-    """Keys, values and offsets where their own length grows by a byte: the boundaries of the fast path are boundaries of nothing else."""
+    """Keys, values and offsets at which a length field grows by a byte: the fast path has no boundaries of its own."""
     builder = BatchBuilder()
     expected = b""
     index = 0
@@ -101,7 +101,7 @@ def test_every_length_near_a_varint_boundary() -> None:
 
 
 def test_ten_thousand_records() -> None:
-    """Offsets past 64 and 8192 take more bytes; the sizes stay exact and the batch can be read back."""
+    """Offsets above 64 and 8192 take more bytes. The sizes stay exact, and the batch can be read back."""
     builder = BatchBuilder()
     for index in range(10_000):
         builder.append(1_700_000_000_000 + index, b"%d" % index, b"v" * (index % 90), None)
@@ -115,7 +115,7 @@ def test_ten_thousand_records() -> None:
 
 @pytest.mark.parametrize("timestamp", [-2, -(2**63)])
 def test_negative_timestamps_are_refused(timestamp: int) -> None:
-    """-1 means none; below it there is nothing."""
+    """-1 means no timestamp. Lower ones are refused."""
     builder = BatchBuilder()
     with pytest.raises(ValueError, match="timestamp"):
         builder.append(timestamp, None, b"v", None)
@@ -149,7 +149,7 @@ def test_a_refused_record_leaves_the_batch_as_it_was(arguments: tuple[Any, ...])
 
 
 def test_a_closed_builder_takes_nothing() -> None:
-    """After the payload was taken, appending to it or taking it again is a mistake that is told."""
+    """After the payload was taken, an append and another payload are errors."""
     builder = BatchBuilder()
     builder.append(1, None, b"v", None)
     builder.payload(Codec.LZ4)
@@ -161,7 +161,7 @@ def test_a_closed_builder_takes_nothing() -> None:
 
 
 def test_one_payload_many_identities() -> None:
-    """The payload can be stamped again: only the identity, the flags and the checksum differ, and the records are the same."""
+    """The payload can be stamped again. Only the identity, the flags and the checksum differ."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"v" * 500, None)
     payload = builder.payload(Codec.LZ4)

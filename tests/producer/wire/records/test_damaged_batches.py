@@ -1,4 +1,4 @@
-"""Damaged batches are refused as corrupt: never misread, never another exception, never slow, never a large allocation."""
+"""Damaged batches are refused as corrupt, quickly and without a large allocation. They are never misread, and raise no other exception."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNCHECKED = {*range(8), *range(12, 16)}
 
 
 def reseal(batch: bytearray) -> bytes:
-    """Give a damaged batch a length and a checksum that fit, so that what is inside is looked at."""
+    """Give a damaged batch a matching length and checksum, so that the reader looks inside."""
     if len(batch) >= 61:
         batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
         batch[16] = 2
@@ -55,7 +55,7 @@ def reseal(batch: bytearray) -> bytes:
 
 
 def read_everything(data: bytes) -> None:
-    """Everything that takes a batch from outside. Only the announced exception may come out."""
+    """Call every function that reads a batch from outside. Only the announced exception may be raised."""
     for read in (read_records, read_marker, read_header, check_crc, lambda data: list(iter_batches(data))):
         try:
             read(data)
@@ -65,7 +65,7 @@ def read_everything(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_any_changed_byte_is_noticed(name: str) -> None:
-    """Each byte of a batch changed to each other value: refused, but for what is outside of the checksum."""
+    """Each byte of a batch changed to each other value is refused, except bytes outside the checksum."""
     batch = SEEDS[name]
     good = read_records(batch)
     for at in range(len(batch)):
@@ -83,7 +83,7 @@ def test_any_changed_byte_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_any_cut_is_noticed(name: str) -> None:
-    """A batch cut short anywhere, or with anything after it, is refused."""
+    """A batch cut short at any byte, or with bytes after it, is refused."""
     batch = SEEDS[name]
     for end in range(len(batch)):
         with pytest.raises(CorruptBatch):
@@ -94,7 +94,7 @@ def test_any_cut_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_every_byte_under_a_valid_checksum(name: str) -> None:
-    """Each byte changed to each value, with a checksum made to match: read as something, or refused as announced."""
+    """Each byte changed to each value, with a matching checksum: the batch is read, or refused as announced."""
     batch = SEEDS[name]
     for at in range(21, len(batch)):
         for value in range(256):
@@ -124,14 +124,14 @@ def test_heavier_damage_under_a_valid_checksum(name: str, data: st.DataObject) -
 
 @given(st.binary(max_size=200))
 def test_noise(data: bytes) -> None:
-    """Random bytes are no batch, and are refused like any other damage."""
+    """Random bytes are refused like any other damage."""
     read_everything(data)
     read_everything(reseal(bytearray(SEEDS["plain"][:61]) + data))
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_claims_cost_nothing(codec: Codec) -> None:
-    """Counts and lengths of billions in a small batch are refused at once, without the memory that they claim."""
+    """Counts and lengths of billions in a small batch are refused at once, without the claimed memory."""
     batch = encode_batch(ENTRIES, codec=codec)
     claims = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f"]
     started = time.perf_counter()
@@ -152,7 +152,7 @@ def test_claims_cost_nothing(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_limit_on_opened_records(codec: Codec) -> None:
-    """A batch that opens to more than the limit is refused, for every length in its header."""
+    """A batch that decompresses to more than the limit is refused, for every length in its header."""
     bomb = encode_batch([(0, None, bytes(50 << 20))], codec=codec)
     assert codec is Codec.NONE or len(bomb) < 3 << 20
     with pytest.raises(CorruptBatch, match="more than"):
@@ -161,7 +161,7 @@ def test_limit_on_opened_records(codec: Codec) -> None:
 
 
 def test_damage_in_large_batches() -> None:
-    """In batches of hundreds of records a changed byte under a valid checksum is still one of the two answers, quickly."""
+    """In batches of hundreds of records a changed byte under a valid checksum has the same two results, quickly."""
     dice = random.Random(20)
     entries: list[Any] = [(index, dice.randbytes(index % 80), dice.randbytes(index * 7 % 900), None) for index in range(300)]
     for codec in Codec:

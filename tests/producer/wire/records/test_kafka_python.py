@@ -1,4 +1,4 @@
-"""Our batches read by kafka-python, and kafka-python's read by us: code that shares none of our mistakes."""
+"""kafka-python reads this project's batches, and this project reads kafka-python's: independent code does not share its mistakes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_stranger_reads_what_we_write(entries: list[Any], codec: Codec) -> Non
 
 @given(ENTRIES, CODECS, st.booleans())
 def test_we_read_what_a_stranger_writes(entries: list[Any], codec: Codec, transactional: bool) -> None:
-    """The other way round; the sequences of the records too."""
+    """The other direction, also for the sequences of the records."""
     batch = stranger_writes(entries, codec, producer_id=11, producer_epoch=2, base_sequence=40, transactional=transactional)
     assert [
         (record.timestamp, record.key, record.value, list(record.headers), record.offset, record.sequence) for record in read_records(batch)
@@ -78,14 +78,14 @@ def test_we_read_what_a_stranger_writes(entries: list[Any], codec: Codec, transa
 
 @given(ENTRIES)
 def test_uncompressed_bytes_are_equal(entries: list[Any]) -> None:
-    """There is one way to write a batch, and both take it, byte for byte."""
+    """Both implementations write the same bytes."""
     ours = encode_batch(entries, leader_epoch=0, producer_id=11, producer_epoch=2, base_sequence=40, transactional=True)
     assert ours == stranger_writes(entries, Codec.NONE, producer_id=11, producer_epoch=2, base_sequence=40, transactional=1)
 
 
 @pytest.mark.parametrize("size", [64, 8192, 65_530, 1_000_000])
 def test_big_values(size: int) -> None:
-    """Values of up to a megabyte cross in both directions, compressed too."""
+    """Values of up to a megabyte are read in both directions, also compressed."""
     entries: list[Any] = [(5, b"k" * (size // 3), b"v" * size, []), (4, None, bytes(range(256)) * (size // 256), [])]
     for codec in Codec:
         assert stranger_reads(encode_batch(entries, codec=codec)) == [(index, *entry) for index, entry in enumerate(entries)]
@@ -93,7 +93,7 @@ def test_big_values(size: int) -> None:
 
 
 def test_a_stranger_walks_a_log() -> None:
-    """Data and markers one after the other: the stranger finds the same batches, kinds and offsets as we do."""
+    """Data and markers one after the other: kafka-python finds the same batches, types and offsets."""
     log = (
         encode_batch(
             [(1, b"a", b"1"), (2, b"b", None)], base_offset=10, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True

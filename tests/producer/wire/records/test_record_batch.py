@@ -63,7 +63,7 @@ def resealed(batch: bytes, at: int, patch: bytes) -> bytes:
 
 
 def raw(records: str, *, count: int = 1) -> bytes:
-    """A well-formed header and checksum around any bytes for records."""
+    """A well-formed header and checksum around any bytes as records."""
     payload = bytes.fromhex(records)
     head = bytearray(compacted(encode_batch([]), last_offset_delta=max(count - 1, 0)))
     head[8:12] = (49 + len(payload)).to_bytes(4, "big")
@@ -139,7 +139,7 @@ def test_round_trip(entries: list[Any], codec: Codec, transactional: bool) -> No
 
 
 def test_big_values() -> None:
-    """Values beyond every varint boundary survive, compressed and not."""
+    """Values beyond every varint boundary are read back, compressed and uncompressed."""
     entries: list[Any] = [(5, None, bytes([size % 251]) * size) for size in (8191, 8192, 70_000, 2_100_000)]
     for codec in Codec:
         assert [record.value for record in read_records(encode_batch(entries, codec=codec))] == [entry[2] for entry in entries]
@@ -157,20 +157,20 @@ def test_offsets_with_gaps() -> None:
 
 @pytest.mark.parametrize("offsets", [[5, 5], [6, 5], [4], [10 + 2**31]])
 def test_offsets_that_do_not_rise_are_refused(offsets: list[int]) -> None:
-    """A batch is in offset order, from its base on, and no wider than its fields."""
+    """Offsets in a batch rise from its base on, and fit their fields."""
     with pytest.raises(ValueError, match="offset"):
         encode_batch([Record(offset, 0, None, None) for offset in offsets], base_offset=5)
 
 
 def test_timestamps_below_none_are_refused() -> None:
-    """-1 is a record without a time; below it there is nothing."""
+    """-1 is a record without a timestamp. Lower ones are refused."""
     assert read_records(encode_batch([(-1, None, b"v")]))[0].timestamp == -1
     with pytest.raises(ValueError, match="timestamp"):
         encode_batch([(-2, None, b"v")])
 
 
 def test_header_only_batch() -> None:
-    """A batch without records is legal to read: 61 bytes, also where a compressed one was emptied."""
+    """A batch without records is valid: 61 bytes, also if a compressed one was emptied."""
     emptied = bytearray(compacted(encode_batch([], base_offset=4, producer_id=3, producer_epoch=1, base_sequence=8), last_offset_delta=6))
     with_timestamps(emptied, 99, log_append_time=False)
     batch = bytes(emptied)
@@ -182,7 +182,7 @@ def test_header_only_batch() -> None:
 
 
 def test_log_append_time() -> None:
-    """With the broker's time every record has the batch's maximum; setting it rewrites the checksum, and only when something changed."""
+    """With append time every record has the batch's maximum. Setting it changes the checksum only if something changed."""
     batch = bytearray(encode_batch(TWO))
     with_timestamps(batch, 1005, log_append_time=False)
     assert batch == PLAIN
@@ -195,7 +195,7 @@ def test_log_append_time() -> None:
 
 
 def test_offset_and_epoch_are_outside_of_the_checksum() -> None:
-    """A leader stamps them in place, and the batch is still whole."""
+    """A leader writes them in place, and the batch stays valid."""
     batch = bytearray(PLAIN)
     with_offset(batch, 2**40 + 1, 12)
     assert check_crc(batch)
@@ -206,7 +206,7 @@ def test_offset_and_epoch_are_outside_of_the_checksum() -> None:
 
 
 def test_delete_horizon() -> None:
-    """Bit 6 gives the base timestamp a second meaning; the records' times are still relative to it."""
+    """Bit 6 gives the base timestamp a second meaning. The records' timestamps are still relative to it."""
     batch = resealed(PLAIN, 21, b"\0\x40")
     assert read_header(batch).base_timestamp == 1000
     assert read_records(batch)[1].timestamp == 1005
@@ -235,7 +235,7 @@ def test_iterating_batches() -> None:
 
 @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
 def test_iterating_stops_at_an_impossible_length(length: int) -> None:
-    """A length that covers no header is damage, and does not send the reader round in circles."""
+    """A length below the header's is damage. The reader does not loop."""
     broken = bytearray(PLAIN)
     broken[8:12] = length.to_bytes(4, "big", signed=True)
     batches = iter_batches(STORED + broken)
@@ -246,7 +246,7 @@ def test_iterating_stops_at_an_impossible_length(length: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 255])
 def test_other_formats_are_named(magic: int) -> None:
-    """Old and future formats are refused as such, also where they are shorter than a header of ours."""
+    """Old and future formats are refused by name, also if they are shorter than a v2 header."""
     other = PLAIN[:16] + bytes([magic]) + PLAIN[17:]
     for data in (other, other[:30]):
         with pytest.raises(UnsupportedMagic) as caught:
@@ -255,7 +255,7 @@ def test_other_formats_are_named(magic: int) -> None:
 
 
 def test_codecs_by_number() -> None:
-    """Numbers that mean no codec are corrupt, and so is a codec's number before records that it has not packed."""
+    """Unassigned codec numbers are corrupt, and so is a codec's number on records that it did not compress."""
     for number, reason in ((1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd"), (5, "codec 5"), (6, "codec 6"), (7, "codec 7")):
         with pytest.raises(CorruptBatch, match=reason):
             read_records(resealed(PLAIN, 21, bytes((0, number))))
@@ -267,7 +267,7 @@ def test_unknown_attribute_bits_mean_nothing() -> None:
 
 
 def test_read_as_kafka_reads() -> None:
-    """Any negative length is null, integers may be longer than needed, record attributes mean nothing, bad UTF-8 in a name is replaced."""
+    """Negative lengths are null, integers may be longer than needed, record attributes are ignored, bad UTF-8 in a name is replaced."""
     [record] = read_records(raw("0c 7f 00 00 05 09 00"))
     assert (record.key, record.value, record.headers) == (None, None, ())
     [record] = read_records(raw("928000 00 00 00 8100 02 78 8000"))
@@ -303,7 +303,7 @@ def test_read_as_kafka_reads() -> None:
     ],
 )
 def test_lengths_that_do_not_add_up(records: str, count: int, reason: str) -> None:
-    """Behind a valid checksum, every length and count inside is checked against what is there."""
+    """Under a valid checksum, every length and count inside is compared with the remaining bytes."""
     with pytest.raises(CorruptBatch, match=reason):
         read_records(raw(records, count=count))
 
@@ -323,13 +323,13 @@ def test_timestamps_beyond_time() -> None:
     [PLAIN, resealed(COMMIT, 66, b"\xff\xff"), resealed(COMMIT, 71, b"\xff\xff"), encode_batch([(5, None, b"")], control=True)],
 )
 def test_what_is_no_marker(batch: bytes) -> None:
-    """A batch of records, a negative version, or no key: no marker."""
+    """A batch of records, a negative version, or a missing key is not a marker."""
     with pytest.raises(CorruptBatch):
         read_marker(batch)
 
 
 def test_marker_kinds() -> None:
-    """Other kinds of control records are told by number, unknown ones too; only two kinds can be written."""
+    """Other types of control records are returned by number, also unknown ones. Only two types can be written."""
     for number in (2, 6, 99):
         batch = encode_batch([(5, b"\0\0" + number.to_bytes(2, "big"), b"anything")], control=True)
         assert read_marker(batch) == (number, -1, 0)
@@ -340,7 +340,7 @@ def test_marker_kinds() -> None:
 
 
 def test_exactly_one_batch() -> None:
-    """Reading takes one whole batch, no more and no less, and tells damage by its checksum first."""
+    """Reading takes exactly one whole batch, and first checks its checksum."""
     for data in (PLAIN[:-1], PLAIN + b"\0", PLAIN + PLAIN, b""):
         with pytest.raises(CorruptBatch):
             read_records(data)

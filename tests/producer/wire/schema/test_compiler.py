@@ -1,4 +1,4 @@
-"""The compiler itself: rare forms, declarations that mean nothing, laziness, and sources that a debugger can show."""
+"""The compiler itself: rare forms, invalid declarations, lazy compilation, and sources that a debugger can show."""
 
 import linecache
 import subprocess
@@ -17,14 +17,14 @@ from fencepost.producer.wire.schema.fields import NEVER, Records, Scalar, WireSt
 
 
 class Cursor(WireStruct):
-    """A struct that may be null in its place."""
+    """A nested struct that may be null."""
 
     name: str = ""
     index: i32 = 0
 
 
 class Everything(Message):
-    """Every wire type, in the forms that are rare in Kafka."""
+    """Every wire type, in forms that are rare in Kafka."""
 
     api = ProduceRequest.api
     versions = range(4)
@@ -63,7 +63,7 @@ FULL = Everything(
 
 @pytest.mark.parametrize("version", Everything.versions)
 def test_every_wire_type_comes_back(version: int) -> None:
-    """Types that no message here uses yet are read as they were written, too."""
+    """Types that no message uses yet are also read as they were written."""
     for message in (Everything(), FULL):
         assert decode(Everything, version, encode(message, version)) == message
 
@@ -83,7 +83,7 @@ def test_the_bytes_of_every_wire_type() -> None:
 
 
 def test_null_markers_of_structs() -> None:
-    """Only -1 and 1 stand in front of a struct that may be null; anything else is refused."""
+    """Only -1 and 1 may precede a struct that may be null. Anything else is refused."""
     data = bytearray(encode(Everything(cursor=None), 1))
     assert data[-1] == 0xFF
     for marker in (0x00, 0x02, 0x80, 0xFE):
@@ -102,45 +102,45 @@ class NestedList(WireStruct):
 
 
 class UnmarkedNull(WireStruct):
-    """A mark without the type that goes with it."""
+    """A null mark on a type that cannot be null."""
 
     name: Annotated[str, nullable(3)] = ""
 
 
 class PlainInteger(WireStruct):
-    """An integer of no width."""
+    """An integer without a width."""
 
     count: int = 0
 
 
 class TaggedRecords(WireStruct):
-    """Records where they cannot be referenced."""
+    """Records in a place where they cannot be referenced."""
 
     records: Annotated[Records | None, tag(0)] = None
 
 
 @pytest.mark.parametrize("struct", [NestedList, UnmarkedNull, PlainInteger])
 def test_declarations_without_meaning_are_refused(struct: type[WireStruct]) -> None:
-    """What has no form on the wire is a TypeError that names the field, at first use."""
+    """A declaration without a form on the wire raises a TypeError that names the field, at first use."""
     with pytest.raises(TypeError, match=struct.__name__):
         describe(struct)
 
 
 def test_records_in_a_tag_are_refused() -> None:
-    """Kafka has none, and they could not be referenced there."""
+    """Kafka has no records in tags, and they could not be referenced there."""
     with pytest.raises(TypeError, match=r"TaggedRecords\.records"):
         encoder_of(TaggedRecords, 0, flexible=True)
 
 
 class Alone(WireStruct):
-    """A struct that is no message, as in the value of a record."""
+    """A struct that is not a message, as in the value of a record."""
 
     version: i16 = 0
     name: str = ""
 
 
 def test_a_struct_that_is_no_message_compiles_too() -> None:
-    """Structs of record keys and values use the same compiler; their Malformed names no API."""
+    """Structs of record keys and values use the same compiler. Their Malformed names no API."""
     out = encoder_of(Alone, 0, flexible=False)(Alone(version=1, name="a"), bytearray(), [])
     assert out == bytes.fromhex("0001 0001 61")
     decoder = decoder_of(Alone, 0, flexible=False, api=None)
@@ -151,13 +151,13 @@ def test_a_struct_that_is_no_message_compiles_too() -> None:
 
 
 def test_a_codec_is_compiled_once() -> None:
-    """The second use gets the function of the first."""
+    """The second use returns the function of the first."""
     first = decoder_of(Alone, 5, flexible=False, api=None)
     assert decoder_of(Alone, 5, flexible=False, api=None) is first
 
 
 def test_many_threads_may_need_a_codec_first() -> None:
-    """Threads that compile the same codec at once all get one that works."""
+    """Threads that compile the same codec at once all get a working function."""
 
     class Fresh(Message):
         api = ProduceRequest.api

@@ -52,7 +52,7 @@ def test_signed_vectors(n: int, encoded: str) -> None:
 @example(2**62)
 @example(-(2**62) - 1)
 def test_signed_model(n: int) -> None:
-    """Every 64-bit value has the zigzag form of the textbook, and comes back from it."""
+    """Every 64-bit value has the zigzag form of the model, and is read back."""
     data = groups_of_seven((n << 1) ^ (n >> 63))
     assert varint.encode_signed(n) == data
     assert varint.signed_size(n) == len(data)
@@ -75,7 +75,7 @@ def test_unsigned_model(n: int) -> None:
 
 @given(st.lists(I64, max_size=20))
 def test_appending_keeps_what_is_there(numbers: list[int]) -> None:
-    """One writer takes many integers: none overwrites another, though up to eight bytes are written at a time."""
+    """One writer takes many integers. None overwrites another, although up to eight bytes are written at a time."""
     writer = BytesWriter()
     for n in numbers:
         varint.write_signed(writer, n)
@@ -83,7 +83,7 @@ def test_appending_keeps_what_is_there(numbers: list[int]) -> None:
 
 
 def test_longer_forms_are_read_and_extra_bits_dropped() -> None:
-    """As in Kafka a value may take more bytes than it needs, and bits past 32 or 64 mean nothing."""
+    """As in Kafka a value may take more bytes than it needs, and bits past 32 or 64 are dropped."""
     assert varint.read_signed(bytes.fromhex("8000"), 0) == (0, 2)
     assert varint.read_signed(bytes.fromhex("8680808000"), 0) == (3, 5)
     assert varint.read_signed(bytes.fromhex("ffffffff7f"), 0) == (-(2**31), 5)
@@ -92,7 +92,7 @@ def test_longer_forms_are_read_and_extra_bits_dropped() -> None:
 
 @pytest.mark.parametrize("data", ["", "80", "ffffffff", "8080808080", "808080808000"])
 def test_unended_32_bit_integers_are_refused(data: str) -> None:
-    """An integer that ends neither within five bytes nor within the data is no integer."""
+    """An integer that does not end within five bytes and within the data is refused."""
     with pytest.raises(varint.VarintError):
         varint.read_signed(bytes.fromhex(data), 0)
 
@@ -106,13 +106,13 @@ def test_unended_64_bit_integers_are_refused(data: str) -> None:
 
 @pytest.mark.parametrize("start", [-1, 1, 2**40])
 def test_reading_outside_of_the_data_is_refused(start: int) -> None:
-    """A place before or behind the data holds no integer; a negative one is not counted from the end."""
+    """A position before or behind the data is refused. A negative one does not count from the end."""
     with pytest.raises(varint.VarintError):
         varint.read_signed(b"\x05", start)
 
 
 @pytest.mark.parametrize("n", [-(2**63) - 1, 2**63])
 def test_signed_range(n: int) -> None:
-    """What has no signed 64-bit form is refused, not cut."""
+    """A value without a signed 64-bit form is refused, not cut."""
     with pytest.raises(ValueError, match="signed"):
         varint.encode_signed(n)
