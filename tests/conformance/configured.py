@@ -75,7 +75,7 @@ def main() -> None:
                 changed = differences(case, notes)
                 if changed:
                     found[case.name] = changed
-                print(f"{broker}: {case.name}: {len(notes)} answers, {len(changed)} other than by default", flush=True)
+                print(f"{broker}: {case.name}: {len(notes)} answers, {len(changed)} differ from the default", flush=True)
     FILE.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -125,7 +125,7 @@ def main() -> None:
                 kept.pop(case.name, None)
                 if changed:
                     kept[case.name] = changed
-                print(f"{case.name}: {len(notes)} answers, {len(changed)} other than 4.3's", flush=True)
+                print(f"{case.name}: {len(notes)} answers, {len(changed)} differ from 4.3", flush=True)
     ordered = {name: kept[name] for name in load_cases() if name in kept}
     FILE.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
 

@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="port of the first broker (default: free ports)")
     parser.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL", help="for example transaction.version=0")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a broker property")
-    parser.add_argument("--bench", action="store_true", help="JVM flags for measuring instead of for a quick start")
+    parser.add_argument("--bench", action="store_true", help="use JVM flags for measurements, not for a quick start")
     parser.add_argument("--until-eof", action="store_true", help="also stop when standard input ends")
     options = parser.parse_args()
 

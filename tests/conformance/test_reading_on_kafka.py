@@ -69,7 +69,7 @@ def theirs(kafka: KafkaCluster, topic: str, isolation: Isolation) -> list[tuple[
         consumer.assign([TopicPartition(topic, 0, 0)])
         while True:
             message = consumer.poll(WAIT_S)
-            assert message is not None, "nothing came, not even the end"
+            assert message is not None, "neither a record nor the end of the partition came"
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error

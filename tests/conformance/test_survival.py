@@ -12,7 +12,7 @@ import random
 import pytest
 
 from tests.conformance.fixtures import ClusterFactory
-from tests.conformance.survival.campaign import WINDOW, Blow, Campaign, Outcome
+from tests.conformance.survival.campaign import WINDOW, Campaign, Outcome, Stop
 
 FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 ROWS = 1_000_000 if FULL else 200_000
@@ -31,20 +31,20 @@ def say(line: str) -> None:
 def test_kills_and_restarts_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
     """A single broker is killed and restarted, each time with five unacknowledged batches in its log. The log holds every row once."""
     cluster = kafka_cluster()
-    blows = [Blow.KILL, Blow.RESTART] * TIMES
+    stops = [Stop.KILL, Stop.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
-    outcome = campaign.run(blows, **SETTINGS)
+    outcome = campaign.run(stops, **SETTINGS)
     say(outcome.report())
-    assert_exactly_once(outcome, blows)
+    assert_exactly_once(outcome, stops)
     # Over a restart Kafka remembers one batch of a producer. So the producer must have resolved the four older ones by asking.
     assert all(incident.resolved > 0 for incident in outcome.incidents)
     assert outcome.total("out_of_order") > 0
     assert outcome.total("duplicates") > 0
 
 
-def assert_exactly_once(outcome: Outcome, blows: list[Blow]) -> None:
+def assert_exactly_once(outcome: Outcome, stops: list[Stop]) -> None:
     """Every kill or restart came with a full window, and the log is what was sent."""
-    assert [incident.blow for incident in outcome.incidents] == blows
+    assert [incident.stop for incident in outcome.incidents] == stops
     assert all(len(incident.sequences) == WINDOW for incident in outcome.incidents)
     assert outcome.account.faults() == dict.fromkeys(outcome.account.faults(), 0)
     assert outcome.ledger.failed == 0
@@ -56,7 +56,7 @@ def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> No
     """The kills are effective: a producer without idempotence sends batches again that the broker already had."""
     cluster = kafka_cluster()
     campaign = Campaign(cluster, "survival", partitions=3, rows=60_000, seed=random.SystemRandom().randrange(10**6), say=say)
-    outcome = campaign.run([Blow.KILL], enable_idempotence=False, **SETTINGS)
+    outcome = campaign.run([Stop.KILL], enable_idempotence=False, **SETTINGS)
     say(outcome.report())
     assert (outcome.account.lost, outcome.account.strange) == (0, 0)
     assert outcome.account.doubled > 0
@@ -66,8 +66,8 @@ def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> No
 def test_leaders_killed_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
     """The leader among three brokers is killed or restarted, with five unacknowledged batches in its log. Every row is there once."""
     cluster = kafka_cluster(brokers=3, config={"min.insync.replicas": 2})
-    blows = [Blow.KILL, Blow.RESTART] * TIMES
+    stops = [Stop.KILL, Stop.RESTART] * TIMES
     campaign = Campaign(cluster, "survival", partitions=3, rows=ROWS, seed=random.SystemRandom().randrange(10**6), say=say)
-    outcome = campaign.run(blows, **SETTINGS)
+    outcome = campaign.run(stops, **SETTINGS)
     say(outcome.report())
-    assert_exactly_once(outcome, blows)
+    assert_exactly_once(outcome, stops)

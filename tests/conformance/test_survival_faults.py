@@ -96,7 +96,7 @@ def test_once_while_links_are_cut(kafka: KafkaCluster, proxy: FaultProxy, topic:
 
     ledger, tap = send_all(proxy, topic, beside=cut_some)
     account = read(kafka, topic, ledger)
-    print(f"{sum(cut)} links cut; {tap.sent} batches, {tap.resent} sent again: {account.verdict()}")
+    print(f"{sum(cut)} connections cut; {tap.sent} batches, {tap.resent} sent again: {account.verdict()}")
     assert account.faults() == dict.fromkeys(account.faults(), 0)
     assert ledger.acked == account.found == ROWS
     assert len(cut) == CUTS

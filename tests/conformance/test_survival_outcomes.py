@@ -68,7 +68,8 @@ def test_what_is_said_of_expired_records_is_true(kafka_cluster: ClusterFactory) 
     said = Counter("acknowledged" if row not in failures else failures[row].persisted.name for row in range(ledger.sent))
     there = Counter("acknowledged" if row not in failures else failures[row].persisted.name for row in found)
     print(
-        f"said: {dict(said)}; of these in the log: {dict(there)}; epoch {tap.highest_epoch}, {tap.questions} questions; {dict(tap.codes)}"
+        f"outcomes: {dict(said)}; in the log: {dict(there)}; "
+        f"epoch {tap.highest_epoch}, {tap.questions} DescribeProducers; {dict(tap.codes)}"
     )
     assert set(found.values()) <= {1}
     assert there["acknowledged"] == said["acknowledged"]

@@ -45,7 +45,7 @@ def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str
     for case in asked:
         hit = rows_of(case, level=level)
         claimed = hit.union(case.rows).intersection(ROWS) - hit
-        assert level is not None or not claimed, f"{case.name} does not come by {sorted(claimed)}"
+        assert level is not None or not claimed, f"{case.name} does not reach the rows {sorted(claimed)}"
         for row in hit:
             found[row].add(case.name)
     return found

@@ -77,7 +77,7 @@ def main() -> None:
                 changed = differences(case, notes)
                 if changed:
                     found[case.name] = changed
-                print(f"{level} {case.name}: {len(notes)} answers, {len(changed)} other than at level 2", flush=True)
+                print(f"{level} {case.name}: {len(notes)} answers, {len(changed)} differ from level 2", flush=True)
     FILE.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
 
 

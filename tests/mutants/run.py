@@ -142,17 +142,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--sample", type=int, default=400, help="how many changes")
-    parser.add_argument("--area", action="append", choices=AREAS, help="one area or several instead of all")
+    parser.add_argument("--area", action="append", choices=AREAS, help="only this area; may be repeated")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--results", type=Path, help="where results are kept, and taken up again (default: mutants-SEED.jsonl)")
-    parser.add_argument("--wanted", type=float, default=0.95, help="the share of changes that tests have to notice")
+    parser.add_argument("--results", type=Path, help="the file of results; a later run continues it (default: mutants-SEED.jsonl)")
+    parser.add_argument("--wanted", type=float, default=0.95, help="the smallest share of changes that tests must notice")
     options = parser.parse_args(arguments)
     results_file: Path = options.results or Path(f"mutants-{options.seed}.jsonl")
     areas = options.area or list(AREAS)
     drawn = draw(options.seed, options.sample, areas)
     known = {result.key: result for result in _read(results_file)}
     todo = [one for one in drawn if one.key not in known]
-    print(f"seed {options.seed}: {len(drawn)} changes, {len(drawn) - len(todo)} of them judged before", flush=True)
+    print(f"seed {options.seed}: {len(drawn)} changes, {len(drawn) - len(todo)} of them were run before", flush=True)
     if todo:
         known |= {result.key: result for result in _judge_all(todo, options.workers, results_file)}
     return report([known[one.key] for one in drawn], options.seed, options.wanted)

@@ -85,10 +85,10 @@ class Chaos:
         for partition in range(self.partitions):
             self._send(partition)
         world.run(world.now + 5_000)
-        assert len(self.sent) == before + self.partitions, "not healed: there is no room"
+        assert len(self.sent) == before + self.partitions, "after the faults the buffer has no room"
         for sent in self.sent[before:]:
             assert sent.future.done()
-            assert sent.future.batch.failure is None, f"not healed: {sent.future.batch.failure}"
+            assert sent.future.batch.failure is None, f"after the faults a record failed: {sent.future.batch.failure}"
 
     def _begin_at(self) -> None:
         """Start close to the end of the sequences or of the epochs. Brokers accept any first sequence of an unknown producer."""

@@ -67,7 +67,7 @@ class PreparedWorld(TransactionWorld):
         there = self._is_committed(rows)
         assert not (there and overtaken), f"{rows}: the producer wrote after another one took the id over"
         assert said in (None, there), f"{rows}: the caller was told that it is {'' if said else 'not '}committed"
-        assert ended in ([], [there]), f"{rows}: it is {'' if there else 'not '}committed, which is not how another process ended it"
+        assert ended in ([], [there]), f"{rows}: it is {'' if there else 'not '}committed, but another process ended it the other way"
         if there:
             self._note(rows)
         self.told[{None: "unknown", True: "committed", False: "aborted"}[said]] += 1

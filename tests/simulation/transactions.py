@@ -116,7 +116,7 @@ class TransactionWorld(World):
                 self._commit()
             except MustAbort as error:
                 if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                    raise AssertionError(f"a late Produce has spoilt a transaction: {error}") from error
+                    raise AssertionError(f"a late Produce made a transaction abort: {error}") from error
                 self._call(Event.ABORT)
                 self.told["had to be aborted"] += 1
                 return
@@ -241,7 +241,7 @@ class TransactionWorld(World):
             )
         (offsets,) = self.cluster.internal_topic(OFFSETS_TOPIC).partitions
         assert offsets.log.last_stable_offset == offsets.log.high_watermark, "the group's offsets are undecided"
-        assert self._group_offset(offsets.leader) == self._offset, "the group is where no commit has put it"
+        assert self._group_offset(offsets.leader) == self._offset, "the group has an offset that no commit stored"
 
     def _group_offset(self, node: int) -> int:
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
@@ -261,7 +261,7 @@ class TransactionWorld(World):
     def _is_committed(self, rows: list[list[bytes]]) -> bool:
         """The outcome of a transaction of which the caller got none."""
         there = [row in self._seen(partition)[0] for partition, some in enumerate(rows) for row in some]
-        assert all(there) or not any(there), f"torn: {rows} is there in part"
+        assert all(there) or not any(there), f"only a part of the transaction with {rows} is visible"
         return any(there)
 
     def _seen(self, partition: int) -> tuple[list[bytes], dict[int, list[bytes]]]:

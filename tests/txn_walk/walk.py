@@ -219,7 +219,7 @@ class Walk:
             if fresh.stable_offset != fresh.high_watermark:
                 raise Broken(f"partition {index} is stable up to {fresh.stable_offset} of {fresh.high_watermark}")
         if site.offsets.log.last_stable_offset != site.offsets.log.high_watermark:
-            raise Broken("the offsets are not stable")
+            raise Broken("the partition of the groups' offsets still has an open transaction")
         offsets = {}
         for name in self.model.with_offsets():
             found = site.group_offset(group_of(name))

@@ -34,7 +34,7 @@ CORNER_TRIES = 40
 CORNER_TIMEOUT_S = 10.0
 
 
-class Blow(enum.Enum):
+class Stop(enum.Enum):
     """How the broker goes down."""
 
     KILL = "SIGKILL"
@@ -45,7 +45,7 @@ class Incident(Struct, kw_only=True):
     """One kill or restart, and what followed. The counts are of the unacknowledged batches in the leader's file at that moment."""
 
     number: int
-    blow: Blow
+    stop: Stop
     node: int
     partition: int
     sent: int
@@ -62,14 +62,14 @@ class Incident(Struct, kw_only=True):
     def row(self) -> str:
         sequences = " ".join(str(each) for each in self.sequences)
         return (
-            f"{self.number:>3} {self.blow.value:<8} {self.node:>4} {self.partition:>4} {self.sent:>9,} {self.acked:>9,}  "
+            f"{self.number:>3} {self.stop.value:<8} {self.node:>4} {self.partition:>4} {self.sent:>9,} {self.acked:>9,}  "
             f"{len(self.sequences)} ({sequences}) {self.elsewhere:>4} {self.out_of_order:>6} {self.resolved:>8} {self.duplicates:>6} "
             f"{self.resent:>6} {self.down_s:>6.1f} {self.healed_s:>6.1f}"
         )
 
 
 HEADING = (
-    "  # blow     node part      sent     acked  unacknowledged in the file (base sequences); elsewhere; "
+    "  # stop     node part      sent     acked  unacknowledged in the file (base sequences); elsewhere; "
     "then: refused with 45, resolved, duplicates, resent, seconds down, seconds to heal"
 )
 
@@ -93,7 +93,7 @@ class Outcome(Struct, kw_only=True):
             [
                 HEADING,
                 *(incident.row() for incident in self.incidents),
-                f"unacknowledged at a blow: {sum(len(i.sequences) for i in self.incidents)} batches, elsewhere {self.total('elsewhere')}; "
+                f"unacknowledged then: {sum(len(i.sequences) for i in self.incidents)} batches, elsewhere {self.total('elsewhere')}; "
                 f"refused with 45: {self.total('out_of_order')}, resolved by asking: {self.total('resolved')}, "
                 f"duplicates: {self.total('duplicates')}, resent: {self.total('resent')}",
                 f"Produce: {self.tap.sent:,} batches, {self.tap.resent:,} sent again; answers: {codes}; "
@@ -120,7 +120,7 @@ class Campaign:
         self._more = threading.Condition()
         self.ledger = Ledger(rows, seed=seed)
 
-    def run(self, blows: Sequence[Blow], **settings: Any) -> Outcome:
+    def run(self, stops: Sequence[Stop], **settings: Any) -> Outcome:
         """Send everything, with the incidents spread evenly over it. Then read it all back."""
         self._admin.create(self._topic, partitions=self._partitions, replicas=self._replicas)
         begun = time.monotonic()
@@ -130,7 +130,7 @@ class Campaign:
             sender = threading.Thread(target=self._send, args=(producer,), name="survival-sender")
             sender.start()
             try:
-                incidents = [self._strike(number, blow, len(blows), proxy, tap) for number, blow in enumerate(blows, start=1)]
+                incidents = [self._strike(number, stop, len(stops), proxy, tap) for number, stop in enumerate(stops, start=1)]
                 self._await("end of the sending", lambda: not sender.is_alive())
             finally:
                 self._allow(rows=self.ledger.rows)
@@ -165,9 +165,9 @@ class Campaign:
             if not self._more.wait_for(lambda: row < self._allowed, LEAVE_TIMEOUT_S):
                 raise TimeoutError(f"row {row} was not allowed within {LEAVE_TIMEOUT_S:.0f} s")
 
-    # -- one blow ----------------------------------------------------------------------------------------------------
+    # -- one stop ----------------------------------------------------------------------------------------------------
 
-    def _strike(self, number: int, blow: Blow, of: int, proxy: FaultProxy, tap: Tap) -> Incident:
+    def _strike(self, number: int, stop: Stop, of: int, proxy: FaultProxy, tap: Tap) -> Incident:
         ledger = self.ledger
         due = ledger.rows * number // (of + 1)
         self._allow(rows=ledger.rows * (number + 1) // (of + 1))
@@ -179,12 +179,12 @@ class Campaign:
         answered = {name: len(tap.answers[name]) for name in _names(held)}
         sent, acked = ledger.sent, ledger.acked
         struck = time.monotonic()
-        if blow is Blow.KILL:
+        if stop is Stop.KILL:
             self._cluster.kill_broker(node)
-            assert self._held(files) == held, "what the file holds unacknowledged changed while the broker was being killed"
+            assert self._held(files) == held, "the unacknowledged batches in the file changed during the kill"
         else:
             self._cluster.stop_broker(node)
-        assert acked < ledger.rows, "everything was acknowledged when the broker went: that is not the middle of the send"
+        assert acked < ledger.rows, "every row was acknowledged before the broker stopped, so this was not in the middle of the send"
         fault.remove()
         if len(self._cluster.brokers) == 1:
             self._cluster.start_broker(node)
@@ -201,7 +201,7 @@ class Campaign:
         refused = [codes for codes in after.values() if ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in codes]
         incident = Incident(
             number=number,
-            blow=blow,
+            stop=stop,
             node=node,
             partition=partition,
             sent=sent,
