@@ -14,7 +14,7 @@ APIS = sorted(map(Api, REQUESTS))
 
 
 def request_of(api: int, version: int | None = None) -> Any:
-    """Its request in that version, by default the newest. A text says the name of its field."""
+    """The request in that version, by default the newest. Each text field has its own name as its value."""
     cls = REQUESTS[api]
     return filled(cls, cls.versions.stop - 1 if version is None else version)
 

@@ -1,6 +1,6 @@
-"""Random requests that are well formed and odd: names that occur twice, numbers at their limits, foreign ids.
+"""Random requests that are well formed and unusual: repeated names, numbers at their limits, foreign ids.
 
-They use values of earlier responses, so that they reach more of the code.
+They use values of earlier responses, to reach more of the code.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ SANE: dict[str, tuple[int, ...]] = {
 }
 SMALL = (0, 0, 0, 1, 2, -1)
 COUNTS_MAX = 3
-UNBOUNDED = 50  # more partitions than this in one request are no business of this test
+UNBOUNDED = 50  # this test sends at most so many partitions in one request
 
 HEARD: tuple[str, ...] = ("member_id", "producer_id", "producer_epoch", "topic_id", "generation_id", "session_id", "leader_epoch")
 
 
 class OddRequests:
-    """Makes them with a seed; `hear` has it learn from answers."""
+    """Makes requests from a seed. `hear` takes values from responses."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -82,7 +82,7 @@ class OddRequests:
         return made
 
     def hear(self, answer: object) -> None:
-        """Remembers the ids in an answer, the newest of each name."""
+        """Remember the ids in a response, the newest one of each name."""
         if isinstance(answer, WireStruct):
             for field in fields(answer):
                 value = getattr(answer, field.name)
@@ -94,7 +94,7 @@ class OddRequests:
                 self.hear(each)
 
     def token(self) -> bytes:
-        """What may be said to authenticate oneself."""
+        """Bytes for an authentication."""
         rng = self._rng
         times = [0, -1, 1e308, -1e308, 10**400, 4_000_000_000, 1e15, True, "1", [], None]
         claims: dict[str, Any] = {"sub": rng.choice(["a", "", 5, None]), "iat": rng.choice(times), "exp": rng.choice(times)}
@@ -148,7 +148,7 @@ class OddRequests:
             case Array():
                 made = [self._value(kind.element, name, version) for _ in range(rng.choice([0, 1, 1, 1, 2, COUNTS_MAX]))]
                 if made and rng.random() < 0.35:
-                    made.insert(rng.randrange(len(made) + 1), rng.choice(made))  # one comes twice
+                    made.insert(rng.randrange(len(made) + 1), rng.choice(made))  # repeat one element
                 return made
 
     def _number(self, kind: Scalar, name: str) -> int:

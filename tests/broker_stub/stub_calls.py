@@ -1,4 +1,4 @@
-"""Requests of the stub's tests: over one socket, or directly into a cluster without sockets."""
+"""Requests for the stub's tests, over one socket, or directly into a cluster without sockets."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fencepost.producer.wire.records import encode_batch
 from tests.conformance.raw import Link
 
 DEADLINE_S = 10.0
-TIMESTAMP_MS = int(time.time() * 1000)  # where the virtual clocks start, too
+TIMESTAMP_MS = int(time.time() * 1000)  # the virtual clocks start here, too
 
 
 def batch(*values: bytes, pid: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool = False) -> bytes:
-    """One batch; with a producer id it needs epoch and sequence."""
+    """One batch. With a producer id it needs an epoch and a sequence."""
     return encode_batch(
         [(TIMESTAMP_MS, None, value) for value in values or (b"v",)],
         producer_id=pid,
@@ -61,7 +61,7 @@ def metadata_request(*topics: str) -> wire.MetadataRequest:
 
 
 def only(response: Any) -> Any:
-    """The one partition of a Produce, Fetch, ListOffsets or DescribeProducers answer."""
+    """The only partition of a Produce, Fetch, ListOffsets or DescribeProducers response."""
     (topic,) = getattr(response, "responses", None) or response.topics
     (partition,) = getattr(topic, "partition_responses", None) or topic.partitions
     return partition
@@ -89,7 +89,7 @@ class Talker(Link):
 
 
 class Pending:
-    """A request that was sent. `show` chooses what a test compares of its response."""
+    """A request that was sent. `show` selects the part of its response that a test compares."""
 
     def __init__(self, show: Callable[[Any], Any] = lambda response: response) -> None:
         self.replies: list[Reply] = []
@@ -107,7 +107,7 @@ class Pending:
 
 
 class Inside:
-    """A cluster without sockets under a virtual clock; replies are collected in the order they come."""
+    """A cluster without sockets under a virtual clock. It collects responses in their order."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock(TIMESTAMP_MS)
@@ -139,7 +139,7 @@ class Inside:
         self.dispatcher.handle(self.leader() if node is None else node, 1, header, request, self.replies.append)
 
     def ask(self, request: wire.Message, version: int, *, node: int | None = None) -> Any:
-        """The answer, which must come at once."""
+        """The response, which must come at once."""
         before = len(self.replies)
         self.send(request, version, node=node)
         (reply,) = self.replies[before:]
@@ -156,6 +156,6 @@ class Inside:
 
 
 def refused(address: tuple[str, int]) -> bool:
-    """Whether no process listens there."""
+    """Whether no process listens at this address."""
     with closing(socket.socket()) as probe:
         return probe.connect_ex(address) != 0

@@ -1,4 +1,4 @@
-"""Calls as users write them, for a type checker: those of `right` are right, and each line of `wrong` has one mistake. Never run."""
+"""Calls as users write them, for a type checker: those in `right` are correct, and each line in `wrong` has one mistake. They never run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class Groups(Inside):
-    """A cluster that has its group coordinators."""
+    """A cluster with group coordinators."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -55,7 +55,7 @@ class Groups(Inside):
         return self.services.groups.shard_for(name, self.coordinator(name)).groups.groups[name]
 
     def start(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "c") -> Pending:
-        """Sends a request to the coordinator; its answer may come later."""
+        """Send a request to the coordinator. Its response may come later."""
         pending = Pending()
 
         def answered(reply: Reply) -> None:
@@ -67,20 +67,20 @@ class Groups(Inside):
         return pending
 
     def join_all(self, *members: Member, **how: Any) -> None:
-        """All members join, and then each takes its id and generation from the response."""
+        """Let all members join. Then each takes its id and generation from the response."""
         joined = [member.join(**how) for member in members]
         for member, pending in zip(members, joined, strict=True):
             member.heard(pending.answer)
 
     def now(self) -> None:
-        """Runs what is due at this very time."""
+        """Run everything that is due at the current time."""
         self.cluster.tick()
 
     def member(self, name: str, *, instance: str | None = None, group: str = "g", version: int = 9) -> Member:
         return Member(self, name, instance=instance, group=group, version=version)
 
     def stable(self, *names: str, static: bool = False, **options: Any) -> list[Member]:
-        """Members of those names with their assignments; the first one leads."""
+        """Members of these names with their assignments; the first one leads."""
         members: list[Member] = []
         for name in names:
             member = self.member(name, instance=name if static else None)
@@ -94,12 +94,12 @@ class Groups(Inside):
         return members
 
     def share_out(self, *members: Member) -> None:
-        """The first one leads and gives each its own name."""
+        """The leader assigns to each member its own name."""
         synced = [each.sync({each.id: each.name.encode() for each in members} if each is members[0] else {}) for each in members]
         assert [pending.answer.assignment for pending in synced] == [each.name.encode() for each in members]
 
     def commit(self, topic: str, offset: int, *, member: Member | None = None, group: str = "g", version: int = 9) -> int:
-        """Commits the offset of the first partition; the code of the answer."""
+        """Commit the offset of the first partition; return the response's error code."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=member.generation if member is not None else -1,
@@ -134,7 +134,7 @@ class Member:
         rebalance_ms: int = REBALANCE_MS,
         protocol_type: str = "consumer",
     ) -> Pending:
-        """Asks to join, twice if it is given an id first."""
+        """Join. If the coordinator first assigns an id, join again."""
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=session_ms,

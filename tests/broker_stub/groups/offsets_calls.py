@@ -38,7 +38,7 @@ def records_in(partition: Partition) -> list[OffsetRecord | GroupRecord | None]:
 
 
 def known(store: Store) -> tuple[dict[Key, Committed], dict[int, dict[Key, Committed | None]]]:
-    """What counts, and what waits for the end of a transaction."""
+    """The committed offsets, and those that wait for the end of a transaction."""
     committed = {
         (group, topic, partition): each
         for group, topics in store.offsets.items()

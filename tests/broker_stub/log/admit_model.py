@@ -1,8 +1,7 @@
-"""A naive model of a partition's producers, to hold `admit` against: it keeps everything that ever happened and looks it all through each
-time.
+"""A naive model of a partition's producers, for comparison with `admit`. It keeps the whole history, and searches it each time.
 
-Written from the description of Kafka's behaviour, not from the code under test: no ring arithmetic (a batch is the list of its
-sequences), no table of rows, no entry that is carried along, no window of five that is maintained.
+It follows the description of Kafka's behaviour, not the code under test. It has no modular arithmetic (a batch is the list of its
+sequences), no table of rows, no entry that is updated, and no window of five.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Model:
         return next((event.coordinator_epoch for event in reversed(self.of(pid)) if event.commit is not None), -1)
 
     def batches(self, pid: int) -> list[Happened]:
-        """The data of the present epoch, from where it began for the last time."""
+        """The batches of the current epoch, since it last began."""
         found: list[Happened] = []
         for event in reversed(self.of(pid)):
             if event.epoch != self.epoch(pid):
@@ -54,7 +53,7 @@ class Model:
         return found
 
     def open_since(self, pid: int) -> int | None:
-        """Where the open transaction began: the first transactional batch after the last marker."""
+        """The start of the open transaction: the first transactional batch after the last marker."""
         since = None
         for event in self.of(pid):
             if event.commit is not None:

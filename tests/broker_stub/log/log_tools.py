@@ -1,6 +1,6 @@
-"""What the tests of the partition log share: a clock to set, batches to append, and appends told as short answers.
+"""Helpers for the tests of the partition log: a clock that a test sets, batches to append, and appends with short results.
 
-An answer is an offset for an append, `Again(offset)` for a duplicate, and the error code for a refusal, so that a story fits a table.
+A result is an offset for an append, `Again(offset)` for a duplicate, and the error code for a refusal, so that a test fits into a table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOW = 1_700_000_000_000
 
 
 class SetClock:
-    """Time as the test says."""
+    """A clock that the test sets."""
 
     def __init__(self, ms: int = NOW) -> None:
         self.ms = ms
@@ -61,17 +61,17 @@ def marker(pid: int, epoch: int, *, commit: bool = True, coordinator_epoch: int 
 
 
 def produce(log: PartitionLog, batch: bytes | memoryview, *, leader_epoch: int = 0, request_version: int = 13) -> Answer:
-    """What a client's append is answered."""
+    """The result of a client's append."""
     return _answer(log, batch, Origin.CLIENT, leader_epoch, 0, request_version)
 
 
 def coordinate(log: PartitionLog, batch: bytes, *, transaction_version: int = 0) -> Answer:
-    """What a coordinator's append is answered."""
+    """The result of a coordinator's append."""
     return _answer(log, batch, Origin.COORDINATOR, 0, transaction_version, 13)
 
 
 def refusal(log: PartitionLog, batch: bytes, *, request_version: int = 13, origin: Origin = Origin.CLIENT) -> AppendRefused:
-    """How the append is refused, in full."""
+    """The full refusal of an append."""
     try:
         log.append(batch, origin=origin, leader_epoch=0, request_version=request_version)
     except AppendRefused as refused:
@@ -98,7 +98,7 @@ def _answer(
 
 
 def stored_header(log: PartitionLog) -> BatchHeader:
-    """The header of the log's only batch, whose checksum is right."""
+    """The header of the log's only batch, after a check of its checksum."""
     records = bytes(log.read(0, max_bytes=1 << 20).records)
     assert check_crc(records)
     return read_header(records)

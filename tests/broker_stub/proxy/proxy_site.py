@@ -1,4 +1,4 @@
-"""A proxy in front of the stub or of Apache Kafka, with a topic of the test's own."""
+"""A proxy in front of the stub or of Apache Kafka, with the test's own topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT_S = 30.0
 
 @dataclass
 class Site:
-    """A proxy, what is behind it, and a topic with one partition there."""
+    """A proxy, the cluster behind it, and a topic with one partition there."""
 
     upstream: str
     proxy: FaultProxy
@@ -36,7 +36,7 @@ class Site:
         return Link(address, **options)  # type: ignore[arg-type]
 
     def end_offset(self) -> int:
-        """Asked of the broker itself."""
+        """The end offset, from the broker itself."""
         host, port = self.upstream.split(",")[0].rsplit(":", 1)
         with Link((host, int(port))) as link:
             part = wire.ListOffsetsPartition(partition_index=0, timestamp=-1)
@@ -80,7 +80,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def codes(answer: object) -> set[int]:
-    """Every error code in the answer, at any depth."""
+    """Every error code in the response, at any depth."""
     found = set()
     for name in getattr(answer, "__struct_fields__", ()):
         value = getattr(answer, name)

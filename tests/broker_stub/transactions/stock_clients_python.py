@@ -111,7 +111,7 @@ class _ConfluentSender:
 
 
 class Aiokafka:
-    """Its clients live on a loop in a thread of their own."""
+    """Its clients run on a loop in their own thread."""
 
     name = "aiokafka"
     fenced = frozenset(("ProducerFenced",))

@@ -18,7 +18,7 @@ TIMEOUT_MS = 30_000
 
 
 class Transactions(Inside):
-    """A cluster with a topic and a coordinator for one transactional id; `pid` and `epoch` are those that it gave last."""
+    """A cluster with a topic and a coordinator for one transactional id. `pid` and `epoch`: the newest ones from the coordinator."""
 
     def __init__(self, *, brokers: int = 1, partitions: int = 1, replicas: int = 3, **options: Any) -> None:
         super().__init__(brokers=brokers, **options)
@@ -31,7 +31,7 @@ class Transactions(Inside):
 
     @property
     def state_partition(self) -> Partition:
-        """Where the id's state is kept."""
+        """The partition with the id's state."""
         from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 
         topic = self.cluster.topics.named(STATE_TOPIC)
@@ -40,7 +40,7 @@ class Transactions(Inside):
 
     @property
     def known(self) -> TransactionMetadata:
-        """What the coordinator knows of the id."""
+        """The coordinator's state of the id."""
         shard = self.services.transactions.shard_for(ID, self.state_partition.leader)
         assert shard is not None
         return shard.ids[ID]
@@ -72,14 +72,14 @@ class Transactions(Inside):
         return self.begin(request, 5, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch))
 
     def given(self, **options: Any) -> Identity:
-        """An identity that the id's producer has from then on."""
+        """Set the identity of the id's producer."""
         code, pid, epoch = self.init(**options).answer
         assert code == 0, wire.error_name(code)
         self.identity = Identity(pid, epoch)
         return self.identity
 
     def add(self, partition: int = 0, *, identity: Identity | None = None) -> Pending:
-        """AddPartitionsToTxn of a client: the code."""
+        """AddPartitionsToTxn of a client; return the error code."""
         pid, epoch = identity or self.identity
         request = add_to_txn.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=ID,
@@ -96,7 +96,7 @@ class Transactions(Inside):
         return self.begin(request, version, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch))
 
     def commit_offset(self, offset: int, *, group: str = "g", version: int = 5) -> Pending:
-        """TxnOffsetCommit of one partition: the code."""
+        """TxnOffsetCommit of one partition; return the error code."""
         pid, epoch = self.identity
         request = txn_offsets.TxnOffsetCommitRequest(
             transactional_id=ID,
@@ -128,7 +128,7 @@ class Transactions(Inside):
         return found
 
     def write(self, sequence: int, *, partition: int = 0, identity: Identity | None = None, version: int = 12, acks: int = -1) -> Pending:
-        """A transactional record: the code."""
+        """Write a transactional record; return the error code."""
         pid, epoch = identity or self.identity
         records = batch(b"%d" % sequence, pid=pid, epoch=epoch, sequence=sequence, transactional=True)
         data = wire.PartitionProduceData(index=partition, records=records)
@@ -141,12 +141,12 @@ class Transactions(Inside):
         return self.begin(request, version, lambda answer: only(answer).error_code, node=self.leader("t", partition))
 
     def committed(self, partition: int = 0) -> int:
-        """How far a reader of committed records gets."""
+        """The offset up to which a `read_committed` consumer can read."""
         answer = self.ask(fetch_request("t", partition=partition, isolation_level=1), 12, node=self.leader("t", partition))
         return int(only(answer).last_stable_offset)
 
     def sever_state(self) -> int:
-        """A follower of the coordinator's partition falls behind; returns which."""
+        """Cut off a follower of the coordinator's partition, so that it falls behind. Return its node."""
         partition = self.state_partition
         follower = next(node for node in partition.replicas if node != partition.leader)
         self.cluster.broker_links.sever(partition.leader, follower)

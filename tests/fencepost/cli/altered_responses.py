@@ -1,4 +1,4 @@
-"""A relay in front of a stub that alters each of its responses as the test says."""
+"""A relay in front of a stub that alters its responses as the test says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Lie = Callable[[Message], Message]
 
 @contextmanager
 def lying_relay(port: int, lie: Lie) -> Iterator[str]:
-    """Its address, before the one broker that listens at that port of this host."""
+    """The address of a relay in front of the one broker at that port of this host."""
     with socket.create_server((HOST, 0)) as listener:
         own = listener.getsockname()[1]
 
@@ -42,7 +42,7 @@ def altered(api: Api, change: Callable[[Any], Any]) -> Lie:
 
 
 def numbered_0(answer: Message) -> Message:
-    """The one broker has the number 0, as a cluster's first often has, and the controller is unknown."""
+    """Give the one broker the number 0, as in many clusters, and name no controller."""
     if isinstance(answer, MetadataResponse):
         topics = [
             replace(topic, partitions=[replace(each, leader_id=0, replica_nodes=[0], isr_nodes=[0]) for each in topic.partitions])
@@ -55,7 +55,7 @@ def numbered_0(answer: Message) -> Message:
 
 
 def _converse(client: socket.socket, port: int, own: int, lie: Lie) -> None:
-    """One question and its answer after the other."""
+    """Pass on one request and its response after the other."""
     with suppress(OSError, EOFError), client, socket.create_connection((HOST, port)) as broker:
         while True:
             asked = _frame(client)

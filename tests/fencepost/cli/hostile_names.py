@@ -1,6 +1,6 @@
-"""A broker that gives things hostile names: a relay before a stub that swaps a harmless name for one of the same length, and back.
+"""A broker with hostile names: a relay in front of a stub that replaces a harmless name by one of the same length, and back.
 
-The stub, like Kafka, refuses such a name for a topic; a client cannot know what refuses what.
+The stub, like Kafka, refuses such a name for a topic. But a client cannot know which names its broker refuses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOST = b"127.0.0.1"
 
 @contextmanager
 def hostile_relay(port: int) -> Iterator[str]:
-    """Its address, before the one broker that listens at that port of this host."""
+    """The address of a relay in front of the one broker at that port of this host."""
     with socket.create_server((HOST.decode(), 0)) as listener:
         own = listener.getsockname()[1]
         swapped = ((HARMLESS.encode(), HOSTILE.encode()), (HOST + port.to_bytes(4, "big"), HOST + own.to_bytes(4, "big")))
@@ -41,7 +41,7 @@ def hostile_relay(port: int) -> Iterator[str]:
 
 
 def _pass_on(source: socket.socket, target: socket.socket, swaps: tuple[tuple[bytes, bytes], ...]) -> None:
-    """Frames, one after the other, with the names swapped."""
+    """Pass on frames one after the other, with the names replaced."""
     with suppress(OSError), source, target, source.makefile("rb") as reader:
         while head := reader.read(4):
             frame = head + reader.read(int.from_bytes(head, "big"))

@@ -1,4 +1,4 @@
-"""Running `fencepost`: in a process of its own, as a shell does, or in this process. Both have a wide terminal without colours."""
+"""Runs `fencepost` in its own process, as a shell does, or in this process. Both have a wide terminal without colours."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DEADLINE_S = 60.0
 
 
 def surroundings(**more: str) -> dict[str, str]:
-    """Wide and without colours, so that no message is wrapped, and without an address that a test did not give."""
+    """An environment with a wide terminal and no colours, so that no message is wrapped, and without any address from outside."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("FENCEPOST_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")}
     return {**inherited, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", **more}
 
 
 def run(*arguments: object, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Its exit code, standard output and standard error. `given`: its standard input."""
+    """Run the command; return its exit code, standard output and standard error. `given`: its standard input."""
     ran = subprocess.run(
         [sys.executable, "-m", "fencepost", *map(str, arguments)],
         input=given,
@@ -49,12 +49,12 @@ class Ran(NamedTuple):
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The output as one JSON object a line."""
+        """The output as JSON objects, one per line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
 def invoke(*arguments: object, given: str | None = None) -> Ran:
-    """Run a command in this process, without a terminal and without an address that the test did not give."""
+    """Run a command in this process, without a terminal, and without any address from outside."""
     environment = {"COLUMNS": "200", "NO_COLOR": "1", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
     ran = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
@@ -67,7 +67,7 @@ def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) ->
 
 
 def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:
-    """How many KiB the command, and no process that it started, had in memory at most."""
+    """The peak of the command's memory in KiB, without the processes that it started."""
     # A process's ru_maxrss begins with what the one that started it had; VmHWM is its own.
     watched = "import pathlib, re, runpy, sys; sys.argv[0] = 'fencepost'\n"
     watched += "try:\n runpy.run_module('fencepost', run_name='__main__')\n"
@@ -86,7 +86,7 @@ def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:
 
 @contextmanager
 def running(*arguments: object, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process while it runs, with pipes to it; it does not outlive the block."""
+    """The running process, with pipes to it. It ends with the block."""
     command = [sys.executable, "-m", "fencepost", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, env=surroundings(**environment), **pipes)  # type: ignore[call-overload]  # mypy does not see into the dictionary
@@ -99,7 +99,7 @@ def running(*arguments: object, **environment: str) -> Iterator[subprocess.Popen
 
 
 def complaint(ran: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a command ended with; it had exit code 2 and wrote nothing else."""
+    """The one line of a command that ended with exit code 2 and wrote nothing else."""
     assert (ran.returncode, ran.stdout) == (2, ""), ran
     [line] = ran.stderr.splitlines()
     return line
@@ -107,7 +107,7 @@ def complaint(ran: subprocess.CompletedProcess[str]) -> str:
 
 @contextmanager
 def answer_once(answer: bytes) -> Iterator[int]:
-    """The port of a server that sends this to its first client after the first bytes, closes, and is gone after the block."""
+    """The port of a server that waits for its first client's first bytes, sends this answer and closes. It ends with the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(DEADLINE_S)
 

@@ -1,4 +1,4 @@
-"""Reading settings: what they become, and the words of a refusal."""
+"""Reads settings, and returns the result or the text of the refusal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read(**given: Any) -> Settings:
 
 
 def refusal(given: dict[str, Any]) -> str:
-    """The words with which these settings are refused."""
+    """The text with which the reader refuses these settings."""
     with pytest.raises(ConfigError) as refused:
         read_settings({**BARE, **given})
     return str(refused.value)

@@ -33,7 +33,7 @@ def http_server(secured: Certificate | None = None) -> Iterator[str]:
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Says nothing on standard error."""
+    """Writes no log lines."""
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""

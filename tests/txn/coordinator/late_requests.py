@@ -1,7 +1,6 @@
-"""A late request: a proxy holds it, the producer times out and sends it again, and then the proxy lets it go.
+"""A late request: a proxy holds it, the producer times out and sends it again, and then the proxy passes it on.
 
-The tests check what becomes of the producer's transactions and what it reports about them, on the stub and on Apache Kafka, always behind
-the proxy.
+The tests check the outcome of the producer's transactions, and its reports, on the stub and on Apache Kafka, always behind the proxy.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ FENCED_BY_ITSELF: Final = "Fenced, by its own late InitProducerId or another pro
 
 
 class Moment(Enum):
-    """When the late request comes."""
+    """The moment at which the late request arrives."""
 
     IDLE = "while idle"
     INSIDE = "inside the next transaction"
@@ -59,17 +58,19 @@ class Moment(Enum):
 
 
 class Ground(Protocol):
-    """A cluster of two brokers. `version`: of its transactions."""
+    """A cluster of two brokers. `version`: the transaction version."""
 
     bootstrap: str
     version: int
 
     def move_coordinators(self) -> None:
-        """Both coordinators' partitions are led by the other broker, which loads them."""
+        """Make the other broker the leader of both coordinators' partitions, which it then loads."""
 
 
 class Cell(NamedTuple):
-    """What came of it. `sent`: there was such a request. `answer`: to the late one. `told`: what the producer's calls came to."""
+    """One result. `sent`: whether there was such a request. `answer`: the response to the late one. `told`: the results of the producer's
+    calls.
+    """
 
     request: Api
     moment: Moment
@@ -78,12 +79,12 @@ class Cell(NamedTuple):
     told: tuple[str, ...]
 
     def words(self) -> str:
-        """For the table."""
+        """The text for the table."""
         return f"{self.answer}; {', '.join(self.told)}" if self.sent else "not sent"
 
 
 def expected(request: Api, moment: Moment, version: int) -> tuple[str, ...]:
-    """What the producer's calls come to."""
+    """The expected results of the producer's calls."""
     if request in OF_VERSION_1 and version >= 2:
         return ()
     if request is not Api.INIT_PRODUCER_ID:
@@ -96,9 +97,11 @@ def expected(request: Api, moment: Moment, version: int) -> tuple[str, ...]:
 
 
 def play(ground: Ground, request: Api, moment: Moment, *, timeout_ms: int) -> Cell:
-    """Three transactions of one producer. A request of the first one is lost and arrives late. Readers find exactly what was reported as
-    committed, once and in order. No transaction is left open, and no producer is fenced without a report. `timeout_ms`: how long the
-    producer waits for an answer."""
+    """Run three transactions of one producer. A request of the first one is lost and arrives late.
+
+    Consumers read exactly what was reported as committed, once and in order. No transaction is left open, and no producer is fenced without
+    a report. `timeout_ms`: how long the producer waits for a response.
+    """
     site = Site(ground.bootstrap, f"late-{secrets.token_hex(4)}", f"id-{secrets.token_hex(4)}")
     Admin(site.bootstrap).create(site.topic, partitions=PARTITIONS, replicas=2)
     with FaultProxy(site.bootstrap) as proxy:
@@ -151,7 +154,7 @@ class _Play:
         return self._site.producer(self._proxy.bootstrap, request_timeout_ms=self._timeout_ms, max_block_ms=int(WAIT_S * 1000))
 
     def _transact(self, producer: TransactionalProducer, number: int, meanwhile: Callable[[], None] | None = None) -> bool:
-        """One transaction, and what was said of it. False where the producer cannot go on."""
+        """Run one transaction, and note its reported outcome. False if the producer cannot continue."""
         rows: list[bytes] = []
         try:
             tx = producer.begin(WAIT_S)
@@ -184,7 +187,7 @@ class _Play:
             tx.send(self._site.topic, row, partition=partition).exception(WAIT_S)
 
     def _let_go(self) -> None:
-        """The late request arrives, and its response goes to no client."""
+        """Pass the late request on. No client gets its response."""
         before = len(self._exchanges())
         self._held.release()
         until(lambda: len(self._exchanges()) > before, "the late request came", timeout_s=WAIT_S)
@@ -208,11 +211,11 @@ class _Play:
         return despite(KafkaException, lambda: self._site.group(self._group.group_id)[0], timeout_s=WAIT_S)
 
     def _ask(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """A coordinator, or a leader, as soon as it can tell."""
+        """The response of a coordinator or a leader, once it is final."""
         return ask_within(ask, read_settings({"bootstrap_servers": self._site.bootstrap}), WAIT_S)
 
     def _look(self) -> None:
-        """What was said, and what is there."""
+        """Compare the reported outcomes with the logs."""
         until(lambda: not self._open(), "no transaction is left open in a partition", timeout_s=WAIT_S)
         until(self._state, "no transaction is left open", good=lambda state: state != ONGOING, timeout_s=WAIT_S)
         assert self._site.committed() == sorted(self._rows)
@@ -220,7 +223,7 @@ class _Play:
 
 
 def _code(late: Exchange) -> str:
-    """What the late request was answered, in one word."""
+    """The response to the late request, in one word."""
     answer = late.response
     match late.api:
         case Api.ADD_PARTITIONS_TO_TXN:

@@ -1,6 +1,6 @@
-"""A session over Spark Connect, and queries of it. Server and client are in this process, in the JVM of the other tests.
+"""A session over Spark Connect, and queries in it. Server and client are in this process, in the JVM of the other tests.
 
-A callback of `foreachBatch` still runs in a process of its own, which the server starts for each run of a query.
+A callback of `foreachBatch` still runs in its own process, which the server starts for each run of a query.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class Stream:
         (self.input / f".{name}").rename(self.input / f"{name}.txt")
 
     def forget(self, batch: int) -> None:
-        """As if Spark had died between the sink's commit and its own."""
+        """Delete Spark's commit of the batch, as if Spark had died between the sink's commit and its own."""
         (self.checkpoint / "commits" / str(batch)).unlink()
         (self.checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 
     @property
     def lines(self) -> Any:
-        """The column `value`, a file at a time."""
+        """The column `value`, one file per batch."""
         return self.remote.readStream.option("maxFilesPerTrigger", 1).text(str(self.input))
 
     def run(self, begin: Callable[[Any], Any], df: Any = None) -> None:
-        """A query over what there is, to its end. Raises what it fails with."""
+        """Run a query over the existing files, to its end. Raises the query's failure."""
         stream = begin((df if df is not None else self.lines).writeStream)
         stream = stream.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
 
@@ -78,7 +78,7 @@ class Stream:
         despite_late_workers(once)
 
     def live(self, call: Any, until: Callable[[], bool]) -> Any:
-        """A query that waits for more, once `until` says so."""
+        """A query that waits for more files, once `until` is true."""
         stream = self.lines.writeStream.foreachBatch(call).option("checkpointLocation", str(self.checkpoint))
         started: list[Any] = []
 

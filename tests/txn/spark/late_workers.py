@@ -1,6 +1,6 @@
 """Spark gives a Python process of a query (a sink's end, a callback with Connect) ten seconds to start, and then fails the query.
 
-A busy machine may need longer. Exact queries can be started again, and tests do so for this failure only.
+A busy machine may need longer. An exactly-once query can be started again, so the tests start it again, after this failure only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TRIES: Final = 8
 
 
 def despite_late_workers(run: Callable[[], str | None]) -> str | None:
-    """What `run` raises or returns, the text of a failure or None, once no worker was late."""
+    """The result of `run` once no worker was late. `run` raises or returns the text of a failure, or None."""
     for _ in range(TRIES):
         try:
             failure = run()

@@ -1,6 +1,6 @@
-"""Which release of Spark this is, and what it does not have: tests that need that are left out, and say why.
+"""The running release of Spark, and the features that it lacks. Tests that need such a feature are skipped with the reason.
 
-What fencepost does where something is missing is tested as everything else is.
+Other tests check what fencepost does if a feature is missing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FILES: Final[Mapping[str, tuple[tuple[int, int], str]]] = {
 
 
 def missing(needs: tuple[tuple[int, int], str]) -> str | None:
-    """Why not here; None where it is there."""
+    """The reason why the feature is missing; None if it is there."""
     release, what = needs
     return None if release <= RELEASE else f"Spark {pyspark.__version__} has no {what}: from {release[0]}.{release[1]} on"
 
 
 def needs(release: tuple[int, int], what: str) -> pytest.MarkDecorator:
-    """For a test of what older releases do not have."""
+    """Mark a test that needs a feature of newer releases."""
     why_not = missing((release, what))
     return pytest.mark.skipif(why_not is not None, reason=why_not or "")

@@ -1,7 +1,7 @@
-"""What the tests of the Spark writer share: a directory whose files are the batches of a query, checkpoints made by hand for calls of the
-writer without a query, and what a reader of committed records that is not ours finds.
+"""Helpers for the tests of the Spark writer.
 
-One file is one batch. Nothing here waits without a deadline.
+They are a directory whose files are the batches of a query (one file per batch), checkpoints made by hand for calls of the writer without a
+query, and the records that another client reads. Every wait has a deadline.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITIONS = 3
 
 
 class AnySite:
-    """A cluster, a topic, and a directory for everything else. `sink`: of the writers."""
+    """A cluster, a topic, and a directory for everything else. `sink`: the writers' sink id."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, place: Path, *, topic: str = TOPIC, sink: str = "sink") -> None:
         self.spark = spark
@@ -37,7 +37,7 @@ class AnySite:
         self._fed = 0
 
     def writer(self, **settings: Any) -> ExactlyOnceKafkaWriter:
-        """It is closed with the test. Without a guard of its own it writes from the driver, which is quickest."""
+        """A writer that is closed with the test. By default it uses the guard `driver`, which is fastest."""
         given = {"topic": self.topic, "guard": "driver", "linger_ms": 0, **settings}
         writer = ExactlyOnceKafkaWriter(self.bootstrap, self.sink, **given)
         self.writers.append(writer)
@@ -52,7 +52,7 @@ class AnySite:
     # -- batches of a query ----------------------------------------------------------------------------------------------------
 
     def feed(self, *values: str) -> None:
-        """Another file, which is the next batch."""
+        """Add a file, which is the next batch."""
         self._fed += 1
         unfinished = self.place / "unfinished"
         unfinished.write_text("".join(f"{value}\n" for value in values))
@@ -60,24 +60,24 @@ class AnySite:
 
     @property
     def lines(self) -> DataFrame:
-        """The column `value`, a file at a time."""
+        """The column `value`, one file per batch."""
         return self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(self.input))
 
     def start(
         self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, live: bool = False, mode: str = "append"
     ) -> StreamingQuery:
-        """A query that ends with what there is, or where `live` waits for more."""
+        """Start a query that ends after the existing files, or with `live` waits for more."""
         stream = (df if df is not None else self.lines).writeStream.foreachBatch(call).outputMode(mode)
         stream = stream.option("checkpointLocation", str(checkpoint or self.checkpoint))
         return (stream.trigger(processingTime="0 seconds") if live else stream.trigger(availableNow=True)).start()
 
     def run(self, call: Any, df: DataFrame | None = None, *, checkpoint: Path | None = None, mode: str = "append") -> str | None:
-        """Run a query over what there is; the text of its failure, if it has one."""
+        """Run a query over the existing files. Return the text of its failure, if it has one."""
         return self.outcome(self.start(call, df, checkpoint=checkpoint, mode=mode))
 
     @staticmethod
     def outcome(query: StreamingQuery) -> str | None:
-        """Wait for its end."""
+        """Wait for the end of the query."""
         failure = None
         try:
             assert query.awaitTermination(LIMIT_S), f"the query has not ended within {LIMIT_S} s"
@@ -89,25 +89,25 @@ class AnySite:
     # -- calls of the writer without a query -----------------------------------------------------------------------------------
 
     def by_hand(self, **settings: Any) -> ExactlyOnceKafkaWriter:
-        """A writer that is told which query this is. `offsets` has to be called for each batch."""
+        """A writer that gets the query's name from the test. Call `offsets` before each batch."""
         return self.writer(query="by hand", checkpoint=str(self.checkpoint), **settings)
 
     def offsets(self, batch: int, said: str = "{}") -> int:
-        """What Spark writes before it calls. Returns the number of the batch."""
+        """Write what Spark writes before it calls the writer. Return the batch number."""
         place = self.checkpoint / "offsets"
         place.mkdir(parents=True, exist_ok=True)
         (place / str(batch)).write_text(f"v1\n{{}}\n{said}")
         return batch
 
     def rows(self, *values: Any, **columns: str) -> DataFrame:
-        """A DataFrame of the column `value`, and of others as SQL of it."""
+        """A DataFrame with the column `value`, and other columns as SQL expressions of it."""
         df = self.spark.createDataFrame([(value,) for value in values], "value string")
         return df.selectExpr("value", *[f"{sql} as {name}" for name, sql in columns.items()])
 
     # -- what came of it -------------------------------------------------------------------------------------------------------
 
     def committed(self, topic: str | None = None, partitions: int = PARTITIONS) -> list[str]:
-        """Every value that a reader with read_committed finds, up to the ends as they are now."""
+        """Every value that a `read_committed` consumer reads, up to the current ends."""
         return sorted(value.decode() for value in read_values(self.bootstrap, topic or self.topic, range(partitions)))
 
     def messages(self, topic: str | None = None, partitions: int = PARTITIONS) -> list[Any]:
@@ -116,7 +116,7 @@ class AnySite:
 
 
 class Site(AnySite):
-    """On a stub."""
+    """The same on a stub."""
 
     def __init__(self, spark: SparkSession, stub: BrokerStub, place: Path) -> None:
         super().__init__(spark, stub.bootstrap, place)

@@ -9,7 +9,7 @@ from fencepost.broker_stub import VirtualClock
 
 
 class SkippingClock(VirtualClock):
-    """See the module. `monotonic` replaces `time.monotonic` for a deadline, and skips together with the clock."""
+    """See the module docstring. `monotonic` replaces `time.monotonic` for a deadline, and skips together with the clock."""
 
     def __init__(self) -> None:
         super().__init__()

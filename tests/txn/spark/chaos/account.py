@@ -1,6 +1,6 @@
-"""The rows of a topic, read by a stock consumer, compared with those that must be there: row numbers and digests, each once.
+"""The rows of a topic, read by another client and compared with the expected ones: row numbers and digests, each once.
 
-Afterwards no transaction may be open: on every partition the last stable offset is the high watermark.
+No transaction may be open afterwards: on every partition the last stable offset equals the high watermark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FETCHED = 10_000
 
 
 class Account(Struct, frozen=True):
-    """`doubled`: a row's further copies. `strange`: values that no row has. `open`: partitions whose LSO is not the high watermark."""
+    """`doubled`: further copies of rows. `strange`: values that no row has. `open`: partitions whose LSO is not the high watermark."""
 
     expected: int
     present: int
@@ -31,7 +31,7 @@ class Account(Struct, frozen=True):
 
 
 def take_account(bootstrap: str, topic: str, partitions: int, expected: int) -> Account:
-    """Reads the topic to its end with read_committed."""
+    """Read the topic to its end with read_committed."""
     found = bytearray(expected)
     doubled = strange = 0
     for value in _values(bootstrap, topic, partitions):
@@ -47,7 +47,7 @@ def take_account(bootstrap: str, topic: str, partitions: int, expected: int) -> 
 
 
 def still_open(bootstrap: str, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-    """LSO and high watermark of partitions where they differ."""
+    """LSO and high watermark of the partitions where they differ."""
     stable, high = (_ends(bootstrap, topic, partitions, isolation) for isolation in ("read_committed", "read_uncommitted"))
     return {partition: (stable[partition], high[partition]) for partition in stable if stable[partition] != high[partition]}
 

@@ -1,6 +1,6 @@
-"""One campaign: a driver that is started, dies in one way or another, and is started again until all batches are written; and its report.
+"""One campaign and its report: a driver starts, is killed or fails, and is started again, until all batches are written.
 
-Every process of it carries a mark in its environment, by which what is left over is found and ended.
+Every process of it has a mark in its environment, by which leftover processes are found and ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.waiting import until
 MARK = "FENCEPOST_CHAOS"
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
-# At the end of the path: what is installed comes first.
+# Append the checkout to the path, so that the installed package comes first.
 PROGRAM = "import sys; sys.path.append(sys.argv[2]); from tests.txn.spark.chaos.{driver} import main; sys.exit(main(sys.argv[1]))"
 DRIVER_S = 1800.0 if FULL else 240.0
 """How long a driver may take from one event to the next."""
@@ -38,9 +38,11 @@ GONE_S = 20.0
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What happened. `mid_produce`: kills of executors at which the task's first records were acknowledged and others not yet sent.
-    `reattempts`: task attempts that Spark numbers 0 although the task had been started before in the same stage; `retries`: those numbered
-    higher."""
+    """The results. `mid_produce`: kills of executors after the task's first records were acknowledged and before the others were sent.
+
+    `reattempts`: task attempts to which Spark gave the number 0, although the task had been started before in the same stage. `retries`:
+    attempts with higher numbers.
+    """
 
     title: str
     guards: tuple[str, ...]
@@ -73,8 +75,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Campaign:
-    """Runs plans in a directory of its own, which is removed at the end together with all running processes. `driver`: the module to
-    run."""
+    """Runs plans in a temporary directory, which is removed at the end together with all running processes. `driver`: the module to run."""
 
     def __init__(self, title: str, driver: str = "driver") -> None:
         provide_java()
@@ -94,7 +95,7 @@ class Campaign:
         return driver
 
     def report(self, plan: Plan, partitions: int, bootstrap: str) -> Report:
-        """Take account of the topic."""
+        """Read the topic, and make the report."""
         events = plan.events.all()
         began = [each for each in events if each["kind"] == "began"]
         batches = [each for each in events if each["kind"] == "batch"]
@@ -138,7 +139,7 @@ class Campaign:
 
 
 class Driver:
-    """A driver's process."""
+    """The process of a driver."""
 
     def __init__(self, plan: Plan, mark: str, module: str) -> None:
         self.plan = plan
@@ -164,21 +165,21 @@ class Driver:
 
     @property
     def pids(self) -> list[int]:
-        """Of the driver and, once it is known, of its JVM."""
+        """The process ids of the driver and, once it is known, of its JVM."""
         return [self._process.pid, *(each["jvm"] for each in self.plan.events.all("started") if each["run"] == self.plan.run)]
 
     def wait(self, *codes: int) -> int:
-        """Until it ends, with one of these codes."""
+        """Wait until the driver ends, with one of these exit codes."""
         code = self._process.wait(DRIVER_S)
         assert code in codes, f"driver {self.plan.run} ended with {code}, not {codes}: {self.tail()}"
         return code
 
     def await_death(self) -> None:
-        """Until it has killed itself, or was killed."""
+        """Wait until the driver has killed itself or was killed."""
         self.wait(-signal.SIGKILL)
 
     def killed_after(self, seconds: float) -> None:
-        """Killed from outside, so many seconds after its session is up."""
+        """Kill the driver so many seconds after its session is up."""
         self.until(lambda: len(self.pids) > 1, "it has a session")
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
@@ -188,7 +189,7 @@ class Driver:
         self.plan.events.tell("death", run=self.plan.run, point=f"{seconds:.1f} s after its start")
 
     def until(self, ask: Callable[[], Any], what: str) -> Any:
-        """Wait for something while it runs."""
+        """Wait for a condition while the driver runs."""
 
         def asked() -> Any:
             found = ask()
@@ -198,7 +199,7 @@ class Driver:
         return until(asked, what, timeout_s=DRIVER_S, pause_max_s=0.1)
 
     def signal(self, which: signal.Signals) -> None:
-        """To the driver and its JVM."""
+        """Send a signal to the driver and its JVM."""
         for pid in reversed(self.pids):
             with suppress(ProcessLookupError):
                 os.kill(pid, which)
@@ -209,13 +210,13 @@ class Driver:
         self._process.wait(GONE_S)
 
     def tail(self) -> str:
-        """The end of what it printed, without Java's stacks."""
+        """The end of the driver's output, without Java's stack traces."""
         lines = self.output.read_text(errors="replace").splitlines()
         return "\n".join([line for line in lines if not line.startswith("\tat ")][-40:])
 
 
 def marked(mark: str) -> list[int]:
-    """Processes with the mark in their environment."""
+    """The processes with the mark in their environment."""
     return [pid for pid, environment in _environments() if mark.encode() in environment]
 
 

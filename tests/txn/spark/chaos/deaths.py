@@ -1,6 +1,6 @@
-"""How a driver ends in the middle of a batch: its own process and its JVM killed, or frozen, at a point between two steps of the protocol.
+"""A driver and its JVM are killed or frozen at a point between two steps of the protocol.
 
-The points are reached by wrapping the driver's hold of the sink and its transactions, here and nowhere in the product.
+These tests reach the points by wrapping the driver's sink session and its transactions. The product has no code for this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ACK_WITHIN_S = 30.0
 
 
 class Mortal:
-    """Ends the driver at the plan's point. `batch`: the one that is under way."""
+    """Ends the driver at the plan's point. `batch`: the batch that is under way."""
 
     def __init__(self, plan: Plan, jvm: int) -> None:
         self.batch = -1
@@ -27,7 +27,7 @@ class Mortal:
         self._jvm = jvm
 
     def reached(self, point: str) -> None:
-        """The driver is there."""
+        """The driver has reached this point."""
         plan = self._plan
         if point != plan.death or self.batch < plan.death_batch or not plan.events.first(f"death-{plan.run}"):
             return
@@ -37,7 +37,7 @@ class Mortal:
         os.kill(os.getpid(), how)
 
     def wrap(self) -> None:
-        """Watch every hold from now on."""
+        """Watch every sink session from now on."""
         patched: Any = SinkSession
         take_over, begin, record, send = SinkSession.take_over, SinkSession.begin, SinkSession.record, SinkSession._send
         mortal = self
@@ -65,7 +65,7 @@ class Mortal:
 
 
 class Watched:
-    """A transaction."""
+    """A transaction that reports its points."""
 
     def __init__(self, transaction: Transaction, mortal: Mortal) -> None:
         self._transaction = transaction

@@ -1,6 +1,6 @@
-"""The driver: a Spark application in a process of its own that writes a source of numbered rows until it has written enough.
+"""The driver: a Spark application in its own process that writes a source of numbered rows until it has written enough.
 
-Its source is Spark's rate-micro-batch, whose rows are the same in every run. What it does and meets it tells in the plan's events.
+Its source is Spark's rate-micro-batch, whose rows are the same in every run. It writes its actions and errors to the plan's events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.deploy.maxExecutorRetries": "-1",
-    # As on machines of their own: what a killed executor had is gone, and is missed at once, not after three tries of 5 s.
+    # As with executors on separate machines: a killed executor's blocks are lost, and Spark notices at once, not after three tries of 5 s.
     "spark.shuffle.readHostLocalDisk": "false",
     "spark.shuffle.io.maxRetries": "0",
     "spark.sql.shuffle.partitions": "2",
@@ -47,7 +47,7 @@ CONF = {
 
 
 def main(path: str) -> int:
-    """Returns 0 once all batches are written, 3 where the query failed."""
+    """Return 0 once all batches are written, 3 if the query failed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     plan = Plan.read(path)
@@ -78,7 +78,7 @@ def _session(plan: Plan) -> SparkSession:
 
 
 def _run(plan: Plan, spark: SparkSession, mortal: Mortal) -> bool:
-    """Whether the query failed."""
+    """Run the query; return whether it failed."""
     writer = ExactlyOnceKafkaWriter(plan.bootstrap, plan.sink, topic=plan.topic, guard=plan.guard, tasks=plan.tasks, **plan.settings)
     enough = threading.Event()
 
@@ -96,7 +96,7 @@ def _run(plan: Plan, spark: SparkSession, mortal: Mortal) -> bool:
             plan.events.tell("batch", run=plan.run, **writer.metrics)
 
     source: Any = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", plan.rows).option("numPartitions", plan.maps).load()
-    # What a lost executor had shuffled is what Spark starts a stage again for.
+    # Spark starts a stage again because a lost executor's shuffle files are gone.
     source = source.repartition(plan.reduces, "value") if plan.reduces else source
     query = (
         source.select(*columns(keyed=plan.keyed))
@@ -113,7 +113,7 @@ def _run(plan: Plan, spark: SparkSession, mortal: Mortal) -> bool:
 
 
 def columns(*, keyed: bool) -> list[Any]:
-    """Of one width for all rows, so that batches of produce requests are of one size: the number and its digest."""
+    """The number and its digest, with the same width in all rows, so that batches of Produce requests have the same size."""
     number = F.lpad(F.col("value").cast("string"), 10, "0")
     value = F.concat_ws("|", number, F.md5(number.cast("binary"))).alias("value")
     return [number.alias("key"), value] if keyed else [value]

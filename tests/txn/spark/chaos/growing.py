@@ -1,8 +1,8 @@
-"""An application with dynamic allocation that begins with one executor, and says how many tasks Spark was asked for, and how many executors
-took part, while batches were written.
+"""An application with dynamic allocation that begins with one executor.
 
-Started by test_slots.py, with the brokers' address and a directory; it prints one line of JSON. Its tasks wait for each other, so that
-nothing hangs on how fast executors are started.
+It reports how many tasks Spark was asked for, and how many executors took part, while batches were written. test_slots.py starts it with
+the brokers' address and a directory. It prints one line of JSON. Its tasks wait for each other, so that the result does not depend on how
+fast executors start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DYNAMIC: Final = {
 
 
 class Meeting:
-    """Rows as they are, once tasks of all executors are there, or one of them has waited in vain."""
+    """Passes rows on once tasks of all executors have arrived, or once one of them has waited for too long."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -59,7 +59,7 @@ class Meeting:
 
 
 def executors(place: Path) -> int:
-    """Those that have come."""
+    """The executors that have arrived."""
     return len({each.name for each in place.iterdir()} - {IN_VAIN})
 
 

@@ -1,6 +1,6 @@
-"""How an executor, which has nothing but an installed fencepost, finds the modules of these tests: this module is pickled by value.
+"""An executor has only an installed fencepost. This module is pickled by value, and finds the modules of these tests there.
 
-Their place comes last on the path, so that what is installed stays what is under test.
+Their directory comes last in the path, so that the installed package stays under test.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def load(root: str, plan: bytes, given: dict[str, Any]) -> Any:
-    """A TroubledTask, unpickled."""
+    """Unpickle a TroubledTask."""
     import sys
 
     if root not in sys.path:

@@ -1,6 +1,6 @@
-"""What a driver of the chaos tests is told to do, and what it and its tasks tell back: one file of JSON there, one line an event here.
+"""The plan of a driver in the chaos tests, one file of JSON, and the events that the driver and its tasks report, one line each.
 
-The parent and the driver share it; it starts nothing.
+The parent process and the driver share this module. It starts nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ POINTS: Final = (INIT, TASKS, LEDGER, END_TXN)
 
 
 class Strike(Struct, frozen=True, kw_only=True):
-    """What befalls one task of one batch, once: `what` is "kill" (its executor's JVM; its workers go on for as long as they do), "lose"
-    (the workers, too, as with a machine), "raise" or "freeze" (its Python worker). It waits until strike
-    number `after` has fallen, and until some of the task's rows are acknowledged."""
+    """A fault of one task of one batch, once. `what` is "kill" (the executor's JVM; its workers continue for a while), "lose" (also the
+    workers, as with a lost machine), "raise", or "freeze" (the Python worker).
+
+    It waits until strike number `after` has happened, and until some of the task's rows are acknowledged.
+    """
 
     what: str
     batch: int
@@ -32,10 +34,12 @@ class Strike(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`run`: tells the starts of one campaign apart. `rows`: of each of `batches`, of as many partitions as `maps`, which
-    fall to `slices` parts in each task. `reduces`: of a shuffle before the writer, 0 for none. `kill_chance`
-    and `raise_chance`: of each task attempt. `death`: the point at which the driver ends in batch `death_batch` or later, or with `freezes`
-    stops until it is woken. `stays`: it ends only when there is a file `leave`."""
+    """The plan of one driver. `run`: the number of this start of the campaign.
+
+    `rows`: of each of `batches`, in `maps` partitions, which each task splits into `slices`. `reduces`: partitions of a shuffle before the
+    writer, 0 for none. `kill_chance` and `raise_chance`: for each task attempt. `death`: the point at which the driver ends in batch
+    `death_batch` or later; with `freezes` it stops there until it is resumed. `stays`: it ends only when there is a file `leave`.
+    """
 
     run: int
     directory: str
@@ -64,7 +68,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def expected(self) -> int:
-        """Rows that there must be in the end."""
+        """How many rows there must be at the end."""
         return self.batches * self.rows
 
     @classmethod
@@ -82,7 +86,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Events(Struct, frozen=True):
-    """A file that processes append to, each line at once."""
+    """A file to which processes append, each line at once."""
 
     path: str
 

@@ -1,4 +1,4 @@
-"""One row of the matrix by hand: `python -m tests.txn.spark.chaos.run SITE ROW [GUARD] [SEED]`, for example `kafka2 executors off 7`."""
+"""Runs one row by hand: `python -m tests.txn.spark.chaos.run SITE ROW [GUARD] [SEED]`, for example `kafka2 executors off 7`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.txn.spark.chaos.site import Site, kafka_site, stub_site
 
 
 def sites(name: str) -> AbstractContextManager[Site]:
-    """stub1, stub2, kafka1 or kafka2: the broker and the version of its transactions."""
+    """stub1, stub2, kafka1 and kafka2: the broker and its transaction version."""
     return (stub_site if name.startswith("stub") else kafka_site)(int(name[-1]))
 
 
 def play(site: Site, row: str, guard: str, seed: int) -> Report:
-    """One row."""
+    """Run one row."""
     match row:
         case "points":
             return driver_kills(site, POINTS, guard=guard, seed=seed)

@@ -1,6 +1,6 @@
-"""The rows of the chaos matrix: what is done to the writer, and how large. Each is one campaign on a site; it prints its report.
+"""The rows of the chaos matrix: the faults of each, and its size. Each row is one campaign on a site, and prints its report.
 
-Whether the report is good enough is for the tests.
+The tests decide whether the report is good enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLUSTER = "local-cluster[2,2,1024]"
 
 
 def planned(campaign: Campaign, site: Site, *, partitions: int, **given: Any) -> Plan:
-    """A plan with a topic, and a sink, of its own."""
+    """A plan with its own topic and sink."""
     name = re.sub(r"\W+", "-", f"{campaign.title} {given.get('seed', 0)}")
     settings = {**PATIENT, **given.pop("settings", {})}
     return Plan(
@@ -55,7 +55,7 @@ def driver_kills(site: Site, points: Sequence[str], *, guard: str, seed: int = 0
             settings={"batch_size": 4096},
         )
         for number, point in enumerate(points):
-            # A driver takes the sink over with its first batch, and never again.
+            # A driver takes the sink over only with its first batch.
             campaign.start(replace(plan, death=point, death_batch=0 if point == INIT else number + 1)).await_death()
         campaign.start(plan).wait(0)
         return told(campaign, plan, site, 4)
@@ -73,8 +73,10 @@ def random_kills(site: Site, kills: int, *, guard: str, seed: int) -> Report:
 
 
 def lost_replies(site: Site, *, guard: str, seed: int = 0) -> Report:
-    """The responses to EndTxn are lost: of the first commit once, of the second three times, of the third always. The driver of the third
-    is then killed, so that it never gets the outcome."""
+    """The responses to EndTxn are lost: of the first commit once, of the second three times, of the third always.
+
+    The driver of the third is then killed, so that it never gets the outcome.
+    """
     with FaultProxy(site.bootstrap, journal=0) as proxy, Campaign(f"EndTxn unanswered {guard} {site.name}") as campaign:
         plan = planned(
             campaign,
@@ -131,8 +133,10 @@ def executor_kills(
     strikes: Sequence[Strike] = (),
     starts: int = 3,
 ) -> Report:
-    """Executors killed in the middle of what they write, with some five produce batches of one size for each of twelve partitions. A query
-    that gives up is started again, up to `starts` times."""
+    """Executors are killed during their writes, with about five Produce batches of one size for each of twelve partitions.
+
+    A query that gives up is started again, up to `starts` times.
+    """
     with Campaign(f"executors killed {guard} {site.name}") as campaign:
         plan = planned(
             campaign,
@@ -148,7 +152,7 @@ def executor_kills(
             seed=seed,
             kill_chance=kill_chance,
             strikes=tuple(strikes),
-            # A batch is full before it leaves, so that another attempt's are as large.
+            # A batch leaves only when it is full, so that the batches of another attempt have the same size.
             settings={"batch_size": rows * 65 // 12 // 5, "linger_ms": 5000},
         )
         while campaign.start(plan).wait(0, 3) and starts > 1:

@@ -1,4 +1,4 @@
-"""The brokers of the chaos tests: the stub in a process of its own, or Apache Kafka, each with transactions of version 1 or 2."""
+"""The brokers of the chaos tests: the stub in its own process, or Apache Kafka, each with transaction version 1 or 2."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ END_S = 20.0
 
 
 class Site(Struct, frozen=True):
-    """`control`: where the stub can be asked for its journal; None for Kafka."""
+    """`control`: the address at which the stub returns its journal; None for Kafka."""
 
     name: str
     bootstrap: str
     control: str | None = None
 
     def topic(self, name: str, partitions: int) -> str:
-        """Make a topic."""
+        """Create a topic."""
         Admin(self.bootstrap).create(name, partitions=partitions)
         return name
 

@@ -1,6 +1,6 @@
-"""An application on a local-cluster of two executors that loses one of them between batches, and says what its writers make of that.
+"""An application on a local-cluster of two executors that loses one of them between batches, and reports what its writers do then.
 
-Started by test_slots.py, with the brokers' address and a directory; it prints one line of JSON.
+test_slots.py starts it with the brokers' address and a directory. It prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ WITHIN_S = 60.0
 
 
 def misspelt_there() -> dict[str, Any]:
-    """Settings that are good on the driver, and unknown on executors."""
+    """Settings that the driver knows, and executors do not."""
     return {} if TaskContext.get() is None else {"linger.mss": 1}
 
 
 class Application:
-    """See the module."""
+    """See the module docstring."""
 
     def __init__(self, bootstrap: str, place: Path) -> None:
         builder = SparkSession.builder.master(CLUSTER).appName("fencepost slots")
@@ -48,7 +48,7 @@ class Application:
         self._until(lambda: slots_of(self._spark.sparkContext) == 2)
 
     def writer(self, sink: str, **settings: Any) -> Callable[[int], dict[str, Any]]:
-        """Writes a batch of its own, and says what became of it."""
+        """Write a batch with a new writer, and report the result."""
         checkpoint = self._place / sink
         (checkpoint / "offsets").mkdir(parents=True)
         given = {"guard": "turns", "tasks": 2, "max_reruns": 20, "query": sink, "checkpoint": str(checkpoint), **settings}
@@ -68,8 +68,9 @@ class Application:
 
     @contextmanager
     def one_lost(self) -> Iterator[None]:
-        """One of the executors is killed, which the driver has noticed, and those that the cluster starts for it do not live before the
-        block ends."""
+        """Kill one of the executors, and wait until the driver has noticed. Replacements that the cluster starts are killed, too, until the
+        block ends.
+        """
         lost, kept = sorted(self._executors())
         over = threading.Event()
 
@@ -90,7 +91,7 @@ class Application:
             killer.join()
 
     def _executors(self) -> set[int]:
-        """Those that live. The cluster's workers are threads of the driver's JVM."""
+        """The live executors. The cluster's workers are threads of the driver's JVM."""
         gateway = self._spark.sparkContext._gateway
         assert gateway is not None
         found = set()

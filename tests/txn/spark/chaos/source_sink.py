@@ -1,4 +1,4 @@
-"""Campaigns against `format("fencepost")`, read and written: a query brings a topic of numbered rows into another one."""
+"""Campaigns for `format("fencepost")`, for reading and writing: a query copies a topic of numbered rows into another one."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def source_sink_kills(
     last: str = CLUSTER,
     conf: Mapping[str, str] | None = None,
 ) -> Report:
-    """A driver for each death, a point and the batch in which it is reached or a later one; and one more, with `last` for its master.
-    Executors are killed by strikes and by chance. `from_topic`: what is read; files have no keys."""
+    """A driver for each death (a point, and the batch in which, or after which, it is reached), and one more with the master `last`.
+
+    Strikes and chance kill executors. `from_topic`: the source is a topic; files have no keys.
+    """
     with Campaign(f"source and sink {'keyed' if keyed else 'keyless'} {site.name}", DRIVER) as campaign:
         plan = planned(
             campaign,
@@ -57,7 +59,7 @@ def source_sink_kills(
             strikes=tuple(strikes),
             conf=dict(conf or {}),
         )
-        # A batch of records is full before it leaves, so that another attempt's are as large.
+        # A batch leaves only when it is full, so that the batches of another attempt have the same size.
         size = max(1024, rows * WIDTH // partitions // BATCHES)
         plan = replace(plan, settings={"kafka.batch.size": size, "kafka.linger.ms": 5000})
         if from_topic:
@@ -71,7 +73,7 @@ def source_sink_kills(
 
 
 def fill_topic(site: Site, plan: Plan) -> None:
-    """Write the rows that are to be read, as many into each partition."""
+    """Write the rows to read, equally many into each partition."""
     topic = site.topic(input_of(plan.topic), plan.tasks)
     with Producer(bootstrap_servers=site.bootstrap, buffer_memory=256 << 20) as producer:
         for number in range(plan.expected):
@@ -81,7 +83,7 @@ def fill_topic(site: Site, plan: Plan) -> None:
 
 
 def fill_files(plan: Plan) -> None:
-    """The same as lines of files."""
+    """Write the same rows as lines of files."""
     files_of(plan).mkdir()
     rows = plan.rows // plan.tasks
     for place, first in enumerate(range(0, plan.expected, rows)):
@@ -90,6 +92,6 @@ def fill_files(plan: Plan) -> None:
 
 
 def row_of(number: int) -> tuple[Any, bytes]:
-    """As the driver's columns have it, all of one width: the number, and with its digest."""
+    """The number and its digest, with the same width in all rows, as in the driver's columns."""
     key = b"%010d" % number
     return key, key + b"|" + hashlib.md5(key, usedforsecurity=False).hexdigest().encode()

@@ -1,7 +1,7 @@
-"""A driver whose query writes a topic with `format("fencepost")` until it has all that there is to read: of another topic, read with the
-same format; or of files, which takes fewer processes.
+"""A driver whose query writes a topic with `format("fencepost")` until it has read all of its input.
 
-A query that fails is started again in the same application, as often as the plan's settings say.
+The input is another topic, read with the same format, or files, which take fewer processes. A query that fails is started again in the same
+application, as often as the plan's settings say.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERY_S = 1500
 
 
 def main(path: str) -> int:
-    """Returns 0 once everything is written, 3 where the query failed too often."""
+    """Return 0 once everything is written, 3 if the query failed too often."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     plan = Plan.read(path)
@@ -50,7 +50,7 @@ def main(path: str) -> int:
 
 
 def _written(spark: SparkSession, plan: Plan, path: str) -> bool:
-    """Whether the query came to the end of its input."""
+    """Whether the query reached the end of its input."""
     files = files_of(plan)
     if files.exists():
         rows = spark.readStream.option("maxFilesPerTrigger", plan.tasks).text(str(files))
@@ -72,12 +72,12 @@ def _written(spark: SparkSession, plan: Plan, path: str) -> bool:
 
 
 def input_of(topic: str) -> str:
-    """The topic that is read."""
+    """The topic to read."""
     return f"{topic}-input"
 
 
 def files_of(plan: Plan) -> Path:
-    """The directory that is read, where it is there: as many files for a batch as there are tasks."""
+    """The directory to read, if it exists. A batch has as many files as there are tasks."""
     return Path(plan.directory, "input")
 
 
@@ -86,7 +86,7 @@ def _kafka(plan: Plan) -> dict[str, str]:
 
 
 def _show_tests(directory: Path) -> None:
-    """Have Spark's processes find these tests, and what is under test where it is installed: not in the checkout."""
+    """Let Spark's processes import these tests, and the installed package, but not the checkout."""
     shown = directory / "path"
     shown.mkdir(exist_ok=True)
     link: Any = shown / "tests"

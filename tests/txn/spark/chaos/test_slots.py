@@ -21,7 +21,7 @@ from tests.txn.spark.chaos.slots import TOPIC
 from tests.txn.spark.conftest import provide_java
 
 ROOT = Path(__file__).parents[4]
-# At the end of the path: what is installed comes first.
+# Append the checkout to the path, so that the installed package comes first.
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from importlib import import_module; import_module(sys.argv[4]).main(*sys.argv[1:3])"
 LIMIT_S = 300
 

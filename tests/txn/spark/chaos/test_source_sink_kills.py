@@ -27,7 +27,7 @@ def test_an_executor_and_a_driver_killed_on_the_stub() -> None:
             batches=2,
             rows=6_000,
             partitions=2,
-            # As few processes as show it.
+            # The smallest number of processes for this test.
             from_topic=False,
             master="local-cluster[1,2,1024]",
             last="local[2]",

@@ -1,6 +1,6 @@
-"""`format("fencepost")` for writing, under the name of "troubled": its tasks meet troubles, and the driver dies where the plan says so.
+"""`format("fencepost")` for writing, under the name "troubled": its tasks meet faults, and the driver is killed at the plan's point.
 
-A data source's processes are the driver's, not the driver itself: its end is that of the driver, of its JVM and of the process at work.
+A data source runs in processes beside the driver. Such a process ends the driver, the driver's JVM and itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TroubledSource(FencepostDataSource):
 
 
 class TroubledWriter(StreamWriter):
-    """Tells the plan's events what it meets."""
+    """Writes what happens to it to the plan's events."""
 
     def __init__(self, plan: Plan, options: SinkOptions, columns: SinkColumns) -> None:
         super().__init__(options, columns)
@@ -83,7 +83,7 @@ class TroubledWriter(StreamWriter):
         self._plan.events.tell("aborted", batch=batchId, run=self._plan.run, heard=sum(each is not None for each in messages))
 
     def _reached(self, point: str, batch: int) -> None:
-        """The write is there."""
+        """The write has reached a point."""
         plan = self._plan
         if point != plan.death or batch < plan.death_batch or not plan.events.first(f"death-{plan.run}"):
             return

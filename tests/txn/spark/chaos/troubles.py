@@ -1,7 +1,7 @@
-"""What goes wrong in tasks: what writes gets its input in slices, and between two of them its executor is killed, its worker
-frozen, or it fails.
+"""Faults in tasks: the writing code gets its input in slices. Between two slices the executor is killed, the worker is frozen, or the task
+fails.
 
-It is told of nothing but what the plan says, and tells the plan's events.
+The faults follow only the plan, and are written to the plan's events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Troubles:
-    """Of one attempt of a task. `module`: where its work takes its participant from."""
+    """The faults of one task attempt. `module`: the module from which the task's work takes its participant."""
 
     def __init__(self, plan: Plan, module: ModuleType) -> None:
         self._plan = plan
@@ -70,12 +70,12 @@ class Troubles:
 
     @property
     def _acked(self) -> int:
-        """Records of this task that brokers have acknowledged."""
+        """How many records of this task the brokers have acknowledged."""
         return 0 if self._participant is None else self._participant.stats().record_acknowledged_total - self._acked_before
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Knows the task's participant."""
+        """Remember the task's participant."""
         pooled = self._module.pooled
 
         @contextmanager
@@ -96,7 +96,7 @@ class Troubles:
         for batch in batches:
             length = max(1, -(-batch.num_rows // self._plan.slices))
             for start in range(0, batch.num_rows, length):
-                # In the middle: something is written, and more would be.
+                # In the middle of the task: some rows are written, and others are not.
                 if trouble is not None and count == self._plan.slices // 2 + 1:
                     self._strike(trouble, name, who, rows_left=batch.num_rows - start)
                     trouble = None
@@ -104,7 +104,7 @@ class Troubles:
                 count += 1
 
     def _drawn(self, who: dict[str, int]) -> tuple[Strike | None, str]:
-        """What befalls this attempt."""
+        """The fault of this attempt."""
         for number, strike in enumerate(self._plan.strikes):
             name = f"strike-{number}"
             if (strike.batch, strike.task) == (who["batch"], who["task"]) and not self._events.happened(name):
@@ -136,7 +136,7 @@ class Troubles:
 
 
 class TroubledTask:
-    """In the place of `WriteTask`."""
+    """Replaces `WriteTask`."""
 
     def __init__(self, plan: Plan, **given: Any) -> None:
         self._given = given
@@ -151,7 +151,7 @@ class TroubledTask:
 
 
 def executor_of(pid: int) -> int:
-    """The JVM of the executor above this Python worker."""
+    """The process id of the executor's JVM above this Python worker."""
     while pid > 1:
         with open(f"/proc/{pid}/stat", "rb") as file:
             pid = int(file.read().rsplit(b")", 1)[1].split()[1])
@@ -162,7 +162,7 @@ def executor_of(pid: int) -> int:
 
 
 def _workers() -> int:
-    """The group of all workers of this executor."""
+    """The process group of all workers of this executor."""
     group = os.getpgid(0)
     with open(f"/proc/{group}/cmdline", "rb") as file:
         assert b"pyspark.daemon" in file.read()

@@ -1,4 +1,4 @@
-"""Zombies: a task's worker and a driver that are frozen in the middle, and go on once others have done their work."""
+"""Zombies: a task's worker and a driver that freeze in the middle, and resume after others have done their work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ ROWS = 8000
 
 
 def frozen_task(site: Site, *, guard: str) -> tuple[Report, dict[str, Any]]:
-    """A worker is frozen with some rows written and others to come, and another task fails; once the batch is committed by its rerun, it is
-    woken. The report, and how the woken attempt ended."""
+    """A worker freezes after some of its rows, and another task fails. After the rerun has committed the batch, the worker resumes.
+
+    Returns the report, and how the resumed attempt ended.
+    """
     with Campaign(f"frozen task {guard} {site.name}") as campaign:
         plan = planned(
             campaign,
@@ -33,7 +35,7 @@ def frozen_task(site: Site, *, guard: str) -> tuple[Report, dict[str, Any]]:
             strikes=(Strike(what="freeze", batch=1, task=0), Strike(what="raise", batch=1, task=1, after=0)),
             stays=True,
             settings={"batch_size": 16_384},
-            # Spark kills the worker of a task that does not hear that it is given up.
+            # Spark kills the worker of a task that does not react to its cancellation.
             conf={"spark.python.task.killTimeout": "1h"},
         )
         driver = campaign.start(plan)
@@ -56,8 +58,11 @@ def frozen_task(site: Site, *, guard: str) -> tuple[Report, dict[str, Any]]:
 
 
 def frozen_driver(site: Site, *, guard: str, point: str, successor: str | None = None) -> tuple[Report, dict[str, Any]]:
-    """A driver is frozen at the point; a second one with the same checkpoint writes the batch, is killed at the point `successor` if there
-    is one, and followed by a third; the first is woken. The report, and how the first one's batch ended."""
+    """A driver freezes at the point. A second one with the same checkpoint writes the batch.
+
+    If there is a `successor` point, the second one is killed there, and a third one follows. Then the first one resumes. Returns the
+    report, and how the first one's batch ended.
+    """
     with Campaign(f"frozen driver {guard} {point} {site.name}") as campaign:
         plan = planned(campaign, site, partitions=4, guard=guard, master="local[2]", tasks=2, batches=2, rows=ROWS, seed=0)
         first = campaign.start(replace(plan, death=point, death_batch=1, freezes=True))
@@ -72,5 +77,5 @@ def frozen_driver(site: Site, *, guard: str, point: str, successor: str | None =
 
 
 def is_refused(ended: dict[str, Any]) -> bool:
-    """Whether a task attempt ended because its broker refused what it sent: INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
+    """Whether a task attempt ended because its broker refused it: INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
     return ended["kind"] == "failed" and ended["code"] in (47, 90)

@@ -1,4 +1,4 @@
-"""A write of `format("fencepost")` step by step, without Spark: its beginning, tasks and end, as other processes would have them."""
+"""A write of `format("fencepost")` step by step, without Spark: its beginning, tasks and end, each as in another process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES: Final[Mapping[Any, DataType]] = {
 
 
 class Play:
-    """One write with these options, of a query where there is a checkpoint."""
+    """One write with these options; with a checkpoint, the write of a query."""
 
     def __init__(self, bootstrap: str, topic: str | None, checkpoint: str | None = None, **options: object) -> None:
         given = {"kafka.bootstrap.servers": bootstrap, "sinkId": "sink", "kafka.retry.backoff.ms": 5, **options}
@@ -43,7 +43,7 @@ class Play:
         return _sent(begin(self.options))
 
     def task(self, begun: Begun, task: int, attempt_id: int = 0, **columns: Any) -> Told:
-        """The account of a task with these columns, of strings where they are lists."""
+        """The account of a task with these columns; lists are columns of strings."""
         arrays = {name: column if isinstance(column, pa.Array) else pa.array(column, pa.string()) for name, column in columns.items()}
         schema = StructType([StructField(name, TYPES[column.type]) for name, column in arrays.items()])
         attempt = Attempt(stage=0, task=task, attempt=0, attempt_id=attempt_id or 100 + task)
@@ -58,7 +58,7 @@ class Play:
 
 
 def plan(checkpoint: Path, batch: int, offsets: str = "{}", *, query: str = "a-query") -> None:
-    """What Spark writes into the checkpoint of a query before a batch."""
+    """What Spark writes into a query's checkpoint before a batch."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text(f'{{"id":"{query}"}}')
     (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{offsets}")
