@@ -14,11 +14,8 @@ from msgspec import Struct
 from fencepost.txn.spark.connection.spark_context import allocation_and_speculation, context_of
 
 GUARDS: Final = ("auto", "driver", "turns", "kafka-claims", "off")
-ADVICE: Final = (
-    "'turns' replaces 'barrier', 'status' and 'claims'; use 'kafka-claims' with speculation, under Spark Connect, or if executors cannot"
-    " reach the driver"
-)
-"""For a name that is no guard, or no guard any more."""
+ADVICE: Final = "use 'kafka-claims' with speculation, under Spark Connect, or if executors cannot reach the driver, and 'auto' otherwise"
+"""For a name that is no guard."""
 
 ROW_BYTES: Final = 24
 """Arrow's overhead for a row, besides its keys, values and headers."""
