@@ -297,10 +297,12 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
 
 
 BEGIN_AT = {
-    "an acknowledgement in another log counts": 460,
-    "a doubtful batch that is too large is refused for certain": 40,
-    "NOT_LEADER_OR_FOLLOWER is called not sent": 10,
-    "offsets of the forgotten are guessed": 10,
+    "an acknowledgement in another log counts": 470,
+    "a doubtful batch that is too large is refused for certain": 55,
+    "NOT_LEADER_OR_FOLLOWER is called not sent": 60,
+    "offsets of the forgotten are guessed": 35,
+    "a batch is lined up before its first record is in it": 50,
+    "five batches before the first acknowledgement": 25,
 }
 """The first seed to try, for mutants that otherwise need more than a few seeds."""
 

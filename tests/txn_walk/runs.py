@@ -18,7 +18,7 @@ from tests.txn_walk.summary import WALKED, record
 from tests.txn_walk.walk import Walk
 
 PURE: Final = os.environ.get("FENCEPOST_EXPECT") == "pure"
-RUNS: Final = 500 if PURE else 10_000
+RUNS: Final = 500 if PURE else 4_000
 """Runs for each level. The pure run takes a sample, because coordinators are never compiled, and the compiled run takes all."""
 
 ENOUGH: Final = 5_000
