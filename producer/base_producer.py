@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared, callback_refusal
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
 from fencepost.producer.accumulator.named_partitioners import chooser, chosen
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -120,10 +120,8 @@ class BaseProducer:
             size += len(packed)
         if size > self._largest:
             raise RecordTooLarge(f"a record of up to {size} bytes exceeds {self._size_setting}; it was not accepted")
-        if on_delivery is not None:
-            refusal = callback_refusal(on_delivery)
-            if refusal is not None:
-                raise refusal
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)

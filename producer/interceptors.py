@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, callback_refusal
+from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, Misuse, place
 
@@ -86,10 +86,10 @@ class Interceptors:
 
     def watched(self, headers: Headers | None, on_delivery: OnDelivery | None) -> OnDelivery | None:
         """A delivery callback that calls the interceptors, and then the record's own callback."""
-        if not self._on_acknowledgement or (on_delivery is not None and callback_refusal(on_delivery) is not None):
-            return on_delivery  # `send` refuses it
+        if not self._on_acknowledgement or not (on_delivery is None or callable(on_delivery)):
+            return on_delivery
 
-        def delivered(future: RecordFuture) -> None:
+        def delivered(future: RecordFuture) -> object:
             error = future.exception(0)
             batch = future.batch
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
@@ -97,8 +97,7 @@ class Interceptors:
                 future.overlooked()
             # On the sender thread even a BaseException of an interceptor must not end the thread.
             self._tell(future.result(0) if error is None else nowhere, error, headers, contained=BaseException)
-            if on_delivery is not None:
-                on_delivery(future)
+            return on_delivery(future) if on_delivery is not None else None
 
         return delivered
 

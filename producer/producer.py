@@ -78,7 +78,7 @@ class Producer(BaseProducer):
 
         `value`, `key`: bytes or None, or objects that the serializers take. `partition`: None lets the partitioner choose. `headers`:
         (name, bytes or None) pairs. `timestamp`: milliseconds since 1970, None for now. `on_delivery(future)` is called on the sender
-        thread once the outcome is known; it is no async function.
+        thread once the outcome is known, and not awaited.
 
         Blocks up to `max_block_ms` while the topic is unknown (TopicUnavailable) or the buffer is full (BufferFull). Inside a delivery
         callback it raises these errors at once. Raises RecordTooLarge for a record that could never be sent, and TypeError for a key or

@@ -14,10 +14,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from functools import partial
-from inspect import CO_COROUTINE
 from threading import get_ident
-from types import CodeType
+from types import CoroutineType
 from typing import Any, Final, cast
 
 from mypy_extensions import i64, mypyc_attr
@@ -548,22 +546,15 @@ class Telling:
             self._followed.set_result(outcome)
 
 
-def callback_refusal(callback: object) -> TypeError | None:
-    """The error for an `on_delivery` that the producer cannot call: no function, or an async one, also under a `functools.partial`."""
-    if not callable(callback):
-        return TypeError(f"on_delivery must be callable, not {type(callback).__name__}")
-    code = getattr(callback.func if isinstance(callback, partial) else callback, "__code__", None)
-    if isinstance(code, CodeType) and code.co_flags & CO_COROUTINE:
-        return TypeError("on_delivery is an async function, which the producer does not await: give a function, or await the future")
-    return None
-
-
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
     """Run one delivery callback. What it raises is logged here and not raised, KeyboardInterrupt and SystemExit on the sender thread
     included: they must not end the sender thread."""
     shared = future.batch.shared
     try:
-        callback(future)
+        returned = callback(future)
+        if returned is not None and isinstance(returned, CoroutineType):
+            returned.close()
+            raise TypeError("on_delivery is an async function, which the producer does not await: give a function, or await the future")
         shared.came_back()
     except BaseException as error:
         shared.came_back(error)
