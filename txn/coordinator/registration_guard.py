@@ -15,8 +15,7 @@ from typing import Final
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
 from fencepost.txn.config.on_open import OnOpen
 from fencepost.txn.errors import TransactionOpen
-from fencepost.txn.recovery.outcome import is_open
-from fencepost.txn.recovery.prepare import ONGOING
+from fencepost.txn.recovery.outcome import ONGOING, is_open
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
 

@@ -329,7 +329,7 @@ class TransactionManager:
             assert self.identity is not None
             self.preparation.doubt(self._id, self.identity, version2=self.version2, view=self._view)
             commands += self._waiting.answer(
-                CommitOutcomeUnknown(f"the coordinator was asked to commit and did not answer; then: {error}"), Event.COMMIT
+                CommitOutcomeUnknown(f"the coordinator was asked to commit, and may have done so; then: {error}"), Event.COMMIT
             )
         return [*commands, *self._waiting.answer(error, *Event)]
 
@@ -584,7 +584,7 @@ class TransactionManager:
                 line.went_well()
                 self.trouble = NOT_ASKED
                 return []
-            case Step.SPOIL if self.machine.state in SPOILABLE:
+            case Step.SPOIL if self.machine.state in SPOILABLE and not self._may_be_committed(code):
                 self._spoil(MustAbort(refusal(api, code, row), code=code))
                 return []
             case Step.FATAL | Step.SPOIL:
@@ -592,6 +592,12 @@ class TransactionManager:
         self.trouble = refusal(api, code, row)
         line.again(row.step, now_ms)
         return []
+
+    def _may_be_committed(self, code: int) -> bool:
+        """Whether an earlier EndTxn may have been carried out although the repeat was refused. INVALID_TXN_STATE excludes it: a coordinator
+        answers the repeat of a commit without error."""
+        in_doubt = self.machine.state is State.COMMITTING and (self._doubtful or self._unsure)
+        return in_doubt and code != ErrorCode.INVALID_TXN_STATE
 
     def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
         """The transaction has its outcome. `aborts`: the error for calls that wanted to abort it."""

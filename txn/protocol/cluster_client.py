@@ -27,6 +27,7 @@ from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.txn.errors import NotPermitted
+from fencepost.txn.protocol.error_table import TABLE, Step, judge
 from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
 
 T = TypeVar("T")
@@ -53,6 +54,8 @@ SOON: Final = frozenset(
     }
 )
 """Codes after which the same question may succeed a moment later."""
+
+AGAIN: Final = (Step.RETRY, Step.SOON, Step.LOOKUP)
 
 DENIED: Final = frozenset(
     {
@@ -230,10 +233,12 @@ def the_one(answers: Sequence[T], subject: str) -> T:
 
 
 def refuse(api: Api, code: int, subject: str) -> None:
-    """Raise the error of a code: Unanswered if it may pass, NotPermitted if not."""
+    """Raise the error of a code: Unanswered if it may pass. If not, the error that the coordinators' table has for it; for other requests
+    NotPermitted."""
     if code == ErrorCode.NONE:
         return
     words = f"{subject}: {api.name} was refused with {error_name(code)}"
-    if code in SOON:
+    row = judge(api, code) if api in TABLE else None
+    if code in SOON or (row is not None and row.step in AGAIN):
         raise Unanswered(words)
-    raise NotPermitted(words)
+    raise (NotPermitted if row is None else row.kind)(words)

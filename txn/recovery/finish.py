@@ -104,7 +104,8 @@ class Resumption:
         if self._asked:
             asked = "commit" if self._wanted else "abort"
             raise CommitOutcomeUnknown(f"the coordinator was asked to {asked} and has not answered yet ({self._deadline.trouble})")
-        raise TransactionTimeout(f"{what}: the time passed, and nothing was asked of the coordinator: {self._deadline.trouble}")
+        left = "the outcome was not found" if self._wanted is None else "nothing was asked of the coordinator"
+        raise TransactionTimeout(f"{what}: the time passed, and {left}: {self._deadline.trouble}")
 
     def refused(self, error: FencepostError) -> None:
         """The call cannot continue. Raises CommitOutcomeUnknown if the coordinator may have carried out the request."""

@@ -14,7 +14,6 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
-from fencepost.txn.recovery.prepare import ONGOING
 from fencepost.txn.recovery.token import PreparedTransaction
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "PreparedStatus",
     "Reading",
     "conclude",
+    "deadline_of",
     "is_open",
     "next_identity",
     "read_coordinator",
@@ -51,7 +51,10 @@ ENDED: Final = {
 """The outcome that each of the coordinator's states implies, if any."""
 
 
+ONGOING: Final = "Ongoing"
 COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
+NO_DEADLINE_MS: Final = (1 << 31) - 1
+"""The timeout that the coordinator keeps for a transaction that never times out (KIP-939)."""
 
 
 class Marker(Struct, frozen=True):
@@ -109,6 +112,13 @@ def read_coordinator(token: PreparedTransaction, state: TransactionState) -> Out
     return None
 
 
+def deadline_of(state: TransactionState) -> int | None:
+    """When the coordinator aborts the open transaction, in milliseconds since 1970 by its clock; None: never (KIP-939)."""
+    if state.transaction_timeout_ms == NO_DEADLINE_MS:
+        return None
+    return state.transaction_start_time_ms + state.transaction_timeout_ms
+
+
 def is_open(token: PreparedTransaction, state: TransactionState) -> bool:
     """Whether this very transaction is open. The coordinator must have its identity and its start time in milliseconds. So a client that
     continues under the same identity (transaction version 1) is not taken for it."""
@@ -156,7 +166,10 @@ def conclude(token: PreparedTransaction, state: TransactionState | None, found: 
         words = "; ".join(_words(marker) for marker in markers)
         return PreparedStatus(Outcome.UNKNOWN, f"the evidence is contradictory: {_present(token, state)}; {words}", markers)
     if said is Outcome.OPEN:
-        left_s = None if token.deadline_ms is None else (token.deadline_ms - now_ms) / 1000.0
+        assert state is not None
+        # A token that was not prepared, but made of a commit in doubt, has no deadline.
+        ends_ms = deadline_of(state) if token.deadline_ms is None else token.deadline_ms
+        left_s = None if ends_ms is None else (ends_ms - now_ms) / 1000.0
         return PreparedStatus(Outcome.OPEN, f"the coordinator has it open{_when(left_s)}", markers, left_s)
     if ends:
         (outcome,) = ends

@@ -7,17 +7,14 @@ transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command, Settle
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
+from fencepost.txn.recovery.outcome import ONGOING, deadline_of
 from fencepost.txn.recovery.token import CoordinatorHint, PreparedTransaction, WrittenPartition
 from fencepost.txn.shared.participation import Written
-
-ONGOING: Final = "Ongoing"
-NO_DEADLINE_MS: Final = (1 << 31) - 1
-"""The timeout that the coordinator keeps for a transaction that never times out (KIP-939)."""
 
 
 class Preparation:
@@ -77,7 +74,6 @@ class Preparation:
         for topic in state.topics:
             for partition in topic.partitions:
                 places.setdefault((topic.topic, partition), -1)
-        timeless = state.transaction_timeout_ms == NO_DEADLINE_MS
         self.token = _token(
             state.transactional_id,
             identity,
@@ -85,7 +81,7 @@ class Preparation:
             view=view,
             wrote=True,
             started_ms=state.transaction_start_time_ms,
-            deadline_ms=None if timeless else state.transaction_start_time_ms + state.transaction_timeout_ms,
+            deadline_ms=deadline_of(state),
             coordinator=_hint(coordinator, view),
             partitions=_places(places),
             groups=tuple(sorted(groups)),

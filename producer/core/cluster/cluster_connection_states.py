@@ -291,7 +291,10 @@ class ClusterConnectionStates:
         """What happened at each address that was tried, for messages."""
         tried = [node for node in self if node.last_failure or node.state is LinkState.CONNECTING]
         # A broker may be there under its bootstrap address and under its id.
-        return "; ".join(dict.fromkeys(f"{node.address}: {node.last_failure or 'no answer yet'}" for node in tried)) or "no broker answered"
+        return (
+            "; ".join(dict.fromkeys(f"{node.address}: {node.last_failure or 'no answer yet'}" for node in tried))
+            or "no broker has answered in this time"
+        )
 
     def _within_reach(self) -> list[Node]:
         """The nodes to which a connection may be made. Existing connections to bootstrap addresses stay in use."""
@@ -327,7 +330,7 @@ class ClusterConnectionStates:
         log.warning(
             "no broker can be used for %.0f s; %s; tried %s; check bootstrap_servers, security_protocol, the network and the brokers",
             self._outage.warned(now_ms),
-            self.waits() or "a call waits",
+            self.waits() or "no record waits for one",
             self.trouble(),
         )
 

@@ -25,7 +25,7 @@ from fencepost.txn.errors import MustAbort
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.protocol.cluster_client import ClusterClient
-from fencepost.txn.recovery.prepare import ONGOING
+from fencepost.txn.recovery.outcome import ONGOING
 from fencepost.txn.transaction import Transaction
 from tests.conformance.survival.reader import Admin
 from tests.conformance.txn_site import PARTITIONS, WAIT_S, Site

@@ -430,6 +430,22 @@ def test_a_commit_answered_as_fenced_after_a_lost_reply() -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("code", [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_a_commit_that_must_be_aborted_after_one_that_may_have_been_written(version: int, lost: bool, code: ErrorCode) -> None:
+    """The first attempt may have committed, so MustAbort would be a guess: `run` would write the records a second time."""
+    harness = wrote(version)
+    commit = harness.call(Event.COMMIT)
+    if lost:
+        harness.lose(1)
+    else:
+        harness.end(ErrorCode.REQUEST_TIMED_OUT)
+    harness.advance(200)
+    harness.end(code)
+    assert isinstance(commit.outcome.exception(0), CommitOutcomeUnknown)
+
+
+@BOTH
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT])
 def test_a_commit_answered_as_fenced_after_one_that_may_have_been_written(version: int, code: ErrorCode) -> None:
     """A coordinator that could not write the end in time, or lost its place meanwhile, may have it in its log, and the next one carries it

@@ -7,7 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
-from fencepost.txn.recovery.outcome import Evidence, Marker, Outcome, Reading, conclude, next_identity, read_coordinator, read_marker_of
+from fencepost.txn.recovery.outcome import (
+    NO_DEADLINE_MS,
+    Evidence,
+    Marker,
+    Outcome,
+    Reading,
+    conclude,
+    next_identity,
+    read_coordinator,
+    read_marker_of,
+)
 from tests.txn.recovery.test_token import TOKEN
 
 PID, EPOCH = TOKEN.identity
@@ -152,4 +162,8 @@ def test_an_open_transaction_has_a_deadline() -> None:
     assert (status.outcome, status.deadline_left_s) == (Outcome.OPEN, 50.0)
     for later_ms, words in ((0, "for another 50.0 s"), (49_900, "for another 0.1 s"), (50_000, "has passed"), (60_000, "has passed")):
         assert conclude(TOKEN, open_state, [], NOW_MS + later_ms).why.endswith(words)
-    assert conclude(replace(TOKEN, deadline_ms=None), open_state, [], NOW_MS).why.endswith("no deadline")
+    timeless = replace(TOKEN, deadline_ms=None)
+    assert conclude(timeless, replace(open_state, transaction_timeout_ms=NO_DEADLINE_MS), [], NOW_MS).why.endswith("no deadline")
+    assert TOKEN.started_ms is not None
+    until_ms = NOW_MS + 70_000 - TOKEN.started_ms
+    assert conclude(timeless, replace(open_state, transaction_timeout_ms=until_ms), [], NOW_MS).why.endswith("for another 70.0 s")

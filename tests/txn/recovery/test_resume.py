@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
-from fencepost.producer.errors import ConfigError, Fenced
+from fencepost.producer.errors import ConfigError, Fatal, Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest
 from fencepost.txn.errors import (
@@ -214,10 +214,27 @@ def test_a_coordinator_that_never_answers_again(site: Site, call: Callable[..., 
 def test_nobody_answers(site: Site) -> None:
     """Nothing was asked of the coordinator, so nothing is decided; the error names the call, which goes through later."""
     token = site.prepare(b"one")
-    for call in (Resumed.commit, Resumed.abort, Resumed.status):
-        with pytest.raises(TransactionTimeout, match=f"^{call.__name__}: the time passed, and nothing was asked of the coordinator"):
+    asked = "nothing was asked of the coordinator"
+    for call, why in ((Resumed.commit, asked), (Resumed.abort, asked), (Resumed.status, "the outcome was not found")):
+        with pytest.raises(TransactionTimeout, match=f"^{call.__name__}: the time passed, and {why}"):
             call(resume(token, "127.0.0.1:1"), 0.3)
     assert resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED  # by the token's own hint
+
+
+@pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.DESCRIBE_TRANSACTIONS])
+@pytest.mark.parametrize(
+    ("code", "repeated"), [(ErrorCode.NOT_CONTROLLER, True), (ErrorCode.CORRUPT_MESSAGE, True), (ErrorCode.INVALID_REQUEST, False)]
+)
+def test_a_code_that_is_no_matter_of_permissions(site: Site, api: Api, code: ErrorCode, repeated: bool) -> None:
+    """A retriable code is repeated, and another one is Fatal, as the coordinators' table says. Nothing is decided, and the call succeeds
+    later."""
+    token = site.prepare(b"one")
+    site.stub.faults.on(api).times(1).error(code)
+    if not repeated:
+        with pytest.raises(Fatal, match=code.name) as refused:
+            site.resume(token).commit(WAIT_S)
+        assert not isinstance(refused.value, NotPermitted)
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
