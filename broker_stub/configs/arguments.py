@@ -15,6 +15,8 @@ TEXT_BYTES_MAX: Final = 32767
 """The longest text in a message without a length of more than 16 bits."""
 CLOCK_METHODS: Final = ("now_ms", "delay_s", "watch")
 SHOWN_MAX: Final = 100
+BROKERS_MAX: Final = 1000
+"""Each broker listens on a port of its own."""
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ _WHOLE_OR_NONE: Final = Argument((int, NoneType), "a whole number, or None for t
 ARGUMENTS: Final = {
     "advertised_host": _HOST,
     "auto_create_topics": Argument((bool,), "True or False"),
-    "brokers": _WHOLE,
+    "brokers": Argument((int,), f"a whole number, at most {BROKERS_MAX}", lambda value: value <= BROKERS_MAX),
     "clock": Argument((object,), "a clock, such as VirtualClock()", _is_clock),
     "cluster_id": Argument((str, NoneType), f"text of 1 to {TEXT_BYTES_MAX} bytes, in printable characters", _is_id),
     "default_partitions": _WHOLE,

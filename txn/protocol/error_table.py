@@ -29,8 +29,8 @@ class Step(enum.Enum):
     SOON = "ask again after 20 ms, doubled each time"
     LOOKUP = "find the coordinator, then ask again"
     SPOIL = (
-        "the transaction must be aborted: MustAbort. Without an open transaction, or during an abort: Fatal. After a commit that may have been "
-        "carried out: CommitOutcomeUnknown"
+        "the transaction must be aborted: MustAbort. Without an open transaction, or during an abort: Fatal. After a commit that may have "
+        "been carried out: CommitOutcomeUnknown"
     )
     FATAL = "the producer cannot continue"
 
