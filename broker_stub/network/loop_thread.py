@@ -35,11 +35,19 @@ class LoopThread(threading.Thread):
         try:
             self.loop.run_forever()
             self.loop.run_until_complete(self._down())
+            self.loop.run_until_complete(self._end_tasks())
         finally:
             self.loop.close()
             self._over = True
             for answer in self._waiting.copy():
                 answer.cancel()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what still runs, and wait for it: asyncio would complain about a task that a closed loop leaves behind."""
+        left = asyncio.all_tasks(self.loop) - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def call(self, run: Callable[[], T], timeout_s: float) -> T:
         """Returns or raises what the call does. Raises LoopEnded, TimeoutError, and RuntimeError in a forked child."""

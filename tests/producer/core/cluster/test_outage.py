@@ -84,7 +84,7 @@ def test_each_producer_warns(kind: Any, caplog: pytest.LogCaptureFixture, monkey
         finally:
             producer.close(0)
     said = warnings(caplog)
-    assert 1 <= len(said) <= 3
+    assert said
     waits = "no record waits for one" if transactional else "a call waits for 1 topic (t)"
     assert said[0].startswith(WORDS)
     assert f"; {waits}; tried {address}: no answer yet; check " in said[0]
