@@ -28,7 +28,8 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
     },
     "producer.core": {
         "__init__": "",
-        "error_table": "",
+        "error_classes": "",
+        "error_table": "error_classes",
         "events": "",
         "cluster": "error_table events",
         "idempotence": "error_table events cluster",

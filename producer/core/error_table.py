@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
 from fencepost.producer.wire.codes import Api, ErrorCode
 
 __all__ = ["TABLE", "UNKNOWN_CODE", "ErrorAction", "Landed", "Row", "judge"]
@@ -123,35 +124,12 @@ _INIT: Final[dict[ErrorCode, Row]] = {
     ErrorCode.UNSUPPORTED_VERSION: _row(ErrorAction.FATAL, "the broker cannot assign producer ids"),
 }
 
-_METADATA_AGAIN: Final = (
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    ErrorCode.ELECTION_NOT_NEEDED,
-    ErrorCode.UNSTABLE_OFFSET_COMMIT,
-    ErrorCode.INCONSISTENT_TOPIC_ID,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    ErrorCode.SHARE_SESSION_NOT_FOUND,
-    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
-    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
-)
-"""Codes that Kafka calls retriable, and that say nothing particular in an answer to Metadata."""
-
 _METADATA: Final[dict[ErrorCode, Row]] = {
-    **{code: _row(ErrorAction.REFRESH, "a failure that passes, as Kafka says of this code") for code in _METADATA_AGAIN},
+    **{
+        ErrorCode(code): _row(ErrorAction.REFRESH, "a failure that passes, as Kafka says of this code")
+        for code, kind in KINDS.items()
+        if kind in RETRIABLE_KINDS
+    },
     ErrorCode.NONE: _row(ErrorAction.DONE, "the topic is known"),
     ErrorCode.UNKNOWN_SERVER_ERROR: _row(ErrorAction.REFRESH, "the broker failed unexpectedly: see its log"),
     ErrorCode.REQUEST_TIMED_OUT: _row(ErrorAction.REFRESH, "the controller did not answer the broker in time"),

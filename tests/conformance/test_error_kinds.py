@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.producer.core.error_classes import KINDS
 from fencepost.producer.wire.codes import error_name
-from fencepost.txn.protocol.error_classes import KINDS
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka_home import find_java, kafka_home
 

@@ -83,7 +83,7 @@ class Registration:
         """The producer has its next identity. Brokers refuse a late request that adds to a transaction, and no answer is outstanding."""
         for api in OPENING:
             self._doubts.pop(api, None)
-        if self._doubts.get(Api.INIT_PRODUCER_ID) is CARRIED_OUT:
+        if self._doubts.get(Api.INIT_PRODUCER_ID) == CARRIED_OUT:
             del self._doubts[Api.INIT_PRODUCER_ID]
 
     def lost(self, api: Api) -> None:

@@ -53,7 +53,7 @@ SOON: Final = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""Codes after which the same question may succeed a moment later."""
+"""Codes after which the same question may succeed a moment later, for requests that the coordinators' table does not have."""
 
 AGAIN: Final = (Step.RETRY, Step.SOON, Step.LOOKUP)
 
@@ -239,6 +239,6 @@ def refuse(api: Api, code: int, subject: str) -> None:
         return
     words = f"{subject}: {api.name} was refused with {error_name(code)}"
     row = judge(api, code) if api in TABLE else None
-    if code in SOON or (row is not None and row.step in AGAIN):
+    if code in SOON if row is None else row.step in AGAIN:
         raise Unanswered(words)
     raise (NotPermitted if row is None else row.kind)(words)

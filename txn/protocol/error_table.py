@@ -1,8 +1,8 @@
 """What the coordinators' answers mean, as one table: (api, code) -> Row. docs/errors.md is generated from it.
 
 A step says what the manager does; if that ends the producer, `kind` is the error for the user. Without a row a code that is retriable by
-its class (`error_classes`) is retried. Produce has its own table in `producer.core.error_table`: each batch that fails there spoils the
-transaction.
+its class (`producer.core.error_classes`) is retried. Produce has its own table in `producer.core.error_table`: each batch that fails there
+spoils the transaction.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.producer.core.error_classes import KINDS, Kind
 from fencepost.producer.errors import Fatal, Fenced
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name, error_name
 from fencepost.txn.errors import IdentityLost, NotPermitted
-from fencepost.txn.protocol.error_classes import KINDS, Kind
 
 __all__ = ["HOPELESS", "OTHERWISE", "TABLE", "Row", "Step", "judge", "refusal", "worst"]
 

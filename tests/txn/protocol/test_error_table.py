@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fencepost.producer.core.error_classes import KINDS, Kind
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.txn.protocol.error_classes import KINDS, Kind
 from fencepost.txn.protocol.error_table import OTHERWISE, TABLE, Step, judge, worst
 
 AGAIN = {Step.RETRY, Step.SOON, Step.LOOKUP}

@@ -11,14 +11,14 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import RecordRefused, TopicUnavailable, topics
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Shared
+from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
 from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import Announce, Change, Heard
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn.protocol.error_classes import KINDS, Kind
 from tests.producer.stub_helpers import quick
 
 RETRIABLE = {
-    *(code for code, kind in KINDS.items() if kind in (Kind.RETRIABLE, Kind.REFRESH_RETRIABLE, Kind.COORDINATOR_RETRIABLE)),
+    *(code for code, kind in KINDS.items() if kind in RETRIABLE_KINDS),
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 SHOWN = (

@@ -1,7 +1,7 @@
 """Kafka's error codes by what a client should do about them (KIP-1050), each one of Kafka 4.3, with its class.
 
-It decides about codes without a row in `error_table`: a retriable code is retried for any API. `error_table` holds what Kafka's own client
-does for one API.
+It decides about codes without a row in the coordinators' table (`txn.protocol.error_table`), and about Metadata's in `error_table`: a
+retriable code is retried. The rows of these tables hold what Kafka's own client does for one API.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Kind(enum.Enum):
     INVALID_CONFIGURATION = "NotPermitted, or MustAbort if it is about one topic or group"
     PLAIN = "Fatal"
 
+
+RETRIABLE_KINDS: Final = (Kind.RETRIABLE, Kind.REFRESH_RETRIABLE, Kind.COORDINATOR_RETRIABLE)
 
 _CODES: Final[dict[Kind, tuple[ErrorCode, ...]]] = {
     Kind.RETRIABLE: (
