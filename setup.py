@@ -130,9 +130,9 @@ if "sdist" not in commands:
     workplace = Path(tempfile.mkdtemp(prefix="fencepost-build-"))
     atexit.register(shutil.rmtree, workplace, ignore_errors=True)
     options = {"build": {"build_base": str(workplace)}, "egg_info": {"egg_base": str(workplace)}}
+reason = why_pure()
 # Metadata and editable installs need nothing compiled.
 if commands & {"bdist_wheel", "build", "build_ext", "install"}:
-    reason = why_pure()
     if reason is None:
         build_record = [f"{module} {hot['digest'](Path(hot['source_path'](module)).read_bytes())}" for module in modules]
         extensions = compiled_extensions(modules, workplace)
@@ -148,5 +148,5 @@ setup(
     ext_modules=extensions,
     cmdclass={"build_py": BuildPy},
     options=options,
-    setup_requires=[] if commands & {"--name", "--version"} or why_pure() else COMPILER,
+    setup_requires=COMPILER if reason is None else [],
 )

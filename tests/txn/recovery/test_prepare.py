@@ -374,7 +374,8 @@ def test_a_transaction_without_a_timeout_has_no_deadline() -> None:
 @pytest.mark.parametrize(("policy", "warned"), [(OnOpen.ABORT_UNPREPARED, 1), (OnOpen.REFUSE, 0), (OnOpen.ABORT, 0)])
 def test_the_log_warns_that_a_registration_aborts(policy: OnOpen, warned: int, caplog: pytest.LogCaptureFixture) -> None:
     """A program without the token cannot know whether the open transaction was prepared. The log warns once and says how to keep it, unless
-    the program asked for the abort. The bump of an epoch aborts nobody's transaction, and warns of none."""
+    the program asked for the abort. The bump of an epoch aborts no other producer's transaction, and does not
+    warn."""
     harness = Guarded(policy)
     if policy is OnOpen.REFUSE:
         describe(harness, "PrepareAbort")
