@@ -21,7 +21,7 @@ from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk, list_chunks
-from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, packed_headers
+from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, not_bytes, packed_headers
 from fencepost.producer.config.reader import read_settings, warn_of_softening
 from fencepost.producer.config.settings import Partitioner, Settings
 from fencepost.producer.core.core import Core
@@ -37,8 +37,8 @@ from fencepost.producer.errors import (
     again,
     plain,
 )
-from fencepost.producer.foundations.byte_writer import time as wall_time
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.runtime import time as wall_time
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
@@ -106,9 +106,9 @@ class BaseProducer:
         """Check a record and append it. Returns the checked record if the topic or the partition is not known, the buffer is full, other
         tasks wait for room, or the caller's partitioner has to choose."""
         if not (value is None or isinstance(value, bytes)):
-            raise not_bytes("value", value, self._serialize_value is not None)
+            raise TypeError(not_bytes("value", value, serialized=self._serialize_value is not None))
         if not (key is None or isinstance(key, bytes)):
-            raise not_bytes("key", key, self._serialize_key is not None)
+            raise TypeError(not_bytes("key", key, serialized=self._serialize_key is not None))
         size: i64 = RECORD_BOUND
         if value is not None:
             size += len(value)
@@ -356,14 +356,6 @@ class BaseProducer:
 def unpicklable(name: str) -> TypeError:
     """The error for a program that passes a producer to another process, or captures it in a task's closure."""
     return TypeError(f"{name} cannot be pickled: its connections are this process's; make one where it is used, in the worker or task")
-
-
-def not_bytes(field: str, given: object, serialized: bool) -> TypeError:
-    """The error for a key or a value that is not bytes. `serialized`: the producer's serializer made it."""
-    kind = type(given).__name__
-    if serialized:
-        return TypeError(f"{field} must be bytes or None, not {kind}: {field}_serializer returned it")
-    return TypeError(f"{field} must be bytes or None, not {kind}: encode it first, or set {field}_serializer")
 
 
 def no_outcome(records: int, timeout_s: float) -> TimeoutError:

@@ -22,7 +22,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
-from fencepost.producer.foundations.byte_writer import Lock
+from fencepost.producer.foundations.runtime import Lock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD

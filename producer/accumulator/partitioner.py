@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from fencepost.producer.foundations.byte_writer import read_i32_le
+from fencepost.producer.foundations.runtime import read_i32_le
 
 STICKY_BYTES: Final = 16384
 """Bytes after which the sticky partition changes: Java's default batch.size, so that a slow producer still spreads its records."""

@@ -15,7 +15,7 @@ from mypy_extensions import i32, i64
 
 from fencepost.producer.accumulator.partitioner import partition_for_range
 from fencepost.producer.bulk.columns import Column
-from fencepost.producer.foundations.byte_writer import BytesWriter, read_i32_le, write_i32_le
+from fencepost.producer.foundations.runtime import BytesWriter, read_i32_le, write_i32_le
 
 KEYLESS: Final = -1
 """A row without key and partition, if the caller wants no partition chosen."""

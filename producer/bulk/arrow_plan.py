@@ -19,7 +19,7 @@ from fencepost.producer.accumulator.partitioner import murmur2
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.columns import Columns
 from fencepost.producer.errors import again
-from fencepost.producer.foundations.byte_writer import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from fencepost.producer.foundations.runtime import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.record_prefix import write_prefix
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX

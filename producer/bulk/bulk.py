@@ -18,8 +18,8 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, deadline_after, follow
 from fencepost.producer.accumulator.record_metadata import Deliveries
 from fencepost.producer.errors import DeliveryError, Misuse, again, plain
-from fencepost.producer.foundations.byte_writer import BytesWriter, read_i64_le, write_i64_le
 from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.runtime import BytesWriter, read_i64_le, write_i64_le
 from fencepost.producer.foundations.timeouts import seconds
 
 log = logging.getLogger("fencepost.producer")

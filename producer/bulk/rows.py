@@ -71,6 +71,12 @@ def is_data(value: object) -> bool:
     return value is None or isinstance(value, bytes)
 
 
+def not_bytes(field: str, given: object, *, serialized: bool) -> str:
+    """The words for a key or a value that is not bytes. `serialized`: the producer's serializer made it."""
+    source = f"{field}_serializer returned it" if serialized else f"encode it first, or set {field}_serializer"
+    return f"{field} must be bytes or None, not {type(given).__name__}: {source}"
+
+
 def read_row(given: object, number: i64) -> Row:
     """A row that is a tuple of up to five fields, or a mapping."""
     fields: dict[str, object] = {}
@@ -85,9 +91,9 @@ def read_row(given: object, number: i64) -> Row:
         raise TypeError(f"row {number} must be bytes, None, a tuple (key, value, ...) or a mapping, not {type(given).__name__}")
     key, value = fields.get("key"), fields.get("value")
     if not (key is None or isinstance(key, bytes)):
-        raise TypeError(f"row {number}: key must be bytes or None, not {type(key).__name__}: encode it first, or set key_serializer")
+        raise TypeError(f"row {number}: {not_bytes('key', key, serialized=False)}")
     if not (value is None or isinstance(value, bytes)):
-        raise TypeError(f"row {number}: value must be bytes or None, not {type(value).__name__}: encode it first, or set value_serializer")
+        raise TypeError(f"row {number}: {not_bytes('value', value, serialized=False)}")
     timestamp = read_number(fields.get("timestamp"), "timestamp", number, TIMESTAMP_MAX)
     partition = read_number(fields.get("partition"), "partition", number, PARTITION_MAX)
     return Row(key, value, read_headers(fields.get("headers"), number), timestamp, partition)

@@ -13,7 +13,7 @@ import sys
 sys.modules.update(dict.fromkeys({ABSENT}))  # an import of these fails from now on
 
 from fencepost import BrokerStub, Producer, TransactionalProducer
-from fencepost.producer.foundations.byte_writer import BytesWriter
+from fencepost.producer.foundations.runtime import BytesWriter
 
 assert BytesWriter.__module__ == "fencepost.producer.foundations.plain_byte_writer", BytesWriter
 with BrokerStub() as stub:

@@ -14,7 +14,7 @@ from threading import get_ident
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from fencepost.producer.foundations.byte_writer import Lock
+from fencepost.producer.foundations.runtime import Lock
 
 PAUSE_S: Final = 0.001
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
+from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 from fencepost.producer.wire.codecs.codec import Codec, compress
 from fencepost.producer.wire.records.batch_header import NO_TIMESTAMP
 from fencepost.producer.wire.records.record_prefix import SMALL_BYTES, write_long_prefix

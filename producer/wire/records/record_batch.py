@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from fencepost.producer.foundations.byte_writer import BytesWriter
+from fencepost.producer.foundations.runtime import BytesWriter
 from fencepost.producer.wire.codecs.codec import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
 from fencepost.producer.wire.records.batch_header import (

@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
+from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.records.record_reader import RECORD_BYTES_MIN, TIMESTAMP_MAX
 from fencepost.producer.wire.schema.varint import VarintError, read_signed, read_signed_long

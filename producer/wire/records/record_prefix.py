@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
+from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed, write_unsigned
 
 BODY_BYTES_MAX: Final = 0x7FFFFFFF

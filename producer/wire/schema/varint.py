@@ -13,7 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from fencepost.producer.foundations.byte_writer import BytesWriter, write_i64_le
+from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 
 WITHOUT_SIGN: Final = (1 << 57) - 1
 """Clears what an arithmetic shift right by seven drags into the top of a 64-bit value."""

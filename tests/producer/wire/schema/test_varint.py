@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencepost.producer.foundations.byte_writer import BytesWriter
+from fencepost.producer.foundations.runtime import BytesWriter
 from fencepost.producer.wire.schema import varint
 
 I64 = st.integers(-(2**63), 2**63 - 1)
