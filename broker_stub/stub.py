@@ -360,7 +360,7 @@ class BrokerStub(Restrictions):
 
     def _known(self, node: int) -> None:
         if node not in self.cluster.brokers:
-            raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
+            raise KeyError(f"there is no broker {node!r}, only {sorted(self.cluster.brokers)}")
 
     def _contents(self, partition: Partition, *, read_committed: bool) -> ReadResult:
         log = partition.log

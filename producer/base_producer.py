@@ -386,7 +386,7 @@ def place_of(partition: object) -> int:
     """The partition as a number that Kafka allows; -1 for None."""
     if partition is None:
         return -1
-    if not isinstance(partition, int):
+    if not isinstance(partition, int) or isinstance(partition, bool):
         raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
     if not 0 <= partition <= PARTITION_MAX:
         raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
@@ -395,7 +395,7 @@ def place_of(partition: object) -> int:
 
 def checked_timestamp(timestamp: object) -> int:
     """The timestamp, if the format can hold it."""
-    if not isinstance(timestamp, int):
+    if not isinstance(timestamp, int) or isinstance(timestamp, bool):
         raise TypeError(f"timestamp must be an int or None, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
         raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")

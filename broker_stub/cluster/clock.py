@@ -37,6 +37,9 @@ class RealClock:
     def __init__(self) -> None:
         self._offset_s = time.time() - time.monotonic()
 
+    def __repr__(self) -> str:
+        return "RealClock()"
+
     def now_ms(self) -> int:
         return int((time.monotonic() + self._offset_s) * 1000)
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final, Protocol, Self
 
 from fencepost.broker_stub.faults.one_line import one_line
-from fencepost.broker_stub.faults.schedule import Schedule, Scheduled
+from fencepost.broker_stub.faults.schedule import Schedule, Scheduled, whole
 from fencepost.producer.wire.codes import ErrorCode, api_name, error_name
 
 TopicPartition = tuple[str, int]
@@ -164,10 +164,8 @@ class Rule(Scheduled):
         return self
 
     def error(self, code: int) -> "Fault":
-        """Responds with that error code, without effect. ValueError for a number beyond 16 bits."""
-        if not -(1 << 15) <= int(code) < 1 << 15:
-            raise ValueError(f"error({code}): error codes are from -32768 to 32767")
-        return self._engine._install(Fault(self, Kind.ERROR, code=int(code)))
+        """Responds with that error code, without effect. TypeError for no int, ValueError for one beyond 16 bits."""
+        return self._engine._install(Fault(self, Kind.ERROR, code=int(whole("error", code, least=-(1 << 15), most=(1 << 15) - 1))))
 
     def drop(self) -> "Fault":
         """Sends no response, and none to any later request of that connection."""
@@ -178,8 +176,8 @@ class Rule(Scheduled):
         return self.after_append().drop()
 
     def delay(self, ms: int) -> "Fault":
-        """Continues after these milliseconds."""
-        return self._engine._install(Fault(self, Kind.DELAY, ms=ms))
+        """Continues after these milliseconds. TypeError for no int, ValueError for a negative one."""
+        return self._engine._install(Fault(self, Kind.DELAY, ms=whole("delay", ms, least=0)))
 
     def duplicate(self) -> "Fault":
         """Processes the request twice and answers it once."""
@@ -195,7 +193,7 @@ class Rule(Scheduled):
 
     def throttle(self, ms: int) -> "Fault":
         """Responds with this throttle_time_ms. The connection's next request waits as long (KIP-219)."""
-        return self._engine._install(Fault(self, Kind.THROTTLE, ms=ms))
+        return self._engine._install(Fault(self, Kind.THROTTLE, ms=whole("throttle", ms, least=0)))
 
     def matches(self, subject: Subject) -> frozenset[TopicPartition] | Everything | bool:
         """False, True for the whole request, or the partitions that the rule names. It does not consult the schedule."""
@@ -216,8 +214,11 @@ class Rule(Scheduled):
             return named.narrowed(self.topic, self.partition)
         return frozenset(tp for tp in named if self.topic in (None, tp[0]) and self.partition in (None, tp[1]))
 
+    def __repr__(self) -> str:
+        return f"Rule({self}, without an action: not installed)"
+
     def __str__(self) -> str:
-        apis = ",".join(getattr(api, "name", str(api)) for api in sorted(self.apis)) or "any api"
+        apis = ",".join(map(api_name, sorted(self.apis))) or "any api"
         where = ", ".join(f"{name}={getattr(self, name)!r}" for name in FILTERS if getattr(self, name) is not None)
         return f"{apis}{f' where {where}' if where else ''} {self.point.value}"
 
@@ -226,8 +227,6 @@ class Fault(Scheduled):
     """An installed rule with its action: counts hits, waits for them, removes it. `id`: its number in its stub or proxy."""
 
     def __init__(self, rule: Rule, kind: Kind, *, code: int = 0, ms: int = 0) -> None:
-        if ms < 0:
-            raise ValueError(f"{kind.value}({ms}): milliseconds cannot be negative")
         self._engine = rule._engine
         self._lock = rule._lock
         self._schedule = rule._schedule

@@ -5,7 +5,18 @@ It counts matching calls. It does not know what matches.
 
 import random
 import threading
-from typing import Any, Self
+from typing import Any, Final, Self
+
+INT32_MAX: Final = (1 << 31) - 1
+
+
+def whole(what: str, given: object, *, least: int, most: int = INT32_MAX) -> int:
+    """The number. Raises TypeError for anything but an int, and ValueError for one outside the limits."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{what}({given!r}): a whole number")
+    if not least <= given <= most:
+        raise ValueError(f"{what}({given}): from {least} to {most}")
+    return given
 
 
 class Schedule:
@@ -54,10 +65,9 @@ class Scheduled:
 
     def times(self, n: int) -> Self:
         """Fires on the first n matching calls."""
-        if n < 1:
-            raise ValueError(f"times({n}): n must be at least 1")
+        limit = whole("times", n, least=1)
         with self._lock:
-            self._schedule.set(limit=n)
+            self._schedule.set(limit=limit)
         return self
 
     def forever(self) -> Self:
@@ -68,14 +78,16 @@ class Scheduled:
 
     def on_call(self, n: int) -> Self:
         """Fires only on the nth matching call, counted from 1."""
-        if n < 1:
-            raise ValueError(f"on_call({n}): n must be at least 1")
+        call = whole("on_call", n, least=1)
         with self._lock:
-            self._schedule.set(call=n)
+            self._schedule.set(call=call)
         return self
 
     def probability(self, p: float, seed: int) -> Self:
         """Fires on each matching call with probability p, drawn from its own generator."""
+        given: object = p
+        if not isinstance(given, int | float) or isinstance(given, bool):
+            raise TypeError(f"probability({p!r}): a number")
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"probability({p}): between 0 and 1")
         with self._lock:

@@ -82,6 +82,8 @@ def sasl_from(given: Sasl | Mapping[str, str]) -> Sasl:
         raise TypeError(f"sasl is a {type(given).__name__}: it must be a Sasl, or a dictionary of users and their passwords")
     if isinstance(given, Mapping) and not all(isinstance(text, str) for pair in given.items() for text in pair):
         raise TypeError("sasl: the users and their passwords must be text")
+    if not given:
+        raise ValueError("sasl={} names no user, so no client could log in: name one, or leave sasl out")
     return given if isinstance(given, Sasl) else Sasl(dict(given))
 
 

@@ -104,7 +104,7 @@ def read_number(given: object, name: str, number: i64, most: int) -> i64:
     fails for a number of more than 64 bits."""
     if given is None:
         return -1
-    if not isinstance(given, int):
+    if not isinstance(given, int) or isinstance(given, bool):
         raise TypeError(f"row {number}: {name} must be an int or None, not {type(given).__name__}")
     if not 0 <= given <= most:
         raise ValueError(f"row {number}: {name}={given} is out of range: from 0 to {most}")

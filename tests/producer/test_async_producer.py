@@ -218,16 +218,19 @@ def test_an_unknown_topic_has_a_deadline() -> None:
         run_story(story())
 
 
+@pytest.mark.parametrize("wrong", [1.5, True])
 @pytest.mark.parametrize("name", ["partition", "timestamp"])
-def test_an_argument_of_the_wrong_type_is_named(name: str) -> None:
-    """Also where the topic has no such partition yet, for which another number would be waited for."""
-    wrong: dict[str, Any] = {name: 1.5}
+def test_an_argument_of_the_wrong_type_is_named(name: str, wrong: Any) -> None:
+    """Also where the topic has no such partition yet, for which another number would be waited for; and in a row of `send_many`."""
+    says = f"{name} must be an int or None, not {type(wrong).__name__}$"
 
     async def story() -> None:
         with BrokerStub() as stub:
             async with made(stub) as producer:
-                with pytest.raises(TypeError, match=f"^{name} must be an int or None, not float$"):
-                    await producer.send("t", b"x", **wrong)
+                with pytest.raises(TypeError, match=f"^{says}"):
+                    await producer.send("t", b"x", **{name: wrong})
+                with pytest.raises(TypeError, match=f"^row 0: {says}"):
+                    await producer.send_many("t", [{"value": b"x", name: wrong}])
                 assert (await (await producer.send("t", b"y"))).offset == 0
 
     run_story(story())

@@ -293,7 +293,7 @@ class ClusterConnectionStates:
         # A broker may be there under its bootstrap address and under its id.
         return (
             "; ".join(dict.fromkeys(f"{node.address}: {node.last_failure or 'no answer yet'}" for node in tried))
-            or "no broker has answered in this time"
+            or "no response came in this time"
         )
 
     def _within_reach(self) -> list[Node]:

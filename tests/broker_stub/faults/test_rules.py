@@ -204,9 +204,26 @@ def test_release_lets_go_once_of_everything_held() -> None:
     assert heard[-1] == "late"
 
 
-def test_impossible_schedules_are_refused() -> None:
-    """Zero times, a zeroth call, a chance above 1 and a negative delay are mistakes, not rules."""
-    rule = Faults().on(PRODUCE)
-    for wrong in (lambda: rule.times(0), lambda: rule.on_call(0), lambda: rule.probability(1.5, 1), lambda: rule.delay(-1)):
-        with pytest.raises(ValueError):
-            wrong()
+NO_WHOLE_NUMBER: list[Any] = [True, 1.5, "5", None]
+
+
+@pytest.mark.parametrize("setting", ["times", "on_call", "delay", "throttle", "error", "probability"])
+def test_impossible_numbers_are_refused(setting: str) -> None:
+    """Zero times, a zeroth call, a chance above 1, a negative delay and a code of 17 bits are mistakes, and so is what is no number. None
+    is cut to one that would do, and no rule is installed."""
+    faults = Faults()
+    more: tuple[Any, ...] = (1,) if setting == "probability" else ()
+    impossible = {"times": 0, "on_call": 0, "delay": -1, "throttle": -1, "error": 1 << 15, "probability": 1.5}[setting]
+    with pytest.raises(ValueError, match=setting):
+        getattr(faults.on(PRODUCE), setting)(impossible, *more)
+    for wrong in NO_WHOLE_NUMBER:
+        if setting == "probability" and wrong == 1.5:
+            continue
+        with pytest.raises(TypeError, match=setting):
+            getattr(faults.on(PRODUCE), setting)(wrong, *more)
+    assert not faults.installed
+
+
+def test_a_rule_without_an_action_says_so() -> None:
+    """The repr of a rule whose action was forgotten says why nothing happens."""
+    assert repr(Faults().on(PRODUCE).where(topic="t")) == "Rule(PRODUCE where topic='t' before, without an action: not installed)"

@@ -475,3 +475,10 @@ def test_a_handshake_has_its_time(secure: BrokerStub, authority: Authority, monk
     finally:
         for raw in mute:
             raw.close()
+
+
+def test_no_users_are_a_mistake() -> None:
+    """A dictionary without users would make a cluster that lets no client in. A Sasl may begin without: its users may be added."""
+    with pytest.raises(ValueError, match=r"sasl=\{\} names no user"):
+        BrokerStub(sasl={})
+    BrokerStub(sasl=Sasl()).close()

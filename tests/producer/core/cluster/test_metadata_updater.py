@@ -735,3 +735,70 @@ def test_metadata_that_grows_old_while_nobody_can_be_asked() -> None:
     assert wake_ups(harness, 29_000.0) <= 5
     harness.advance(2_000)
     assert [flight.api for flight in harness.open] == [Api.METADATA]
+
+
+def answers_by_name(harness: CoreHarness, codes: dict[str, ErrorCode]) -> list[tuple[float, tuple[str, ...]]]:
+    """Every topic that is asked for has one partition, but for those of `codes`. Returns when which topics are asked about."""
+    asked: list[tuple[float, tuple[str, ...]]] = []
+    honest = harness.answer_to
+
+    def answer_to(command: Send) -> Message:
+        if command.api is not Api.METADATA:
+            return honest(command)
+        message: Any = command.message
+        names = tuple(topic.name for topic in message.topics)
+        asked.append((harness.now, names))
+        answer = harness.metadata()
+        found = [replace(answer.topics[0], name=name, error_code=codes.get(name, ErrorCode.NONE)) for name in names]
+        return replace(answer, topics=[replace(each, partitions=[]) if each.error_code else each for each in found])
+
+    harness.answer_to = answer_to  # type: ignore[method-assign]
+    return asked
+
+
+def test_one_topic_after_the_other_costs_no_pause() -> None:
+    """After a complete response the next topic is asked for at once, as in Java's producer: a program that sends to a hundred topics does
+    not wait a hundred times `retry_backoff_ms`."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    harness.advance(200)
+    asked, begin = answers_by_name(harness, {}), harness.now
+    for number in range(20):
+        harness.happen(TopicWanted(f"topic-{number}"))
+        assert asked[-1] == (begin, (f"topic-{number}",))
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_a_missing_topic_delays_no_other(during: bool) -> None:
+    """The backoff for a topic that does not exist has grown to a second: another topic is asked for `retry_backoff_ms` after the last
+    response, also if its caller comes while a request is in flight."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    asked = answers_by_name(harness, {"absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    harness.happen(TopicWanted("absent", wait_ms=60_000.0))
+    harness.advance(10_000)
+    assert asked[-1][0] - asked[-2][0] >= 800
+    if during:
+        harness.auto.discard(Api.METADATA)
+        harness.advance(1_200)
+        (flight,) = [flight for flight in harness.open if flight.api is Api.METADATA]
+        harness.happen(TopicWanted("other"))
+        harness.auto.add(Api.METADATA)
+        harness.reply(flight, harness.answer_to(flight.command))
+    else:
+        count = len(asked)
+        while len(asked) == count:
+            harness.advance(1)
+        harness.happen(TopicWanted("other"))
+    begin = asked[-1][0]
+    harness.advance(125)
+    first = next(at for at, names in asked if "other" in names)
+    assert 75 <= first - begin <= 125
+
+
+def test_a_topic_that_is_refused_again_and_again_is_no_storm() -> None:
+    """A caller that never stops to try a forbidden topic has it asked for once in `retry_backoff_ms`."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    asked, begin = answers_by_name(harness, {"forbidden": ErrorCode.TOPIC_AUTHORIZATION_FAILED}), harness.now
+    while harness.now < begin + 2_000:
+        harness.happen(TopicWanted("forbidden"))
+        harness.advance(1)
+    assert 10 <= len(asked) <= 26
