@@ -1,10 +1,10 @@
 """When to ask for metadata, which node to ask, and about which topics.
 
 The producer asks when a caller waits for a topic, when a response says that a leader moved, and every `metadata_max_age_ms`. It asks about
-the topics that were used within `metadata_max_idle_ms`. There is one request at a time, and a backoff after each. A caller with another
-topic does not wait for the end of that backoff: after a complete response the producer asks at once, else after `retry_backoff_ms`. Only
-a request for which a caller waits may create topics, and it names no others. So a deleted topic is not created again until there is a
-record for it. `rebootstrap` decides when to go back to the bootstrap addresses.
+the topics that were used within `metadata_max_idle_ms`. There is one request at a time, and a backoff after each. A caller with an
+unknown topic does not wait for the end of that backoff: after a complete response the producer asks at once, else after
+`retry_backoff_ms`. Only a request for which a caller waits may create topics, and it names no others. So a deleted topic is not created
+again until there is a record for it. `rebootstrap` decides when to go back to the bootstrap addresses.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class MetadataUpdater:
         self._stale = False
         self._attempts = 0
         self._not_before_ms = 0.0
-        self._another_topic_ms = 0.0
+        self._unknown_topic_ms = 0.0
         self._fresh_until_ms = 0.0
 
     def want(self, topic: str, *, until_ms: float, partitions: int = 1) -> None:
         """A caller waits until then for the topic to have so many partitions."""
         before = self._wanted.get(topic, UNWANTED)
-        if before is UNWANTED:
-            self._not_before_ms = min(self._not_before_ms, self._another_topic_ms)
+        if before is UNWANTED and topic not in self._view.topics:
+            self._not_before_ms = min(self._not_before_ms, self._unknown_topic_ms)
         self._topics.add(topic)
         self._used_ms[topic] = until_ms
         asked = before.asked and partitions <= 1
@@ -165,9 +165,9 @@ class MetadataUpdater:
         self._attempts = self._attempts + 1 if troubled and self._view.news == known else 0
         self._pace(now_ms)
         if complete and not self._stale:
-            self._another_topic_ms = now_ms
-        if self._wanted.keys() - set(request.topics):
-            self._not_before_ms = min(self._not_before_ms, self._another_topic_ms)
+            self._unknown_topic_ms = now_ms
+        if self._wanted.keys() - set(request.topics) - self._view.topics.keys():
+            self._not_before_ms = min(self._not_before_ms, self._unknown_topic_ms)
         if everything:
             self._fresh_until_ms = now_ms + self._settings.metadata_max_age_ms
         return commands
@@ -219,7 +219,7 @@ class MetadataUpdater:
         settings = self._settings
         drawn = self._draw()
         self._not_before_ms = now_ms + backoff_ms(self._attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, drawn)
-        self._another_topic_ms = now_ms + backoff_ms(0, settings.retry_backoff_ms, settings.retry_backoff_max_ms, drawn)
+        self._unknown_topic_ms = now_ms + backoff_ms(0, settings.retry_backoff_ms, settings.retry_backoff_max_ms, drawn)
 
     def _leaders_known(self, topics: tuple[str, ...]) -> bool:
         return all(

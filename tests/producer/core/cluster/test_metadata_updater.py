@@ -556,6 +556,18 @@ def test_a_leader_that_is_named_and_cannot_be_reached() -> None:
     assert future.result(0).offset == 1
 
 
+def test_a_partition_that_has_no_leader_for_long() -> None:
+    """A record waits, and every response names no leader: the requests back off as far as `retry_backoff_max_ms`."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    harness.leaders[0] = (-1, 1)
+    harness.core.metadata_updater.refresh()
+    harness.advance(1_100)
+    asked = asked_for_metadata(harness)
+    harness.send(b"x")
+    harness.advance(10_000)
+    assert 8 <= len(asked) <= 16
+
+
 def test_questions_that_are_lost_double_their_backoff() -> None:
     """Every broker goes away without an answer: each pause is twice the one before, up to `retry_backoff_max_ms`."""
     harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=3_000.0).introduce()
