@@ -313,16 +313,16 @@ class BrokerStub(Restrictions):
         """The nodes that are in sync, with the leader."""
         return self._call(lambda: list(self._partition(topic, partition).isr))
 
-    def cut_links(self, node: int | None = None) -> int:
+    def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
         if node is not None:
             self._known(node)
-        return self._call(lambda: self.cluster.cut_links(node))
+        return self._call(lambda: self.cluster.cut_connections(node))
 
     def stats(self) -> dict[str, int]:
         """The cluster's counters, and the number of open connections."""
         return self._call(
-            lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.links) for each in self.cluster.brokers.values())}
+            lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.connections) for each in self.cluster.brokers.values())}
         )
 
     def _create(self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:

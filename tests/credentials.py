@@ -35,4 +35,4 @@ def ours(mechanism: str, user: str = "alice", password: str | None = None) -> di
 
 def principals(stub: BrokerStub) -> set[str]:
     """The principals of the connections to the stub."""
-    return {link.principal for broker in stub.cluster.brokers.values() for link in tuple(broker.links)}
+    return {connection.principal for broker in stub.cluster.brokers.values() for connection in tuple(broker.connections)}

@@ -44,15 +44,15 @@ class Broker:
         self.killed = False  # whether its last stop was a kill
         self.generation = 0
         self.sessions = SessionCache()
-        self.links: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self.quota_manager: ClientQuotaManager | None = None  # None while there is no quota
 
     def stop(self) -> None:
         """Cuts every connection and abandons waiting requests."""
         self.alive = False
         self.generation += 1
-        for link in tuple(self.links):
-            link.cut()
+        for connection in tuple(self.connections):
+            connection.cut()
         self.sessions.clear()
         self.quota_manager = None
 

@@ -191,13 +191,15 @@ class Cluster(Context):
             for partition in topic.partitions:
                 partition.regain(node_id, live, killed=broker.killed)
 
-    def cut_links(self, node_id: int | None = None) -> int:
+    def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
-        links = [link for broker in self.brokers.values() if node_id in (None, broker.node_id) for link in broker.links]
-        for link in links:
-            link.cut()
-        self.counters.links_cut += len(links)
-        return len(links)
+        connections = [
+            connection for broker in self.brokers.values() if node_id in (None, broker.node_id) for connection in broker.connections
+        ]
+        for connection in connections:
+            connection.cut()
+        self.counters.connections_cut += len(connections)
+        return len(connections)
 
     # Topics
 

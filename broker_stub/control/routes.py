@@ -41,7 +41,7 @@ class Running(Protocol):
     @property
     def addresses(self) -> dict[int, tuple[str, int]]: ...
     def stats(self) -> dict[str, int]: ...
-    def cut_links(self, node: int | None = None) -> int: ...
+    def cut_connections(self, node: int | None = None) -> int: ...
 
 
 class Routes:
@@ -134,7 +134,7 @@ class Routes:
         (node,) = _body(request, node=(int, None))
         if node is not None and node not in self._running.addresses:
             raise KeyError(f"there is no broker {node}, only {sorted(self._running.addresses)}")
-        return HTTPStatus.OK, {"cut": self._running.cut_links(node)}
+        return HTTPStatus.OK, {"cut": self._running.cut_connections(node)}
 
     # -- stubs only --------------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("POST", "/faults/{id}/release"): Routes.release,
     ("GET", "/stats"): Routes.stats,
     ("GET", "/journal"): Routes.journal,
-    ("POST", "/links/cut"): Routes.cut,
+    ("POST", "/connections/cut"): Routes.cut,
     ("POST", "/links/sever"): Routes.sever,
     ("POST", "/links/mend"): Routes.mend,
     ("POST", "/clock/advance"): Routes.advance,

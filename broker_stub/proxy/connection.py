@@ -54,12 +54,12 @@ class Shared(Names, Protocol):
     @property
     def counters(self) -> ProxyCounters: ...
     @property
-    def link_ids(self) -> Iterator[int]: ...
+    def connection_ids(self) -> Iterator[int]: ...
     def post(self, run: Callable[[], None]) -> None:
         """Runs it on the loop, from any thread."""
         ...
 
-    def forget(self, link: ProxyConnection) -> None:
+    def forget(self, connection: ProxyConnection) -> None:
         """Removes a connection that has ended."""
         ...
 
@@ -70,7 +70,7 @@ class ProxyConnection:
     def __init__(self, hub: Shared, node: int) -> None:
         self.hub = hub
         self.node = node
-        self.id = next(hub.link_ids)
+        self.id = next(hub.connection_ids)
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
         self._requests = FrameSplitter(limit=FRAME_BYTES_MAX)

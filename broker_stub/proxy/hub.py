@@ -46,18 +46,18 @@ class Hub:
         self.clock = RealClock()
         self.counters = ProxyCounters()
         self.sessions = FetchSessions()
-        self.link_ids = count(1)
+        self.connection_ids = count(1)
         self.addresses: dict[int, Address] = {}  # where clients find a node
         self._upstream: dict[int, Address] = {}  # where the node is
         self._place = place
         self._listeners: dict[int, socket.socket] = {}
         self._servers: list[asyncio.Server] = []
-        self._links: set[ProxyConnection] = set()
+        self._connections: set[ProxyConnection] = set()
         self._names: dict[UUID, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._transports: set[asyncio.BaseTransport] = set()
 
-    # -- what links share --------------------------------------------------------------------------------------------------
+    # -- what connections share --------------------------------------------------------------------------------------------------
 
     def address_of(self, node: int, host: str, port: int) -> Address:
         """Where clients find the node that is at that address. A new node gets a listener. Raises OSError or ValueError when it cannot get
@@ -80,9 +80,9 @@ class Hub:
         """The partitions of the request's fetch session."""
         return self.sessions.partitions_of(node, request, self.name_of)
 
-    def forget(self, link: ProxyConnection) -> None:
+    def forget(self, connection: ProxyConnection) -> None:
         """Removes a connection that has ended."""
-        self._links.discard(link)
+        self._connections.discard(connection)
 
     def opened(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
         """Counts an open socket of either side."""
@@ -102,15 +102,15 @@ class Hub:
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(run)
 
-    def cut_links(self, node: int | None) -> int:
-        links = [link for link in self._links if node is None or link.node == node]
-        for link in links:
-            link.cut()
-        self.counters.links_cut += len(links)
-        return len(links)
+    def cut_connections(self, node: int | None) -> int:
+        connections = [connection for connection in self._connections if node is None or connection.node == node]
+        for connection in connections:
+            connection.cut()
+        self.counters.connections_cut += len(connections)
+        return len(connections)
 
     def stats(self) -> dict[str, int]:
-        return {**msgspec.structs.asdict(self.counters), "open": len(self._links)}
+        return {**msgspec.structs.asdict(self.counters), "open": len(self._connections)}
 
     async def down(self) -> None:
         """Cuts every connection and closes every socket. The caller may close the loop afterwards."""
@@ -121,12 +121,12 @@ class Hub:
         for listener in self._listeners.values():
             listener.close()
         for _ in range(CLOSE_TURNS_MAX):
-            for link in tuple(self._links):
-                link.cut()
+            for connection in tuple(self._connections):
+                connection.cut()
             for transport in self._transports:
                 transport.close()
             await asyncio.sleep(0)
-            if not (self._links or self._tasks or self._transports):
+            if not (self._connections or self._tasks or self._transports):
                 break
         else:
             _log.warning("%d connections did not end", len(self._transports))
@@ -146,21 +146,21 @@ class Hub:
     async def _serve(self, node: int, listener: socket.socket) -> None:
         self._servers.append(await self.loop.create_server(lambda: _ClientSide(self, node), sock=listener, backlog=ACCEPT_BACKLOG))
 
-    def joined(self, link: ProxyConnection) -> None:
+    def joined(self, connection: ProxyConnection) -> None:
         """Connects to the broker of a client that has connected."""
         self.counters.connections += 1
-        self._links.add(link)
-        self._spawn(self._connect(link))
+        self._connections.add(connection)
+        self._spawn(self._connect(connection))
 
-    async def _connect(self, link: ProxyConnection) -> None:
-        host, port = self._upstream[link.node]
+    async def _connect(self, connection: ProxyConnection) -> None:
+        host, port = self._upstream[connection.node]
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self.loop.create_connection(lambda: _BrokerSide(self, link), host, port)
+                await self.loop.create_connection(lambda: _BrokerSide(self, connection), host, port)
         except (OSError, OverflowError, ValueError) as error:  # an invalid address and an invalid port raise errors of other types
-            _log.info("node %d at %s cannot be reached: %s", link.node, printable(spelled(host, port)), error)
+            _log.info("node %d at %s cannot be reached: %s", connection.node, printable(spelled(host, port)), error)
             self.counters.unreachable += 1
-            link.broker_lost()
+            connection.broker_lost()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self.loop.create_task(work)
@@ -173,49 +173,49 @@ class _ClientSide(asyncio.Protocol):
 
     def __init__(self, hub: Hub, node: int) -> None:
         self._hub = hub
-        self._link = ProxyConnection(hub, node)
+        self._connection = ProxyConnection(hub, node)
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._link.client_connected(self._hub.opened(transport))
-        self._hub.joined(self._link)
+        self._connection.client_connected(self._hub.opened(transport))
+        self._hub.joined(self._connection)
 
     def data_received(self, data: bytes) -> None:
-        self._link.client_sent(data)
+        self._connection.client_sent(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._hub.closed(self._transport)
-        self._link.client_lost()
+        self._connection.client_lost()
 
     def pause_writing(self) -> None:
-        self._link.choke_broker(True)
+        self._connection.choke_broker(True)
 
     def resume_writing(self) -> None:
-        self._link.choke_broker(False)
+        self._connection.choke_broker(False)
 
 
 class _BrokerSide(asyncio.Protocol):
     """The socket to the broker."""
 
-    def __init__(self, hub: Hub, link: ProxyConnection) -> None:
+    def __init__(self, hub: Hub, connection: ProxyConnection) -> None:
         self._hub = hub
-        self._link = link
+        self._connection = connection
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._link.broker_connected(self._hub.opened(transport))
+        self._connection.broker_connected(self._hub.opened(transport))
 
     def data_received(self, data: bytes) -> None:
-        self._link.broker_sent(data)
+        self._connection.broker_sent(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._hub.closed(self._transport)
-        self._link.broker_lost()
+        self._connection.broker_lost()
 
     def pause_writing(self) -> None:
-        self._link.choke_client(True)
+        self._connection.choke_client(True)
 
     def resume_writing(self) -> None:
-        self._link.choke_client(False)
+        self._connection.choke_client(False)

@@ -110,10 +110,10 @@ class FaultProxy:
             warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
             self._thread.stop_soon()
 
-    def cut_links(self, node: int | None = None) -> int:
+    def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
         hub = self._running()
-        return self._call(lambda: hub.cut_links(node))
+        return self._call(lambda: hub.cut_connections(node))
 
     def stats(self) -> dict[str, int]:
         """The counters, and the number of open connections."""

@@ -33,12 +33,12 @@ class Acceptor:
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
-        link = ClientConnection(
+        connection = ClientConnection(
             self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, sasl_state=self._sasl_state()
         )
-        broker.links.add(link)
+        broker.connections.add(connection)
         self.cluster.counters.connections += 1
-        return link
+        return connection
 
     def _sasl_state(self) -> SaslState | None:
         """The SASL state of a new connection. None on listeners without SASL."""

@@ -82,14 +82,14 @@ class ClientConnection:
         self,
         dispatcher: Dispatcher,
         broker: Broker,
-        link_id: int,
+        connection_id: int,
         wire: Wire,
         *,
         principal: str = ANONYMOUS,
         host: str = LOCALHOST,
         sasl_state: SaslState | None = None,
     ) -> None:
-        self.id = link_id
+        self.id = connection_id
         self.broker = broker
         self._dispatcher = dispatcher
         self._cluster = dispatcher.cluster
@@ -150,7 +150,7 @@ class ClientConnection:
         self._open = False
         self._frames.clear()
         self._pending.clear()
-        self.broker.links.discard(self)
+        self.broker.connections.discard(self)
         call, self._call = self._call, None
         if call is not None:
             call.abandon()

@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self.seen_ms = self._now_ms()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
-        self._link: ClientConnection | None = None
+        self._client: ClientConnection | None = None
         self._tls: TlsPipe | None = None
         self._patience: asyncio.TimerHandle | None = None
 
@@ -76,13 +76,13 @@ class Connection(asyncio.Protocol):
     def _connect(self, transport: asyncio.Transport, principal: str) -> None:
         try:
             host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
-            self._link = self._server.acceptor.connect(self.node_id, self, principal=principal, host=host)
+            self._client = self._server.acceptor.connect(self.node_id, self, principal=principal, host=host)
         except ConnectionRefusedError:
             transport.abort()  # the broker stopped while the connection was being accepted
 
     @property
     def busy(self) -> bool:
-        return self._link is not None and self._link.busy
+        return self._client is not None and self._client.busy
 
     def data_received(self, data: bytes) -> None:
         self.seen_ms = self._now_ms()
@@ -113,14 +113,14 @@ class Connection(asyncio.Protocol):
                 self._connect(transport, of_certificate(tls.peer_certificate()))
 
     def _take(self, data: bytes) -> None:
-        link = self._link
-        if link is None or not link.open:
+        client = self._client
+        if client is None or not client.open:
             return
         view = memoryview(data)
-        while view and link.open:
+        while view and client.open:
             # An unauthenticated client is read frame by frame, so that each frame is checked against the limit of its time.
-            self._splitter.limit = FRAME_BYTES_MAX if link.proven else UNPROVEN_BYTES_MAX
-            piece = view if link.proven else view[: self._splitter.missing]
+            self._splitter.limit = FRAME_BYTES_MAX if client.proven else UNPROVEN_BYTES_MAX
+            piece = view if client.proven else view[: self._splitter.missing]
             view = view[len(piece) :]
             too_large = False
             try:
@@ -128,29 +128,29 @@ class Connection(asyncio.Protocol):
             except FrameTooLarge as error:
                 frames, too_large = error.frames, True
             for frame in frames:
-                link.receive(frame)
+                client.receive(frame)
             if too_large:
-                link.cut()
+                client.cut()
         self._server.arm()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.ended(self)
         if self._patience is not None:
             self._patience.cancel()
-        link, self._link = self._link, None
+        client, self._client = self._client, None
         # The connection and its ClientConnection refer to each other, so drop everything that was received.
         self._splitter, self._tls = FrameSplitter(), None
-        if link is not None:
-            link.lost()
+        if client is not None:
+            client.lost()
             self._server.arm()
 
     def pause_writing(self) -> None:
-        if self._link is not None:
-            self._link.choke(True)
+        if self._client is not None:
+            self._client.choke(True)
 
     def resume_writing(self) -> None:
-        if self._link is not None:
-            self._link.choke(False)
+        if self._client is not None:
+            self._client.choke(False)
             self._server.arm()
 
     # For the ClientConnection

@@ -73,10 +73,10 @@ def _said(control: Place, method: str, path: str, data: bytes | None) -> tuple[i
     connection = HTTPConnection(split.hostname or "", split.port, timeout=TIMEOUT_S)
     late = threading.Event()
 
-    def give_up(link: socket.socket) -> None:
+    def give_up(sock: socket.socket) -> None:
         late.set()
         with suppress(OSError):
-            link.shutdown(socket.SHUT_RDWR)
+            sock.shutdown(socket.SHUT_RDWR)
 
     try:
         with waiting(f"an answer from the control {control.url}", TIMEOUT_S):

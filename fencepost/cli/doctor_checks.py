@@ -92,7 +92,7 @@ class Subject(enum.StrEnum):
 class BrokerConnection(msgspec.Struct, frozen=True):
     """A connection, and the versions that its broker offers."""
 
-    link: Connection
+    connection: Connection
     versions: Versions
 
     def speaks(self, api: int) -> int | None:
@@ -108,7 +108,7 @@ class BrokerConnection(msgspec.Struct, frozen=True):
         if version is None:
             raise OSError(f"the broker does not speak {message.api.name} in a version known here")
         try:
-            return await within(self.link.ask(message, version), REQUEST_TIMEOUT_S)
+            return await within(self.connection.ask(message, version), REQUEST_TIMEOUT_S)
         except UnsupportedFieldValue as error:
             raise OSError(f"the broker speaks {message.api.name} in too old a version: {error}") from None
 
@@ -156,8 +156,8 @@ class Examination:
             self._say(Verdict.FAIL, Subject.CLUSTER, f"the examination ended early: {error}")
 
     async def close(self) -> None:
-        for link in self._open:
-            link.silence()
+        for connection in self._open:
+            connection.silence()
         await asyncio.sleep(0)  # the loop closes transports in its next iteration
 
     async def _bootstrap(self) -> BrokerConnection | None:
@@ -176,7 +176,7 @@ class Examination:
     async def _versions(self, connection: BrokerConnection) -> None:
         request = ApiVersionsRequest(client_software_name="fencepost", client_software_version=VERSION)
         highest = connection.versions.get(Api.API_VERSIONS, (0, 0))[1]
-        answer = await within(connection.link.ask(request, max(0, min(highest, API_VERSIONS_MAX))), REQUEST_TIMEOUT_S)
+        answer = await within(connection.connection.ask(request, max(0, min(highest, API_VERSIONS_MAX))), REQUEST_TIMEOUT_S)
         assert isinstance(answer, ApiVersionsResponse)
         produce = connection.versions.get(Api.PRODUCE, (0, -1))[1]
         level = next((each.max_version for each in answer.supported_features if each.name == "metadata.version"), None)
@@ -271,11 +271,11 @@ class Examination:
 
     async def _dial(self, host: str, port: int) -> BrokerConnection | OSError:
         try:
-            link, versions, _ = await self._dialer.open(host, port)
+            connection, versions, _ = await self._dialer.open(host, port)
         except OSError as error:
             return error
-        self._open.append(link)
-        return BrokerConnection(link, versions)
+        self._open.append(connection)
+        return BrokerConnection(connection, versions)
 
     def _say(self, verdict: Verdict, subject: str, words: str) -> None:
         self.findings.append(Finding(verdict, str(subject), words))

@@ -118,16 +118,16 @@ def release(
 @fault.command()
 def sever(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Cut the link between two brokers. Followers fall behind; clients reach both. The command prints all severed links."""
-    _link("sever", one, other, control, json=json)
+    _change_link("sever", one, other, control, json=json)
 
 
 @fault.command()
 def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Repair the link between two brokers. The command prints the links that are still severed."""
-    _link("mend", one, other, control, json=json)
+    _change_link("mend", one, other, control, json=json)
 
 
-def _link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
+def _change_link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
     with reporting_errors(f"fault {what}"):
         told = _ask(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
         if json:

@@ -48,11 +48,11 @@ async def _try_each(settings: Settings) -> list[str]:
     for address in addresses(settings):
         try:
             with waiting(f"an answer from {address}", settings.socket_connection_setup_timeout_ms / 1000):
-                link, _, _ = await dialer.open(address.host, address.port)
+                connection, _, _ = await dialer.open(address.host, address.port)
         except OSError as error:
             reasons.append(f"{address}: {error}")
         else:
-            link.silence()
+            connection.silence()
             await asyncio.sleep(0)  # the loop closes the transport in its next iteration
             return []
     return reasons

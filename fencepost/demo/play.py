@@ -81,7 +81,7 @@ def _run(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, audience:
         doubled=audit.doubled,
         out_of_order=audit.out_of_order,
         replies_dropped=tally.replies_dropped,
-        links_cut=tally.links_cut,
+        connections_cut=tally.connections_cut,
         leader_moves=tally.leader_moves,
         restarts=tally.restarts,
     )

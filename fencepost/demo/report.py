@@ -23,7 +23,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     doubled: int
     out_of_order: int
     replies_dropped: int
-    links_cut: int
+    connections_cut: int
     leader_moves: int | None
     restarts: int | None
 
@@ -45,12 +45,12 @@ LABELS = {
     "doubled": "doubled",
     "out_of_order": "out of order per key",
     "replies_dropped": "replies dropped after the append",
-    "links_cut": "links cut",
+    "connections_cut": "connections cut",
     "leader_moves": "leader moves",
     "restarts": "broker restarts",
 }
 VERDICTS = ("lost", "doubled", "out_of_order")
-TROUBLES = ("replies_dropped", "links_cut", "leader_moves", "restarts")
+TROUBLES = ("replies_dropped", "connections_cut", "leader_moves", "restarts")
 NEVER_ZERO = {
     "with idempotence": ("resent", "duplicates_refused", *TROUBLES),
     "without idempotence": ("resent", *TROUBLES),  # brokers refuse no duplicates in this run

@@ -14,7 +14,7 @@ class Trouble(enum.Enum):
 
     DROP_REPLY = "the next Produce is appended, and its reply never arrives"
     CUT_REPLY = "the next Produce is appended, and its connection dies in the middle of the reply"
-    CUT_LINKS = "every connection dies"
+    CUT_CONNECTIONS = "every connection dies"
     MOVE_LEADERS = "every partition gets another leader"
     STOP_BROKER = "a broker shuts down, and its leaderships move"
     KILL_BROKER = "a broker ends without a shutdown"
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 _ROUNDS: Final = (
     (Trouble.DROP_REPLY, Trouble.CUT_REPLY, Trouble.CUT_REPLY, Trouble.MOVE_LEADERS),
     (Trouble.DROP_REPLY, Trouble.STOP_BROKER, Trouble.CUT_REPLY, Trouble.START_BROKER),
-    (Trouble.DROP_REPLY, Trouble.CUT_LINKS, Trouble.CUT_REPLY, Trouble.MOVE_LEADERS),
+    (Trouble.DROP_REPLY, Trouble.CUT_CONNECTIONS, Trouble.CUT_REPLY, Trouble.MOVE_LEADERS),
     (Trouble.DROP_REPLY, Trouble.KILL_BROKER, Trouble.CUT_REPLY, Trouble.START_BROKER),
 )
 """One round of faults; a plan has two. Each round begins with a lost reply, and the producer sends that batch again during the round."""

@@ -35,7 +35,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     resent: int
     duplicates_refused: int
     replies_dropped: int
-    links_cut: int
+    connections_cut: int
     leader_moves: int | None = None
     restarts: int | None = None
 
@@ -93,8 +93,8 @@ class StubStage:
                 self._drops.append(stub.faults.on(Api.PRODUCE).after_append().drop())
             case Trouble.CUT_REPLY:
                 self._cuts.append(stub.faults.on(Api.PRODUCE).reply().disconnect())
-            case Trouble.CUT_LINKS:
-                stub.cut_links()
+            case Trouble.CUT_CONNECTIONS:
+                stub.cut_connections()
             case Trouble.MOVE_LEADERS:
                 for partition in range(PARTITIONS):
                     stub.move_leader(self.topic, partition)
@@ -111,7 +111,7 @@ class StubStage:
             resent=self._traffic.records - sent,
             duplicates_refused=stats["duplicates"],
             replies_dropped=_hits(self._drops),
-            links_cut=stats["links_cut"] + _hits(self._cuts),
+            connections_cut=stats["connections_cut"] + _hits(self._cuts),
             leader_moves=stats["leader_moves"],
             restarts=stats["restarts"],
         )
@@ -151,8 +151,8 @@ class KafkaStage:
                 self._drops.append(faults.on(Api.PRODUCE).where(topic=self.topic).after_append().drop())
             case Trouble.CUT_REPLY:
                 self._cuts.append(faults.on(Api.PRODUCE).where(topic=self.topic).reply().disconnect())
-            case Trouble.CUT_LINKS:
-                self._proxy.cut_links()
+            case Trouble.CUT_CONNECTIONS:
+                self._proxy.cut_connections()
             case _:
                 return
 
@@ -161,7 +161,7 @@ class KafkaStage:
             resent=self._traffic.records - sent,
             duplicates_refused=self._traffic.duplicates_refused,
             replies_dropped=_hits(self._drops),
-            links_cut=self._proxy.stats()["links_cut"] + _hits(self._cuts),
+            connections_cut=self._proxy.stats()["connections_cut"] + _hits(self._cuts),
         )
 
     def __enter__(self) -> Self:

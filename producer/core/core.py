@@ -163,7 +163,7 @@ class Core:
     def _on_connected(self, event: Connected, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
         if node is not None:
-            self.metrics.links_made += 1
+            self.metrics.connections_made += 1
             commands += self.nodes.connected(node, event.versions, now_ms, features=event.features)
             self.produce_requests.ready_partitions.stir()
 

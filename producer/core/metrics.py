@@ -77,7 +77,7 @@ class Metrics:
         self.brokers: dict[int, BrokerMetrics] = {}
         self.batches = 0
         self.splits = 0
-        self.links_made = 0
+        self.connections_made = 0
         self.metadata_at_ms: float | None = None
         self.batch_size = Samples()
         self.compression_rate = Samples()

@@ -17,7 +17,7 @@ from fencepost.producer.wire.records import BatchBuilder, Codec
 from fencepost.producer.wire.records.batch_header import pack_batch
 from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from tests.bench.load import Figures, Load
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 
 IN_FLIGHT = 5
 PRODUCE_VERSION = 9
@@ -28,24 +28,24 @@ TIMEOUT_S = 60.0
 def replay(load: Load) -> Figures:
     """Encode all records of the load, then send them as fast as the broker takes them."""
     host, _, port = load.bootstrap.split(",")[0].rpartition(":")
-    with Link((host, int(port)), timeout=TIMEOUT_S) as link:
-        frames, asked = encode_all(load, identity_of(link)), ProduceRequest()
+    with RawConnection((host, int(port)), timeout=TIMEOUT_S) as connection:
+        frames, asked = encode_all(load, identity_of(connection)), ProduceRequest()
         cpu_ns, began_ns = time.process_time_ns(), time.perf_counter_ns()
         for number, frame in enumerate(frames):
             if number >= IN_FLIGHT:
-                check(link.receive(asked, PRODUCE_VERSION, correlation_id=number - IN_FLIGHT))
-            link.send_bytes(frame)
+                check(connection.receive(asked, PRODUCE_VERSION, correlation_id=number - IN_FLIGHT))
+            connection.send_bytes(frame)
         for number in range(max(0, len(frames) - IN_FLIGHT), len(frames)):
-            check(link.receive(asked, PRODUCE_VERSION, correlation_id=number))
+            check(connection.receive(asked, PRODUCE_VERSION, correlation_id=number))
         spent_ns, cpu_ns = time.perf_counter_ns() - began_ns, time.process_time_ns() - cpu_ns
     return Figures(acked=load.records, acked_per_s=load.records * 1e9 / spent_ns, cpu_ns=cpu_ns / load.records)
 
 
-def identity_of(link: Link) -> tuple[int, int]:
+def identity_of(connection: RawConnection) -> tuple[int, int]:
     """Get a producer id and epoch from the broker."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
-        answer = link.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), INIT_PRODUCER_ID_VERSION)
+        answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), INIT_PRODUCER_ID_VERSION)
         assert isinstance(answer, InitProducerIdResponse)
         if not answer.error_code:
             return answer.producer_id, answer.producer_epoch

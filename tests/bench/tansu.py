@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from tests.bench.hosts import STOP_TIMEOUT_S, ProcessHost, create_topic
 from tests.conformance.kafka import free_ports
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.waiting import despite
 
 
@@ -33,7 +33,7 @@ class TansuHost(ProcessHost):
         self.bootstrap = f"127.0.0.1:{port}"
         command = [self._binary, "--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        despite(OSError, lambda: Link(("127.0.0.1", port), timeout=5).close())
+        despite(OSError, lambda: RawConnection(("127.0.0.1", port), timeout=5).close())
         create_topic(self.bootstrap, topic, partitions)
 
     def _stop(self) -> None:

@@ -20,7 +20,7 @@ from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.producer import wire
 from fencepost.producer.wire.records import encode_batch
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 
 DEADLINE_S = 10.0
 TIMESTAMP_MS = int(time.time() * 1000)  # the virtual clocks start here, too
@@ -67,7 +67,7 @@ def only(response: Any) -> Any:
     return partition
 
 
-class Talker(Link):
+class Talker(RawConnection):
     """One connection to one broker of a stub, in versions that name topics."""
 
     def __init__(self, stub: BrokerStub, node: int | None = None, *, client_id: str = "talker", timeout: float = DEADLINE_S) -> None:

@@ -279,7 +279,7 @@ def test_confluent_kafka_survives_trouble(stub: BrokerStub, topic: str) -> None:
             producer.poll(0.001)
             if number % 100 == 50:
                 stub.move_leader(topic, number % PARTITIONS, to=4 - stub.leader(topic, number % PARTITIONS))
-                stub.cut_links(1 + number % 3)
+                stub.cut_connections(1 + number % 3)
             if number == 20:
                 stub.restart_broker(2)
         dropped.wait(timeout=DEADLINE_S)

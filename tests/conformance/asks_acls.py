@@ -143,9 +143,9 @@ class AclAsks(Stage):
 
     def say_into_the_dark(self, request: wire.Message, version: int, *, label: str, user: str) -> None:
         """Send a request that is never answered, and note whether the connection ends."""
-        with self.as_user(user), self.open() as link:
-            link.send(request, version)
-            self.note(label, "closed" if link.is_closed(within=2) else "open")
+        with self.as_user(user), self.open() as connection:
+            connection.send(request, version)
+            self.note(label, "closed" if connection.is_closed(within=2) else "open")
 
     def found_as(self, user: str, keys: list[str], kind: int, version: int, *, label: str) -> None:
         """The coordinators that the user may find."""

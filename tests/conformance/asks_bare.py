@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fencepost.producer import wire
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
-from tests.conformance.raw import Closed, Link, Silent
+from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.stage import Stage, Topic
 
 
@@ -20,18 +20,18 @@ class BareAsks(Stage):
 
     def raw_bytes(self, data: bytes, *, label: str) -> None:
         """Send the bytes, and note what comes back."""
-        with self.open() as link:
-            self.note(label, _outcome(link, data))
+        with self.open() as connection:
+            self.note(label, _outcome(connection, data))
 
     def raw_pieces(self, pieces: Sequence[bytes], *, answers: int, label: str) -> None:
         """Send the bytes piece by piece, and note how many responses come."""
-        with self.open() as link:
+        with self.open() as connection:
             came = 0
             try:
                 for piece in pieces:
-                    link.send_bytes(piece)
+                    connection.send_bytes(piece)
                 for _ in range(answers):
-                    link.receive_frame()
+                    connection.receive_frame()
                     came += 1
                 self.note(label, f"{came} answers")
             except Closed:
@@ -42,9 +42,9 @@ class BareAsks(Stage):
     def answers_in_order(self, topic: Topic) -> None:
         """Send a Fetch that waits, and behind it a request that could be answered at once."""
         waits = fetch_request([(topic, 0, 0)], FETCH_VERSION, max_wait_ms=300)
-        with self.open(topic.leaders[0]) as link:
-            sent = [link.send(waits, FETCH_VERSION), link.send(wire.ApiVersionsRequest(), 0)]
-            came = [struct.unpack_from(">i", link.receive_frame())[0] for _ in sent]
+        with self.open(topic.leaders[0]) as connection:
+            sent = [connection.send(waits, FETCH_VERSION), connection.send(wire.ApiVersionsRequest(), 0)]
+            came = [struct.unpack_from(">i", connection.receive_frame())[0] for _ in sent]
             self.note("answers", "in order" if came == sent else "out of order")
 
     def neighbours(self, data: bytes) -> None:
@@ -56,17 +56,17 @@ class BareAsks(Stage):
             self.note("its neighbour", "alive")
 
 
-def _outcome(link: Link, data: bytes) -> str:
+def _outcome(connection: RawConnection, data: bytes) -> str:
     try:
-        link.send_bytes(data)
-        answer = link.receive_frame()
+        connection.send_bytes(data)
+        answer = connection.receive_frame()
     except Closed:
         return "closed"
     except Silent:
         return "silent"
     shown = f"answer {answer.hex()}" if len(answer) <= 24 else f"answer {answer[:6].hex()}..."
     try:
-        link.ask(wire.ApiVersionsRequest(), 0)
+        connection.ask(wire.ApiVersionsRequest(), 0)
     except Closed:
         return f"{shown}, then closed"
     except Silent:

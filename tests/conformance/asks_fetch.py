@@ -94,12 +94,12 @@ class FetchAsks(Stage):
     def fetch_while_producing(self, topic: Topic, batch: Batch, *, label: str) -> None:
         """A Fetch that waits at the end of the log is answered when a record arrives."""
         request = fetch_request([(topic, 0, 0)], FETCH_VERSION, max_wait_ms=10_000)
-        with self.open(topic.leaders[0]) as link:
-            link.send(request, FETCH_VERSION)
-            self.note(f"{label}: before", "waits" if link.quiet(0.2) else "answered")
+        with self.open(topic.leaders[0]) as connection:
+            connection.send(request, FETCH_VERSION)
+            self.note(f"{label}: before", "waits" if connection.quiet(0.2) else "answered")
             self.ask(produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION), PRODUCE_VERSION, wire.ProduceResponse)
             began = time.monotonic()
-            answer = link.receive(request, FETCH_VERSION)
+            answer = connection.receive(request, FETCH_VERSION)
             assert isinstance(answer, wire.FetchResponse)
             self.note(label, self._show_fetched(answer) + _show_wait(time.monotonic() - began, 10_000))
 

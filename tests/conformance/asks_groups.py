@@ -60,9 +60,9 @@ class GroupAsks(AdminAsks):
     def member(self, group: str, *, instance: str | None = None, version: int = 5, node: int | None = None) -> Member:
         """A possible member. Its connection is closed at the end of the case."""
         coordinator = self.coordinator_of(group) if group else self.nodes[0]
-        link = self.open(coordinator if node is None else node)
-        self.keep(link)
-        return Member(self, group, link, instance=instance, version=version)
+        connection = self.open(coordinator if node is None else node)
+        self.keep(connection)
+        return Member(self, group, connection, instance=instance, version=version)
 
     def stable(self, group: str, count: int = 1, **options: Any) -> list[Member]:
         """So many members that have joined and have their assignments; nothing is noted. The first one leads."""

@@ -65,21 +65,21 @@ class LogAsks(Stage):
     def produce_pipelined(self, batches: Sequence[Batch], topic: Topic, *, label: str) -> None:
         """Send all requests before reading the first response."""
         requests = [produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION) for batch in batches]
-        with self.open(topic.leaders[0]) as link:
+        with self.open(topic.leaders[0]) as connection:
             for request in requests:
-                link.send(request, PRODUCE_VERSION)
+                connection.send(request, PRODUCE_VERSION)
             for number, request in enumerate(requests, start=1):
-                answer = link.receive(request, PRODUCE_VERSION, correlation_id=number)
+                answer = connection.receive(request, PRODUCE_VERSION, correlation_id=number)
                 assert isinstance(answer, wire.ProduceResponse)
                 self.note(f"{label} {number}", self._show_produced(answer))
 
     def produce_unanswered(self, batch: Batch, topic: Topic, *, label: str, node: int | None = None) -> None:
         """Send with acks 0, and then a request that is always answered, to see whether the connection is open."""
         request = produce_request([(topic, 0, batch.encode())], PRODUCE_VERSION, acks=0)
-        with self.open(topic.leaders.get(0) if node is None else node) as link:
+        with self.open(topic.leaders.get(0) if node is None else node) as connection:
             try:
-                link.send(request, PRODUCE_VERSION)
-                link.ask(wire.ApiVersionsRequest(), 0)
+                connection.send(request, PRODUCE_VERSION)
+                connection.ask(wire.ApiVersionsRequest(), 0)
                 self.note(label, "no answer, and the next request is answered")
             except Closed:
                 self.note(label, "closed")

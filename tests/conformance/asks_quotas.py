@@ -8,7 +8,7 @@ from fencepost.producer import wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData, OpData
 from fencepost.producer.wire.messages.describe_quotas import ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.conformance.stage import READY_TIMEOUT_S, Stage, Topic
 from tests.waiting import until
 
@@ -53,13 +53,13 @@ class QuotaAsks(Stage):
         data = wire.PartitionProduceData(records=plain(Rec(value=bytes(size_bytes))).encode())
         topics = [wire.TopicProduceData(name=topic.name, partition_data=[data])]
         request = wire.ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-        with self.open(client_id=client) as link:
-            answer = link.ask(request, version)
+        with self.open(client_id=client) as connection:
+            answer = connection.ask(request, version)
             assert isinstance(answer, wire.ProduceResponse)
             code = answer.responses[0].partition_responses[0].error_code
             self.note(label, f"{error_name(code)} throttled for {answer.throttle_time_ms}")
 
-    def throttled_fetches(self, link: Link, topic: Topic, *, session: tuple[int, int], label: str, version: int = 12) -> int:
+    def throttled_fetches(self, connection: RawConnection, topic: Topic, *, session: tuple[int, int], label: str, version: int = 12) -> int:
         """A Fetch from the start of the topic in that session; returns the session's id."""
         parts = [wire.FetchPartition(partition_max_bytes=1 << 20)]
         request = wire.FetchRequest(
@@ -69,7 +69,7 @@ class QuotaAsks(Stage):
             session_epoch=session[1],
             topics=[wire.FetchTopic(topic=topic.name, partitions=parts)] if session[1] <= 0 else [],
         )
-        answer = link.ask(request, version)
+        answer = connection.ask(request, version)
         assert isinstance(answer, wire.FetchResponse)
         sizes = [len(part.records or b"") for each in answer.responses for part in each.partitions]
         self.note(

@@ -30,13 +30,13 @@ class TxnEndAsks(TxnAsks):
     def wear(self, txn: Txn, epoch: int) -> None:
         """Register until the producer has that epoch; nothing is noted. So many requests are in flight at once."""
         request = wire.InitProducerIdRequest(transactional_id=txn.name, transaction_timeout_ms=TIMEOUT_MS)
-        with self.open() as link:
+        with self.open() as connection:
             for start in range(txn.epoch, epoch, PIPELINED):
                 count = min(PIPELINED, epoch - start)
                 for _ in range(count):
-                    link.send(request, 5)
+                    connection.send(request, 5)
                 for _ in range(count):
-                    answer = link.receive(request, 5)
+                    answer = connection.receive(request, 5)
                     assert isinstance(answer, wire.InitProducerIdResponse)
                     assert answer.error_code == 0, error_name(answer.error_code)
                     txn.pid, txn.epoch = answer.producer_id, answer.producer_epoch

@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 from fencepost.producer import wire
 from fencepost.producer.wire import ErrorCode, error_name
 from fencepost.producer.wire.messages import groups
-from tests.conformance.raw import Closed, Link
+from tests.conformance.raw import Closed, RawConnection
 
 SESSION_MS, REBALANCE_MS = 10_000, 5_000
 RANGE = ("range", b"r")
@@ -33,7 +33,7 @@ class Place(Interface):
 class Member:
     """One member of a group, or a client that wants to join. It remembers its id and generation from responses."""
 
-    def __init__(self, world: Place, group: str, link: Link, *, instance: str | None, version: int) -> None:
+    def __init__(self, world: Place, group: str, connection: RawConnection, *, instance: str | None, version: int) -> None:
         self.group = group
         self.instance = instance
         self.version = version
@@ -41,7 +41,7 @@ class Member:
         self.generation = -1
         self.protocol: tuple[str | None, str | None] = (None, None)
         self._world = world
-        self._link = link
+        self._connection = connection
         self._asked: wire.Message | None = None
 
     # -- joining
@@ -64,11 +64,11 @@ class Member:
             protocol_type=protocol_type,
             protocols=[groups.JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
         )
-        self._link.send(self._asked, self.version)
+        self._connection.send(self._asked, self.version)
 
     def receive_join(self) -> groups.JoinGroupResponse:
         assert self._asked is not None
-        answer = self._link.receive(self._asked, self.version)
+        answer = self._connection.receive(self._asked, self.version)
         assert isinstance(answer, groups.JoinGroupResponse)
         if answer.member_id:
             self.id = answer.member_id
@@ -97,7 +97,7 @@ class Member:
         """Join, and note the response, or that there is none for a long time."""
         self.send_join(**options)
         try:
-            if self._link.quiet(10.0):
+            if self._connection.quiet(10.0):
                 self._world.note(label, "silent")
             else:
                 self.joined(label=label)
@@ -105,7 +105,7 @@ class Member:
             self._world.note(label, "closed")
 
     def is_waiting(self, *, label: str) -> None:
-        self._world.note(label, "waits" if self._link.quiet(0.3) else "was answered")
+        self._world.note(label, "waits" if self._connection.quiet(0.3) else "was answered")
 
     def _show(self, answer: groups.JoinGroupResponse) -> str:
         world = self._world
@@ -152,11 +152,11 @@ class Member:
             protocol_name=name,
             assignments=[groups.SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assigned or {}).items()],
         )
-        self._link.send(self._asked, version)
+        self._connection.send(self._asked, version)
 
     def receive_sync(self, *, label: str | None = None, version: int = 5) -> groups.SyncGroupResponse:
         assert self._asked is not None
-        answer = self._link.receive(self._asked, version)
+        answer = self._connection.receive(self._asked, version)
         assert isinstance(answer, groups.SyncGroupResponse)
         if label is not None:
             shown = f"{error_name(answer.error_code)} type={answer.protocol_type} protocol={answer.protocol_name} {answer.assignment!r}"
@@ -187,10 +187,10 @@ class Member:
         self._world.note(label, f"{error_name(answer.error_code)} {shown}")
 
     def hang_up(self) -> None:
-        self._link.close()
+        self._connection.close()
 
     def _ask(self, request: wire.Message, version: int, kind: type[A]) -> A:
-        answer = self._link.ask(request, version)
+        answer = self._connection.ask(request, version)
         assert isinstance(answer, kind)
         return answer
 

@@ -383,9 +383,9 @@ def _live_nodes(address: tuple[str, int]) -> set[int]:
     """The node ids in the broker's own Metadata response (version 1, no topics); empty while it does not serve."""
     request = struct.pack(">hhihi", 3, 1, 0, -1, 0)
     try:
-        with socket.create_connection(address, timeout=2) as link:
-            link.sendall(struct.pack(">i", len(request)) + request)
-            with link.makefile("rb") as stream:
+        with socket.create_connection(address, timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            with connection.makefile("rb") as stream:
                 (size,) = struct.unpack(">i", stream.read(4))
                 answer = stream.read(size)
     except (OSError, struct.error):

@@ -28,7 +28,7 @@ class Silent(Exception):
     """Neither an answer nor an end of the connection came before the deadline."""
 
 
-class Link:
+class RawConnection:
     """One connection, which a `with` block closes. `newest`: the newest version of each API, if the broker is older than some requested
     versions.
     """

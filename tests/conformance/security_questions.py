@@ -18,7 +18,7 @@ from fencepost.producer.wire.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tests.conformance.raw import Closed, Link, Silent
+from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.secure import SESSION_MS
 from tests.credentials import USERS, jwt
 
@@ -27,7 +27,7 @@ PASSWORD = USERS["alice"]
 GOOD_PLAIN = f"\0alice\0{PASSWORD}".encode()
 
 
-class Talk(Link):
+class Talk(RawConnection):
     """A connection, and its exchange in short form."""
 
     def __init__(self, address: Address) -> None:

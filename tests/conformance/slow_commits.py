@@ -11,7 +11,7 @@ from fencepost.producer import wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import group_offsets
 from tests.conformance.asks_groups import offset_fetch_group
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.waiting import until
 
 WAIT_S = 60.0
@@ -65,8 +65,8 @@ class Commits:
         return self._ask(request, 4, wire.FindCoordinatorResponse).coordinators[0].node_id
 
     def _ask(self, request: wire.Message, version: int, kind: type[Answer]) -> Answer:
-        with Link(self._addresses[self.coordinator], timeout=WAIT_S) as link:
-            answer = link.ask(request, version)
+        with RawConnection(self._addresses[self.coordinator], timeout=WAIT_S) as connection:
+            answer = connection.ask(request, version)
         assert isinstance(answer, kind)
         return answer
 

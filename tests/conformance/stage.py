@@ -20,7 +20,7 @@ from fencepost.producer.wire.messages.sasl import (
     SaslHandshakeResponse,
 )
 from tests.conformance import batches
-from tests.conformance.raw import Closed, Link, Silent
+from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.waiting import until
 
 READY_TIMEOUT_S = 30.0
@@ -113,17 +113,17 @@ class Stage:
         self.notes: dict[str, str] = {}
         self.nodes = sorted(target.addresses)
         self.user = SUPER_USER if target.guarded else ""
-        self._links: dict[tuple[str, int], Link] = {}
-        self._kept: list[Link] = []
+        self._connections: dict[tuple[str, int], RawConnection] = {}
+        self._kept: list[RawConnection] = []
         self._topics: dict[str, Topic] = {}
         self._pids: dict[int, str] = {}
         self._run = secrets.token_hex(4)
         self._names = 0
 
     def close(self) -> None:
-        for link in (*self._links.values(), *self._kept):
-            link.close()
-        self._links.clear()
+        for connection in (*self._connections.values(), *self._kept):
+            connection.close()
+        self._connections.clear()
         self._kept.clear()
 
     def note(self, label: str, answer: str) -> None:
@@ -132,27 +132,27 @@ class Stage:
 
     # -- asking ------------------------------------------------------------------------------------------------------------
 
-    def open(self, node: int | None = None, **options: Any) -> Link:
+    def open(self, node: int | None = None, **options: Any) -> RawConnection:
         """A new connection; the caller closes it."""
-        link = Link(self.target.addresses[self.nodes[0] if node is None else node], newest=self.target.newest, **options)
+        connection = RawConnection(self.target.addresses[self.nodes[0] if node is None else node], newest=self.target.newest, **options)
         if self.user:
-            _log_in(link, self.user)
-        return link
+            _log_in(connection, self.user)
+        return connection
 
-    def keep(self, link: Link) -> None:
+    def keep(self, connection: RawConnection) -> None:
         """Close that connection at the end of the case."""
-        self._kept.append(link)
+        self._kept.append(connection)
 
     def ask(self, request: wire.Message, version: int, kind: type[Answer], *, node: int | None = None) -> Answer:
         """Send a request on the shared connection to that node. The caller notes `Closed` and `Silent`."""
         node = self.nodes[0] if node is None else node
-        link = self._links.get((self.user, node))
-        if link is None:
-            link = self._links[self.user, node] = self.open(node)
+        connection = self._connections.get((self.user, node))
+        if connection is None:
+            connection = self._connections[self.user, node] = self.open(node)
         try:
-            answer = link.ask(request, version)
+            answer = connection.ask(request, version)
         except (Closed, Silent):
-            self._links.pop((self.user, node)).close()
+            self._connections.pop((self.user, node)).close()
             raise
         assert isinstance(answer, kind)
         return answer
@@ -273,11 +273,11 @@ class Stage:
         return answer.error_code == 0 and answer.responses[0].partitions[0].error_code in (0, wire.ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
-def _log_in(link: Link, user: str) -> None:
+def _log_in(connection: RawConnection, user: str) -> None:
     """PLAIN. All users have the same password."""
-    shaken = link.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    shaken = connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert isinstance(shaken, SaslHandshakeResponse), shaken
     assert shaken.error_code == 0, wire.error_name(shaken.error_code)
-    proven = link.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{PASSWORD}".encode()), 2)
+    proven = connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{PASSWORD}".encode()), 2)
     assert isinstance(proven, SaslAuthenticateResponse), proven
     assert proven.error_code == 0, proven.error_message

@@ -21,7 +21,7 @@ from tests.broker_stub.stub_calls import batch, fetch_request, only
 from tests.conformance import slow_commits
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.waiting import until
 
 CONFIG = {"replica.lag.time.max.ms": "3000", "auto.create.topics.enable": "false", "offsets.commit.timeout.ms": "500"}
@@ -64,8 +64,8 @@ class Story:
         self._name = f"replicated-{secrets.token_hex(4)}"
         configs = [wire.CreatableTopicConfig(name="min.insync.replicas", value=str(min_isr))]
         topic = wire.CreatableTopic(name=self._name, num_partitions=1, replication_factor=3, configs=configs)
-        with Link(next(iter(place.addresses.values()))) as link:
-            answer = link.ask(wire.CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        with RawConnection(next(iter(place.addresses.values()))) as connection:
+            answer = connection.ask(wire.CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         assert isinstance(answer, wire.CreateTopicsResponse)
         assert answer.topics[0].error_code == 0
         self.leader = until(lambda: self._partition().leader_id, "a leader", good=lambda node: node > 0, timeout_s=WAIT_S)
@@ -119,14 +119,14 @@ class Story:
     def _partition(self) -> wire.MetadataResponsePartition:
         leader = self.__dict__.get("leader", next(iter(self._place.addresses)))
         request = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=self._name)], allow_auto_topic_creation=False)
-        with Link(self._place.addresses[leader]) as link:
-            answer = link.ask(request, 12)
+        with RawConnection(self._place.addresses[leader]) as connection:
+            answer = connection.ask(request, 12)
         assert isinstance(answer, wire.MetadataResponse)
         return answer.topics[0].partitions[0] if answer.topics[0].partitions else wire.MetadataResponsePartition(leader_id=-1)
 
     def _ask(self, request: wire.Message, version: int) -> wire.Message:
-        with Link(self._place.addresses[self.leader], timeout=WAIT_S) as link:
-            return link.ask(request, version)
+        with RawConnection(self._place.addresses[self.leader], timeout=WAIT_S) as connection:
+            return connection.ask(request, version)
 
 
 def begun(place: Place, min_isr: int) -> tuple[Story, int]:

@@ -91,8 +91,8 @@ def test_once_while_links_are_cut(kafka: KafkaCluster, proxy: FaultProxy, topic:
     def cut_some(ledger: Ledger) -> None:
         for number in range(1, CUTS + 1):
             await_acked(ledger, ledger.rows * number // (CUTS + 2))
-            until(lambda: proxy.stats()["open"] > 0, "a link", timeout_s=WAIT_S)
-            cut.append(proxy.cut_links())
+            until(lambda: proxy.stats()["open"] > 0, "a connection", timeout_s=WAIT_S)
+            cut.append(proxy.cut_connections())
 
     ledger, tap = send_all(proxy, topic, beside=cut_some)
     account = read(kafka, topic, ledger)

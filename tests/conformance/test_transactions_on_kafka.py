@@ -24,7 +24,7 @@ from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, MustAbor
 from fencepost.txn.group_metadata import GroupMetadata
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.kafka import KafkaCluster
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.conformance.txn_site import IMPATIENT, PARTITIONS, WAIT_S, Site, new_site, older, site
 from tests.waiting import until
 
@@ -167,8 +167,8 @@ def test_a_commit_that_arrives_once_more_in_the_next_transaction(older: KafkaClu
         first = proxy.journal.requests(Api.END_TXN)[0]
         assert isinstance(first.request, EndTxnRequest)
         host, port = site.bootstrap.split(":")
-        with Link((host, int(port))) as link:
-            answer = link.ask(first.request, first.version)
+        with RawConnection((host, int(port))) as connection:
+            answer = connection.ask(first.request, first.version)
         assert isinstance(answer, EndTxnResponse)
         assert answer.error_code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
         tx.abort(WAIT_S)
@@ -187,9 +187,9 @@ def test_epochs_run_out(site: Site) -> None:
     asked = InitProducerIdRequest(transactional_id=site.name, transaction_timeout_ms=60_000)
     with site.producer() as first:
         first.init(WAIT_S)
-    with Link((host, int(port))) as link:
+    with RawConnection((host, int(port))) as connection:
         for _ in range(32_763):
-            answer = link.ask(asked, 4)
+            answer = connection.ask(asked, 4)
             assert isinstance(answer, InitProducerIdResponse)
             assert answer.error_code == ErrorCode.NONE
     had = []

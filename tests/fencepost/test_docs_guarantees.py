@@ -95,14 +95,14 @@ def test_a_lost_request_or_reply(broker: BrokerStub, trouble: str) -> None:
     assert broker.stats()["duplicates"] >= (0 if "before" in trouble else 1)
 
 
-def test_links_cut_all_the_time(broker: BrokerStub) -> None:
+def test_connections_cut_all_the_time(broker: BrokerStub) -> None:
     """Every connection dies again and again: each record once, in order, at the offset that its future has."""
     with made(broker, batch_size=200) as producer:
         futures = []
         for place, value in enumerate(numbers(500)):
             futures.append(producer.send(TOPIC, value))
             if place % 50 == 49:
-                broker.cut_links()
+                broker.cut_connections()
         assert [future.result(DEADLINE_S).offset for future in futures] == list(range(500))
     assert values(broker) == numbers(500)
 

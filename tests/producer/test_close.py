@@ -126,16 +126,16 @@ def test_nothing_is_left_behind() -> None:
         def live() -> None:
             with quick(stub, **ONE_EACH) as producer:
                 futures = [producer.send("t", b"x", partition=p) for p in range(3)]
-                stub.cut_links()
+                stub.cut_connections()
                 for future in futures:
                     future.result(20)
 
         live()
-        until(lambda: stub.stats()["open"] == 0, "the links are down")
+        until(lambda: stub.stats()["open"] == 0, "the connections are down")
         before = (senders(), descriptors())
         for _ in range(10):
             live()
-        until(lambda: stub.stats()["open"] == 0, "the links are down")
+        until(lambda: stub.stats()["open"] == 0, "the connections are down")
         until(lambda: (senders(), descriptors()) == before, "threads and descriptors as before", timeout_s=SOON_S)
 
 
@@ -202,7 +202,7 @@ def test_collection_without_close_warns_and_ends_the_thread() -> None:
         assert senders() == before
         with pytest.raises(DeliveryError, match="garbage-collected"):
             future.result(0)
-        until(lambda: stub.stats()["open"] == 0, "the links are down")
+        until(lambda: stub.stats()["open"] == 0, "the connections are down")
 
 
 def test_a_future_does_not_keep_its_producer() -> None:

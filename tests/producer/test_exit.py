@@ -12,7 +12,7 @@ from tests.producer.stub_helpers import values
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "producer.flush()"])
 def test_what_was_sent_is_delivered(ending: str) -> None:
-    """The last line of the program comes right after the first send, before any link to the leader is up: everything arrives, silently."""
+    """The last line of the program comes right after the first send, before the leader is connected: everything arrives, silently."""
     sending = "producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)\nfor i in range(100): producer.send('t', b'%d' % i)\n"
     with BrokerStub(brokers=2) as stub:
         ended = run(sending + ending, stub.bootstrap)

@@ -57,7 +57,7 @@ def test_the_child_is_refused_every_call_at_once() -> None:
 
 def test_the_parent_goes_on() -> None:
     """The fork, what the child tries and the child's exit change nothing for the parent: in flight, lingering and later records arrive
-    once, over the same links."""
+    once, over the same connections."""
     with BrokerStub() as stub:
         ended = run(
             """

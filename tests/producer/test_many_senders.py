@@ -58,7 +58,7 @@ def slow_broker(stub: BrokerStub, rng: random.Random) -> Logs:
 
 def lost_replies(stub: BrokerStub, rng: random.Random) -> Logs:
     stub.faults.on(Api.PRODUCE).after_append().disconnect().probability(0.1, rng.randrange(1 << 30))
-    stub.cut_links()
+    stub.cut_connections()
     return []
 
 

@@ -77,7 +77,7 @@ def test_a_sender_and_a_proxy() -> None:
     with BrokerStub(default_partitions=1) as stub, FaultProxy(stub.bootstrap) as proxy:
         with Producer(bootstrap_servers=proxy.bootstrap, **QUICK) as producer:
             futures = [producer.send("t", LARGE + b"%d" % number, partition=0) for number in range(10)]
-            proxy.cut_links()
+            proxy.cut_connections()
             futures += [producer.send("t", b"%d" % number, partition=0) for number in range(10)]
             assert [future.result(LIMIT_S).offset for future in futures] == list(range(20))
         assert values(stub, "t") == [*(LARGE + b"%d" % number for number in range(10)), *(b"%d" % number for number in range(10))]

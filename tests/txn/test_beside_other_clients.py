@@ -23,7 +23,7 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort
 from fencepost.txn.producer import TransactionalProducer
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
 
@@ -99,8 +99,8 @@ def repeated(stub: BrokerStub) -> int:
     """Send the first commit once more, as a network may; returns what the coordinator says."""
     first = stub.journal.requests(Api.END_TXN)[0]
     assert isinstance(first.request, EndTxnRequest)
-    with Link(stub.addresses[1]) as link:
-        answer = link.ask(first.request, first.version)
+    with RawConnection(stub.addresses[1]) as connection:
+        answer = connection.ask(first.request, first.version)
     assert isinstance(answer, EndTxnResponse)
     return answer.error_code
 

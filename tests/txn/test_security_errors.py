@@ -81,7 +81,7 @@ def test_an_open_transaction_stays_open(caplog: pytest.LogCaptureFixture) -> Non
             tx = producer.begin()
             producer.send("t", b"x").result(20)
             right, users["alice"] = users["alice"], "another"
-            stub.cut_links()
+            stub.cut_connections()
             # Before that the commit may be on its way, and in doubt.
             until(lambda: "refused user 'alice'" in caplog.text, "the refusal")
             with pytest.raises(TransactionTimeout, match="refused user 'alice'"):

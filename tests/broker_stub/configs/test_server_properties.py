@@ -15,7 +15,7 @@ from fencepost.broker_stub.handlers.config_entries import broker_entries
 from fencepost.broker_stub.network.listeners import is_local, reachable
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 
 DEADLINE_S = 20.0
 
@@ -54,10 +54,10 @@ log.retention.check.interval.ms=300000
 
 def told(port: int, host: str = "127.0.0.1") -> set[str]:
     """Every host that answers name when they are asked at that port."""
-    with Link((host, port)) as link:
-        metadata = link.ask(wire.MetadataRequest(topics=[]), 12)
-        cluster = link.ask(DescribeClusterRequest(), 1)
-        found = link.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    with RawConnection((host, port)) as connection:
+        metadata = connection.ask(wire.MetadataRequest(topics=[]), 12)
+        cluster = connection.ask(DescribeClusterRequest(), 1)
+        found = connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
     assert isinstance(metadata, wire.MetadataResponse)
     assert isinstance(cluster, DescribeClusterResponse)
     assert isinstance(found, wire.FindCoordinatorResponse)

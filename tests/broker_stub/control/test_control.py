@@ -53,12 +53,12 @@ class Asked:
 
     def raw(self, data: bytes, *, half_close: bool = True) -> bytes:
         """What comes back for these bytes, to the end of the connection."""
-        with socket.create_connection(self.place, timeout=DEADLINE_S) as link:
+        with socket.create_connection(self.place, timeout=DEADLINE_S) as sock:
             try:
-                link.sendall(data)
+                sock.sendall(data)
                 if half_close:
-                    link.shutdown(socket.SHUT_WR)
-                return b"".join(iter(lambda: link.recv(65536), b""))
+                    sock.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: sock.recv(65536), b""))
             except ConnectionError:
                 return b""  # it had heard enough
 
@@ -148,8 +148,8 @@ def test_the_cluster_is_moved(ask: Asked) -> None:
     assert ask("POST", "/brokers/3/start", {"port": 0})[1]["address"] == "{}:{}".format(*ask.stub.addresses[3]) != address
     with Talker(ask.stub) as talker:
         talker.metadata("t")
-        assert ask("POST", "/links/cut", {"node": 2}) == (200, {"cut": 0})
-        assert ask("POST", "/links/cut") == (200, {"cut": 1})
+        assert ask("POST", "/connections/cut", {"node": 2}) == (200, {"cut": 0})
+        assert ask("POST", "/connections/cut") == (200, {"cut": 1})
         assert talker.is_closed()
 
 
@@ -220,7 +220,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/brokers/9/stop", {}, 404, ["no broker 9"]),
         ("POST", "/brokers/1/start", {"port": 70_000}, 400, ["port=70000"]),
         ("POST", "/brokers/1/stop", {"clean": 1}, 400, ["clean=1", "true or false"]),
-        ("POST", "/links/cut", {"node": 9}, 404, ["no broker 9"]),
+        ("POST", "/connections/cut", {"node": 9}, 404, ["no broker 9"]),
         ("POST", "/links/sever", {"one": 1}, 400, ["needs other", "a whole number"]),
         ("POST", "/links/sever", {"one": 1, "other": 9}, 404, ["no broker 9"]),
         ("POST", "/links/mend", {"one": 2, "other": 2}, 400, ["broker 2 has no link to itself: give two brokers"]),
@@ -254,7 +254,7 @@ def test_browsers_are_refused(ask: Asked) -> None:
     assert ask("GET", "/faults", Host="evil.example:80")[0] == 403
     assert ask("GET", "/faults", Host="localhost.evil.example:80")[0] == 403
     for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", ""):
-        status, refused = ask("POST", "/links/cut", {}, Content_Type=kind)
+        status, refused = ask("POST", "/connections/cut", {}, Content_Type=kind)
         assert (status, "application/json" in refused["error"]) == (415, True)
     assert ask("GET", "/faults", Sec_Fetch_Site="none") == (200, {"faults": []})
     assert ask("GET", "/faults", Host="localhost:80") == (200, {"faults": []})
@@ -392,11 +392,11 @@ def test_too_many_that_are_being_answered_are_told_so(ask: Asked, monkeypatch: p
         open_links.callback(answered.set)
 
         def refused() -> bool:
-            link = open_links.enter_context(socket.create_connection(ask.place, timeout=0.05))
-            link.sendall(b"GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            sock = open_links.enter_context(socket.create_connection(ask.place, timeout=0.05))
+            sock.sendall(b"GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n")
             with suppress(TimeoutError):  # it is being answered
-                return link.recv(12) == b"HTTP/1.1 503"
-            asking.append(link)
+                return sock.recv(12) == b"HTTP/1.1 503"
+            asking.append(sock)
             return False
 
         until(refused, "one too many is told so", timeout_s=DEADLINE_S)
@@ -454,9 +454,9 @@ def test_a_control_that_closes_says_nothing_of_who_was_connected(caplog: pytest.
     with BrokerStub() as stub:
         with Control(stub) as control:
             port = int(control.url.rpartition(":")[2])
-            link = socket.create_connection(("127.0.0.1", port))
-            link.sendall(b"GET / HT")
+            sock = socket.create_connection(("127.0.0.1", port))
+            sock.sendall(b"GET / HT")
             until(lambda: len(asyncio.all_tasks(control._thread.loop)) > 0, "it is served")
-        with link, suppress(ConnectionResetError):  # where the control had not read its bytes
-            assert link.recv(1) == b""
+        with sock, suppress(ConnectionResetError):  # where the control had not read its bytes
+            assert sock.recv(1) == b""
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []

@@ -25,7 +25,7 @@ from tests.broker_stub.stub_calls import (
 from tests.conformance.raw import Closed, Silent
 from tests.waiting import until
 
-SHORT_S = 0.15  # how long a link is watched that must stay silent
+SHORT_S = 0.15  # how long a connection is watched that must stay silent
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def still() -> Iterator[tuple[BrokerStub, VirtualClock]]:
 
 @pytest.fixture
 def talker(stub: BrokerStub) -> Iterator[Talker]:
-    with Talker(stub) as link:
-        yield link
+    with Talker(stub) as connection:
+        yield connection
 
 
 def point(rule: Rule, name: str) -> Rule:

@@ -17,7 +17,7 @@ from fencepost.producer import wire
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.kafka import KafkaCluster
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.conformance.stage import Topic
 
 TIMEOUT_S = 30.0
@@ -31,16 +31,16 @@ class Site:
     proxy: FaultProxy
     topic: Topic
 
-    def link(self, **options: float) -> Link:
+    def connection(self, **options: float) -> RawConnection:
         ((_, address), *_) = sorted(self.proxy.addresses.items())
-        return Link(address, **options)  # type: ignore[arg-type]
+        return RawConnection(address, **options)  # type: ignore[arg-type]
 
     def end_offset(self) -> int:
         """The end offset, from the broker itself."""
         host, port = self.upstream.split(",")[0].rsplit(":", 1)
-        with Link((host, int(port))) as link:
+        with RawConnection((host, int(port))) as connection:
             part = wire.ListOffsetsPartition(partition_index=0, timestamp=-1)
-            answer = link.ask(list_offsets_request(self.topic, [part]), 7)
+            answer = connection.ask(list_offsets_request(self.topic, [part]), 7)
         assert isinstance(answer, wire.ListOffsetsResponse)
         return answer.topics[0].partitions[0].offset
 

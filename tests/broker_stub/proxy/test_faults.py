@@ -16,7 +16,7 @@ from tests.broker_stub.proxy.proxy_site import Site, codes, create, site, until
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.fixtures import kafka
-from tests.conformance.raw import Closed, Link, Silent
+from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.stage import Topic
 
 __all__ = ["kafka", "site"]
@@ -27,44 +27,44 @@ pytestmark = pytest.mark.timeout(300)
 def test_a_dropped_reply_silences_the_connection(site: Site) -> None:
     """The request took effect, later ones on the connection too, and none of them is ever answered; other connections live."""
     fault = site.proxy.faults.on(Api.PRODUCE).drop_reply()
-    with site.link(timeout=0.5) as link, site.link() as other:
-        _ask_produce(link, site.produce(0), expect=Silent)
+    with site.connection(timeout=0.5) as connection, site.connection() as other:
+        _ask_produce(connection, site.produce(0), expect=Silent)
         fault.wait()
-        link.send(site.produce(1), 12)
+        connection.send(site.produce(1), 12)
         until(lambda: site.end_offset() == 2)
         with pytest.raises(Silent):
-            link.ask(wire.ApiVersionsRequest(), 0)
+            connection.ask(wire.ApiVersionsRequest(), 0)
         other.ask(wire.ApiVersionsRequest(), 0)
 
 
 def test_a_dropped_request_never_arrives(site: Site) -> None:
     """Nothing is appended, and the connection is silent from there on."""
     site.proxy.faults.on(Api.PRODUCE).before().drop()
-    with site.link(timeout=0.5) as link:
-        link.ask(wire.ApiVersionsRequest(), 0)
-        _ask_produce(link, site.produce(0), expect=Silent)
-        _ask_produce(link, site.produce(1, pid=4712), expect=Silent)
+    with site.connection(timeout=0.5) as connection:
+        connection.ask(wire.ApiVersionsRequest(), 0)
+        _ask_produce(connection, site.produce(0), expect=Silent)
+        _ask_produce(connection, site.produce(1, pid=4712), expect=Silent)
     until(lambda: site.end_offset() == 1)
 
 
 def test_answers_before_a_cut_still_arrive(site: Site) -> None:
     """A request cut before the broker does not take the answers of earlier ones with it."""
     site.proxy.faults.on(Api.PRODUCE).before().disconnect().on_call(3)
-    with site.link() as link:
+    with site.connection() as connection:
         for sequence in range(3):
-            link.send(site.produce(sequence), 12)
-        assert [_error(link.receive(site.produce(0), 12)) for _ in range(2)] == [0, 0]
+            connection.send(site.produce(sequence), 12)
+        assert [_error(connection.receive(site.produce(0), 12)) for _ in range(2)] == [0, 0]
         with pytest.raises(Closed):
-            link.receive_frame()
+            connection.receive_frame()
     assert site.end_offset() == 2
 
 
 def test_a_cut_in_the_reply_leaves_half_a_frame(site: Site) -> None:
     """The client sees the beginning of the answer and then the end of the connection."""
     site.proxy.faults.on(Api.PRODUCE).reply().disconnect()
-    with site.link() as link:
-        link.send(site.produce(0), 12)
-        came = link.read_to_end()
+    with site.connection() as connection:
+        connection.send(site.produce(0), 12)
+        came = connection.read_to_end()
     assert len(came) > 4
     assert len(came) - 4 < int.from_bytes(came[:4], "big")
     assert site.end_offset() == 1
@@ -77,8 +77,8 @@ def test_an_error_before_the_append_refuses_only_its_partition(site: Site) -> No
     site.proxy.faults.on(Api.PRODUCE).where(topic=other).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
     data = batches.plain().encode()
     request = produce_request([(Topic(other, wire.ZERO_UUID), 0, data), (site.topic, 0, data)], 12)
-    with site.link() as link:
-        answer = link.ask(request, 12)
+    with site.connection() as connection:
+        answer = connection.ask(request, 12)
     assert isinstance(answer, wire.ProduceResponse)
     codes = {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
     assert codes == {other: ErrorCode.NOT_ENOUGH_REPLICAS, site.topic.name: 0}
@@ -88,9 +88,9 @@ def test_an_error_before_the_append_refuses_only_its_partition(site: Site) -> No
 def test_an_error_after_the_append_hides_the_success(site: Site) -> None:
     """The records are in the log and the answer says otherwise; the resend is a duplicate."""
     site.proxy.faults.on(Api.PRODUCE).after_append().error(ErrorCode.REQUEST_TIMED_OUT)
-    with site.link() as link:
-        assert _error(link.ask(site.produce(0), 12)) == ErrorCode.REQUEST_TIMED_OUT
-        assert _error(link.ask(site.produce(0), 12)) == 0
+    with site.connection() as connection:
+        assert _error(connection.ask(site.produce(0), 12)) == ErrorCode.REQUEST_TIMED_OUT
+        assert _error(connection.ask(site.produce(0), 12)) == 0
     assert site.end_offset() == 1
 
 
@@ -98,16 +98,16 @@ def test_a_refused_deletion_deletes_nothing(site: Site) -> None:
     """An error before anything is done is answered in the broker's place: the topic stays, and the next request for it is served."""
     site.proxy.faults.on(Api.DELETE_TOPICS).before().error(ErrorCode.POLICY_VIOLATION)
     request = DeleteTopicsRequest(topic_names=[site.topic.name], timeout_ms=10_000)
-    with site.link() as link:
-        assert codes(link.ask(request, 5)) == {ErrorCode.POLICY_VIOLATION}
-        assert _topic_code(site, link) == 0
-        assert codes(link.ask(request, 5)) == {0}
-        until(lambda: _topic_code(site, link) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with site.connection() as connection:
+        assert codes(connection.ask(request, 5)) == {ErrorCode.POLICY_VIOLATION}
+        assert _topic_code(site, connection) == 0
+        assert codes(connection.ask(request, 5)) == {0}
+        until(lambda: _topic_code(site, connection) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _topic_code(site: Site, link: Link) -> int:
+def _topic_code(site: Site, connection: RawConnection) -> int:
     asked = wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)], allow_auto_topic_creation=False)
-    answer = link.ask(asked, 12)
+    answer = connection.ask(asked, 12)
     assert isinstance(answer, wire.MetadataResponse)
     return answer.topics[0].error_code
 
@@ -115,8 +115,8 @@ def _topic_code(site: Site, link: Link) -> int:
 def test_the_proxy_knows_groups(site: Site) -> None:
     """A rule for a group hits the request that names it; the next group's passes."""
     fault = site.proxy.faults.on().where(group="g").error(ErrorCode.COORDINATOR_NOT_AVAILABLE).forever()
-    with site.link() as link:
-        found, _ = (link.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=[key]), 4) for key in "gh")
+    with site.connection() as connection:
+        found, _ = (connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=[key]), 4) for key in "gh")
     assert ErrorCode.COORDINATOR_NOT_AVAILABLE in codes(found)
     assert fault.hits == 1
 
@@ -133,9 +133,9 @@ def test_errors_in_other_answers(site: Site, api: Api) -> None:
         Api.FETCH: (_fetch(site.topic), 12),
     }
     request, version = requests[api]
-    with site.link() as link:
-        assert ErrorCode.UNKNOWN_SERVER_ERROR in codes(link.ask(request, version))
-        assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes(link.ask(request, version))
+    with site.connection() as connection:
+        assert ErrorCode.UNKNOWN_SERVER_ERROR in codes(connection.ask(request, version))
+        assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes(connection.ask(request, version))
 
 
 @pytest.mark.parametrize("point", ["before", "after_append", "reply"])
@@ -144,8 +144,8 @@ def test_a_rule_for_a_topic_meets_requests_for_all(site: Site, point: str) -> No
     entry and in no other's; a partition is nothing that Metadata is about."""
     getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name, partition=0), point)().drop()
     fault = getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name), point)().error(ErrorCode.LEADER_NOT_AVAILABLE)
-    with site.link() as link:
-        told = [_codes_by_topic(link.ask(wire.MetadataRequest(topics=None), 12)) for _ in range(2)]
+    with site.connection() as connection:
+        told = [_codes_by_topic(connection.ask(wire.MetadataRequest(topics=None), 12)) for _ in range(2)]
     assert told[0].pop(site.topic.name) == ErrorCode.LEADER_NOT_AVAILABLE
     assert told[1].pop(site.topic.name) == 0
     assert set(told[0].values()) <= {0}
@@ -157,8 +157,8 @@ def test_an_incremental_fetch_is_about_its_session(site: Site, version: int) -> 
     """A consumer names its partitions once, and from then on only what changes (KIP-227): a rule for a topic meets the requests that name
     none, and those no longer from which the topic was taken out, or whose session has ended."""
     fault = site.proxy.faults.on(Api.FETCH).where(topic=site.topic.name, partition=0).throttle(0).forever()
-    with site.link() as link:
-        metadata = link.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)]), 12)
+    with site.connection() as connection:
+        metadata = connection.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)]), 12)
         assert isinstance(metadata, wire.MetadataResponse)
         words: dict[str, Any] = {"topic": site.topic.name, "topic_id": metadata.topics[0].topic_id}
         # One that is not there keeps the session alive when the other one is taken out.
@@ -167,7 +167,7 @@ def test_an_incremental_fetch_is_about_its_session(site: Site, version: int) -> 
 
         def fetch(epoch: int, session: int, **options: Any) -> int:
             """The session that the broker answers with."""
-            answer = link.ask(wire.FetchRequest(max_bytes=1, session_id=session, session_epoch=epoch, **options), version)
+            answer = connection.ask(wire.FetchRequest(max_bytes=1, session_id=session, session_epoch=epoch, **options), version)
             assert isinstance(answer, wire.FetchResponse)
             assert answer.error_code == 0
             return answer.session_id
@@ -209,8 +209,8 @@ def test_a_damaged_request_ends_its_connection_and_nothing_else(site: Site, late
 
 
 def _topics_told(site: Site) -> set[str | None]:
-    with site.link() as link:
-        return set(_codes_by_topic(link.ask(wire.MetadataRequest(topics=None), 12)))
+    with site.connection() as connection:
+        return set(_codes_by_topic(connection.ask(wire.MetadataRequest(topics=None), 12)))
 
 
 def test_what_is_held_up_is_bounded(site: Site) -> None:
@@ -232,35 +232,35 @@ def test_what_is_held_up_is_bounded(site: Site) -> None:
 def test_a_held_request_waits_and_holds_back_those_behind_it(site: Site) -> None:
     """Nothing reaches the broker until the release; then both are appended and answered in order."""
     fault = site.proxy.faults.on(Api.PRODUCE).before().hold()
-    with site.link() as link:
-        sent = [link.send(site.produce(sequence), 12) for sequence in range(2)]
+    with site.connection() as connection:
+        sent = [connection.send(site.produce(sequence), 12) for sequence in range(2)]
         fault.wait()
-        assert link.quiet(0.2)
+        assert connection.quiet(0.2)
         assert site.end_offset() == 0
         fault.release()
-        assert [_error(link.receive(site.produce(0), 12, correlation_id=each)) for each in sent] == [0, 0]
+        assert [_error(connection.receive(site.produce(0), 12, correlation_id=each)) for each in sent] == [0, 0]
     assert site.end_offset() == 2
 
 
 def test_a_held_reply_has_taken_effect(site: Site) -> None:
     """The records are in the log before the client hears of them; answers behind it wait their turn."""
     fault = site.proxy.faults.on(Api.PRODUCE).reply().hold()
-    with site.link() as link:
-        first = link.send(site.produce(0), 12)
+    with site.connection() as connection:
+        first = connection.send(site.produce(0), 12)
         fault.wait()
-        second = link.send(wire.ApiVersionsRequest(), 0)
+        second = connection.send(wire.ApiVersionsRequest(), 0)
         until(lambda: site.end_offset() == 1)
-        assert link.quiet(0.2)
+        assert connection.quiet(0.2)
         fault.release()
-        link.receive(site.produce(0), 12, correlation_id=first)
-        link.receive(wire.ApiVersionsRequest(), 0, correlation_id=second)
+        connection.receive(site.produce(0), 12, correlation_id=first)
+        connection.receive(wire.ApiVersionsRequest(), 0, correlation_id=second)
 
 
 def test_a_held_request_arrives_after_its_client_is_gone(site: Site) -> None:
     """A packet that was late: the producer has died, and its batch is appended all the same."""
     fault = site.proxy.faults.on(Api.PRODUCE).before().hold()
-    with site.link() as link:
-        link.send(site.produce(0), 12)
+    with site.connection() as connection:
+        connection.send(site.produce(0), 12)
         fault.wait()
     until(lambda: site.proxy.stats()["open"] == 1)
     assert site.end_offset() == 0
@@ -272,38 +272,38 @@ def test_a_held_request_arrives_after_its_client_is_gone(site: Site) -> None:
 def test_a_duplicated_request_is_answered_once(site: Site) -> None:
     """Without a producer id it is appended twice; the client hears one answer, and the next one is the next request's."""
     site.proxy.faults.on(Api.PRODUCE).before().duplicate()
-    with site.link() as link:
-        assert _error(link.ask(produce_request([(site.topic, 0, batches.plain().encode())], 12), 12)) == 0
-        link.ask(wire.ApiVersionsRequest(), 0)
+    with site.connection() as connection:
+        assert _error(connection.ask(produce_request([(site.topic, 0, batches.plain().encode())], 12), 12)) == 0
+        connection.ask(wire.ApiVersionsRequest(), 0)
     assert site.end_offset() == 2
 
 
 def test_a_request_without_an_answer_does_not_disturb_the_order(site: Site) -> None:
     """acks 0: the answer that follows belongs to the next request; an error closes the connection as a broker does."""
-    with site.link() as link:
-        link.send(site.produce(0, acks=0), 12)
-        link.ask(wire.ApiVersionsRequest(), 0)
+    with site.connection() as connection:
+        connection.send(site.produce(0, acks=0), 12)
+        connection.ask(wire.ApiVersionsRequest(), 0)
         site.proxy.faults.on(Api.PRODUCE).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
-        link.send(site.produce(1, acks=0), 12)
-        assert link.is_closed()
+        connection.send(site.produce(1, acks=0), 12)
+        assert connection.is_closed()
     assert site.end_offset() == 1
 
 
 def test_topic_ids_are_matched_by_name(site: Site) -> None:
     """Produce 13 names topics by id; a rule for the name finds it."""
     fault = site.proxy.faults.on(Api.PRODUCE).where(topic=site.topic.name, partition=0).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
-    with site.link() as link:
-        metadata = link.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)]), 12)
+    with site.connection() as connection:
+        metadata = connection.ask(wire.MetadataRequest(topics=[wire.MetadataRequestTopic(name=site.topic.name)]), 12)
         assert isinstance(metadata, wire.MetadataResponse)
         topic = Topic(site.topic.name, metadata.topics[0].topic_id)
-        answer = link.ask(produce_request([(topic, 0, batches.plain().encode())], 13), 13)
+        answer = connection.ask(produce_request([(topic, 0, batches.plain().encode())], 13), 13)
     assert _error(answer) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert fault.hits == 1
 
 
-def _ask_produce(link: Link, request: wire.ProduceRequest, *, expect: type[Exception]) -> None:
+def _ask_produce(connection: RawConnection, request: wire.ProduceRequest, *, expect: type[Exception]) -> None:
     with pytest.raises(expect):
-        link.ask(request, 12)
+        connection.ask(request, 12)
 
 
 def _error(answer: wire.Message) -> int:

@@ -24,7 +24,7 @@ from tests.broker_stub.stub_calls import batch, fetch_request, metadata_request,
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request as produce_many
 from tests.conformance.fixtures import kafka
-from tests.conformance.raw import Closed, Link, Silent
+from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.stage import Topic
 
 __all__ = ["kafka", "site"]
@@ -64,13 +64,13 @@ def verdict(exchange: Exchange) -> tuple[Heard | None, int, int]:
 
 def test_an_exchange_is_kept_with_its_answer(site: Site) -> None:
     """The journal has the client, request, version, connection and broker of an exchange, and its response."""
-    with site.link() as link, site.link() as other:
-        link.ask(metadata_request(site.topic.name), VERSION)
-        link.ask(site.produce(0), VERSION)
+    with site.connection() as connection, site.connection() as other:
+        connection.ask(metadata_request(site.topic.name), VERSION)
+        connection.ask(site.produce(0), VERSION)
         other.ask(metadata_request(site.topic.name), VERSION)
     (exchange,) = produced(site.proxy)
     assert (exchange.node, exchange.api, exchange.version) == (min(site.proxy.addresses), Api.PRODUCE, VERSION)
-    assert (exchange.client_id, exchange.correlation_id) == (link.client_id, 2)
+    assert (exchange.client_id, exchange.correlation_id) == (connection.client_id, 2)
     assert verdict(exchange) == (Heard.ALL, 0, 0)
     request: Any = exchange.request
     assert read_header(request.topic_data[0].partition_data[0].records).producer_id == 4711
@@ -82,8 +82,8 @@ def test_an_exchange_is_kept_with_its_answer(site: Site) -> None:
 
 def test_brokers_are_where_they_say_they_are(site: Site) -> None:
     """The client is shown the proxy's address; the journal has the broker's."""
-    with site.link() as link:
-        shown: Any = link.ask(metadata_request(site.topic.name), VERSION)
+    with site.connection() as connection:
+        shown: Any = connection.ask(metadata_request(site.topic.name), VERSION)
     (exchange,) = site.proxy.journal.requests(Api.METADATA)
     given: Any = exchange.response
     assert exchange.heard is Heard.ALL
@@ -111,12 +111,12 @@ def test_the_response_is_the_brokers_whatever_the_client_got(
 ) -> None:
     """A batch that was appended is answered so in the journal, with its offset, and beside it stands what the client was sent of that."""
     fault(site.proxy.faults.on(Api.PRODUCE))
-    with site.link(timeout=0.5 if outcome is Silent else 30) as link:
+    with site.connection(timeout=0.5 if outcome is Silent else 30) as connection:
         if outcome is None:
-            link.ask(site.produce(0), VERSION)
+            connection.ask(site.produce(0), VERSION)
         else:
             with pytest.raises(outcome):
-                link.ask(site.produce(0), VERSION)
+                connection.ask(site.produce(0), VERSION)
     (exchange,) = produced(site.proxy)
     assert verdict(exchange) == (heard, 0, 0)
 
@@ -124,9 +124,9 @@ def test_the_response_is_the_brokers_whatever_the_client_got(
 def test_later_answers_on_a_silent_connection_are_still_the_brokers(site: Site) -> None:
     """After a dropped reply the client hears nothing more, while the brokers go on answering."""
     site.proxy.faults.on(Api.PRODUCE).drop_reply()
-    with site.link() as link:
+    with site.connection() as connection:
         for sequence in range(3):
-            link.send(site.produce(sequence), VERSION)
+            connection.send(site.produce(sequence), VERSION)
         until(lambda: len(produced(site.proxy)) == 3 and all(each.response for each in produced(site.proxy)))
     assert [verdict(each) for each in produced(site.proxy)] == [(Heard.NOTHING, 0, offset) for offset in range(3)]
 
@@ -134,12 +134,12 @@ def test_later_answers_on_a_silent_connection_are_still_the_brokers(site: Site) 
 def test_what_was_kept_from_the_broker_was_not_said_to_it(site: Site) -> None:
     """A request that a fault drops, cuts or refuses before the broker is in no exchange with the broker."""
     rule = site.proxy.faults.on(Api.PRODUCE).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
-    with site.link() as link:
-        assert only(link.ask(site.produce(0), VERSION)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    with site.connection() as connection:
+        assert only(connection.ask(site.produce(0), VERSION)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     rule.remove()
     site.proxy.faults.on(Api.PRODUCE).before().disconnect()
-    with site.link() as link, pytest.raises(Closed):
-        link.ask(site.produce(0), VERSION)
+    with site.connection() as connection, pytest.raises(Closed):
+        connection.ask(site.produce(0), VERSION)
     assert produced(site.proxy) == []
     assert site.end_offset() == 0
 
@@ -150,8 +150,8 @@ def test_a_request_that_was_refused_in_part_is_what_was_left_of_it(site: Site) -
     create(site.upstream, other)
     site.proxy.faults.on(Api.PRODUCE).where(topic=other).before().error(ErrorCode.NOT_ENOUGH_REPLICAS)
     data = batches.plain().encode()
-    with site.link() as link:
-        link.ask(produce_many([(Topic(other, wire.ZERO_UUID), 0, data), (site.topic, 0, data)], VERSION), VERSION)
+    with site.connection() as connection:
+        connection.ask(produce_many([(Topic(other, wire.ZERO_UUID), 0, data), (site.topic, 0, data)], VERSION), VERSION)
     (exchange,) = produced(site.proxy)
     request: Any = exchange.request
     assert [topic.name for topic in request.topic_data] == [site.topic.name]
@@ -161,8 +161,8 @@ def test_a_request_that_was_refused_in_part_is_what_was_left_of_it(site: Site) -
 def test_a_request_that_was_doubled_is_two(site: Site) -> None:
     """The broker was asked twice and answered twice; the client heard the first answer."""
     site.proxy.faults.on(Api.PRODUCE).before().duplicate()
-    with site.link() as link:
-        link.ask(site.produce(0), VERSION)
+    with site.connection() as connection:
+        connection.ask(site.produce(0), VERSION)
         until(lambda: all(each.response for each in produced(site.proxy)))
     assert [verdict(each) for each in produced(site.proxy)] == [(Heard.ALL, 0, 0), (Heard.NOTHING, 0, 0)]
     assert site.end_offset() == 1
@@ -170,9 +170,9 @@ def test_a_request_that_was_doubled_is_two(site: Site) -> None:
 
 def test_where_no_answer_came_there_is_none(site: Site) -> None:
     """acks 0 asks for no answer, and has none."""
-    with site.link() as link:
-        link.send(site.produce(0, acks=0), VERSION)
-        link.ask(wire.ApiVersionsRequest(), 0)
+    with site.connection() as connection:
+        connection.send(site.produce(0, acks=0), VERSION)
+        connection.ask(wire.ApiVersionsRequest(), 0)
     (exchange,) = produced(site.proxy)
     assert (exchange.response, exchange.heard) == (None, Heard.NOTHING)
 
@@ -182,11 +182,11 @@ def test_a_connection_that_ends_before_the_answer_leaves_it_open() -> None:
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy:
         stub.create_topic("t")
         held = stub.faults.on(Api.PRODUCE).after_append().hold()
-        with Link(*proxy.addresses.values()) as link:
-            link.send(produce_request("t", numbered(7, 0)), VERSION)
+        with RawConnection(*proxy.addresses.values()) as connection:
+            connection.send(produce_request("t", numbered(7, 0)), VERSION)
             held.wait()
-            proxy.cut_links()
-            assert link.is_closed()
+            proxy.cut_connections()
+            assert connection.is_closed()
         held.release()
         until(lambda: proxy.stats()["open"] == 0)
         assert len(stub.records("t", 0)) == 1
@@ -200,9 +200,9 @@ def test_a_connection_that_ends_before_the_answer_leaves_it_open() -> None:
 def test_the_oldest_go_first() -> None:
     """No more exchanges are kept than was asked for, and they stay when the proxy has ended."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap, journal=3) as proxy:
-        with Link(*proxy.addresses.values()) as link:
+        with RawConnection(*proxy.addresses.values()) as connection:
             for number in range(5):
-                link.ask(metadata_request(f"t{number}"), VERSION)
+                connection.ask(metadata_request(f"t{number}"), VERSION)
         kept: list[Any] = [each.request for each in proxy.journal.requests()]
         assert [request.topics[0].name for request in kept] == ["t2", "t3", "t4"]
     assert len(proxy.journal) == 3
@@ -227,9 +227,9 @@ def test_without_a_journal_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         read.clear()
         with BrokerStub() as stub, FaultProxy(stub.bootstrap, journal=journal) as proxy:
             stub.create_topic("t")
-            with Link(*proxy.addresses.values()) as link:
-                link.ask(produce_request("t", numbered(7, 0)), 9)
-                link.ask(fetch_request("t"), VERSION)
+            with RawConnection(*proxy.addresses.values()) as connection:
+                connection.ask(produce_request("t", numbered(7, 0)), 9)
+                connection.ask(fetch_request("t"), VERSION)
             assert len(proxy.journal) == expected / 2
         assert len(read) == expected
 
@@ -238,10 +238,10 @@ def test_large_records_leave_only_their_header() -> None:
     """Of a large batch producer, sequence and count can still be read; a small one is whole; a fetched one is cut as well."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy:
         stub.create_topic("t")
-        with Link(*proxy.addresses.values()) as link:
-            link.ask(produce_request("t", batch(b"x" * 100_000, pid=7, epoch=3, sequence=0)), VERSION)
-            link.ask(produce_request("t", batch(b"small")), VERSION)
-            assert len(only(link.ask(fetch_request("t"), VERSION)).records) > 100_000
+        with RawConnection(*proxy.addresses.values()) as connection:
+            connection.ask(produce_request("t", batch(b"x" * 100_000, pid=7, epoch=3, sequence=0)), VERSION)
+            connection.ask(produce_request("t", batch(b"small")), VERSION)
+            assert len(only(connection.ask(fetch_request("t"), VERSION)).records) > 100_000
         large, small = [each.request.topic_data[0].partition_data[0].records for each in produced(proxy)]  # type: ignore[attr-defined]
         header = read_header(large)
         assert (type(large), len(large)) == (bytes, HEADER_BYTES)
@@ -255,11 +255,11 @@ def test_large_records_leave_only_their_header() -> None:
 def test_large_requests_are_not_kept_in_memory() -> None:
     """Forty requests of one megabyte cost the journal kilobytes."""
     records = batch(b"x" * 1_000_000)
-    with BrokerStub(journal=0) as stub, FaultProxy(stub.bootstrap) as proxy, Link(*proxy.addresses.values()) as link:
+    with BrokerStub(journal=0) as stub, FaultProxy(stub.bootstrap) as proxy, RawConnection(*proxy.addresses.values()) as connection:
         tracemalloc.start()
         try:
             for _ in range(40):
-                link.ask(produce_request("nowhere", records), VERSION)
+                connection.ask(produce_request("nowhere", records), VERSION)
             kept, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -273,11 +273,11 @@ def test_a_follower_sees_what_is_not_kept(site: Site) -> None:
         seen = Seen()
         proxy.journal.follow(seen)
         proxy.faults.on(Api.PRODUCE).drop_reply().on_call(3)
-        with Link(min(proxy.addresses.items())[1], timeout=0.5) as link:
-            link.ask(site.produce(0), VERSION)
-            link.send(site.produce(1, acks=0), VERSION)
+        with RawConnection(min(proxy.addresses.items())[1], timeout=0.5) as connection:
+            connection.ask(site.produce(0), VERSION)
+            connection.send(site.produce(1, acks=0), VERSION)
             with pytest.raises(Silent):
-                link.ask(site.produce(2), VERSION)
+                connection.ask(site.produce(2), VERSION)
         assert len(proxy.journal) == 0
     assert [each.correlation_id for each in seen.questions] == [1, 2, 3]
     assert [(each.correlation_id, *verdict(each)) for each in seen.answers] == [(1, Heard.ALL, 0, 0), (3, Heard.NOTHING, 0, 2)]
@@ -288,11 +288,11 @@ def test_a_follower_sees_what_is_not_kept(site: Site) -> None:
 
 def test_what_cannot_be_read_passes_and_is_not_in_it(site: Site) -> None:
     """A version of the future and a damaged body are the broker's to answer; the journal does not have them."""
-    with site.link() as link:
-        link.send_frame(bytes.fromhex("0012 0063 00000009 0001 63 00"))
-        assert link.receive_frame().hex().startswith("000000090023")
-        link.send_frame(bytes.fromhex("0000 000c 00000001 0001 63 00 ff"))
-        assert link.is_closed()
+    with site.connection() as connection:
+        connection.send_frame(bytes.fromhex("0012 0063 00000009 0001 63 00"))
+        assert connection.receive_frame().hex().startswith("000000090023")
+        connection.send_frame(bytes.fromhex("0000 000c 00000001 0001 63 00 ff"))
+        assert connection.is_closed()
     assert len(site.proxy.journal) == 0
 
 

@@ -22,7 +22,7 @@ from tests.broker_stub.proxy.proxy_site import TIMEOUT_S, Site, codes, site, unt
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request
 from tests.conformance.fixtures import ClusterFactory, kafka, kafka_cluster
-from tests.conformance.raw import Closed, Link
+from tests.conformance.raw import Closed, RawConnection
 from tests.conformance.stage import Topic
 
 __all__ = ["kafka", "kafka_cluster", "site"]
@@ -126,10 +126,10 @@ def _consume(site: Site, count: int) -> list[bytes]:
 def test_coordinators_are_behind_the_proxy_too(site: Site) -> None:
     """FindCoordinator names the proxy, in the old form and the new one."""
     addresses = set(site.proxy.addresses.values())
-    with site.link() as link:
-        until(lambda: 0 in codes(link.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)))
-        new = link.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-        old = link.ask(wire.FindCoordinatorRequest(key_type=0, key="g"), 3)
+    with site.connection() as connection:
+        until(lambda: 0 in codes(connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)))
+        new = connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        old = connection.ask(wire.FindCoordinatorRequest(key_type=0, key="g"), 3)
     assert isinstance(new, wire.FindCoordinatorResponse)
     assert isinstance(old, wire.FindCoordinatorResponse)
     assert {(new.coordinators[0].host, new.coordinators[0].port), (old.host, old.port)} <= addresses
@@ -137,23 +137,23 @@ def test_coordinators_are_behind_the_proxy_too(site: Site) -> None:
 
 def test_versions_of_the_future_are_still_negotiated(site: Site) -> None:
     """The broker's answer to an unknown version of ApiVersions passes, and the share APIs are not offered."""
-    with site.link() as link:
-        link.send_frame(bytes.fromhex("0012 0063 00000009 0001 63 00".replace(" ", "")))
-        assert link.receive_frame().hex() == "00000009002300000001001200000004"
-        answer = link.ask(wire.ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+    with site.connection() as connection:
+        connection.send_frame(bytes.fromhex("0012 0063 00000009 0001 63 00".replace(" ", "")))
+        assert connection.receive_frame().hex() == "00000009002300000001001200000004"
+        answer = connection.ask(wire.ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
     assert isinstance(answer, wire.ApiVersionsResponse)
     assert {each.api_key for each in answer.api_keys} & {78, 79} == set()
 
 
 def test_links_can_be_cut(site: Site) -> None:
-    """`cut_links` ends every connection now and says how many."""
-    with site.link() as first, site.link() as second:
+    """`cut_connections` ends every connection now and says how many."""
+    with site.connection() as first, site.connection() as second:
         first.ask(wire.ApiVersionsRequest(), 0)
         second.ask(wire.ApiVersionsRequest(), 0)
-        assert site.proxy.cut_links() == 2
+        assert site.proxy.cut_connections() == 2
         assert first.is_closed()
         assert second.is_closed()
-    assert site.proxy.stats()["links_cut"] == 2
+    assert site.proxy.stats()["connections_cut"] == 2
 
 
 def test_a_follower_names_the_leader_by_the_proxys_address() -> None:
@@ -163,8 +163,8 @@ def test_a_follower_names_the_leader_by_the_proxys_address() -> None:
         stub.create_topic("t", replication_factor=3)
         leader = stub.leader("t", 0)
         follower = next(node for node in proxy.addresses if node != leader)
-        with Link(proxy.addresses[follower]) as link:
-            answer = link.ask(produce_request([(Topic("t", wire.ZERO_UUID), 0, batches.plain().encode())], 12), 12)
+        with RawConnection(proxy.addresses[follower]) as connection:
+            answer = connection.ask(produce_request([(Topic("t", wire.ZERO_UUID), 0, batches.plain().encode())], 12), 12)
         assert isinstance(answer, wire.ProduceResponse)
         assert [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints] == [(leader, proxy.addresses[leader])]
 
@@ -173,16 +173,16 @@ def test_a_broker_that_stops_takes_its_clients_connections_along() -> None:
     """The client sees its connection end, cannot stay connected while the broker is down, and can when it is back."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy:
         (address,) = proxy.addresses.values()
-        with Link(address) as link:
-            link.ask(wire.ApiVersionsRequest(), 0)
+        with RawConnection(address) as connection:
+            connection.ask(wire.ApiVersionsRequest(), 0)
             stub.stop_broker(1)
-            assert link.is_closed()
-        with Link(address) as link:
-            assert link.is_closed()
+            assert connection.is_closed()
+        with RawConnection(address) as connection:
+            assert connection.is_closed()
         assert proxy.stats()["unreachable"] == 1
         stub.start_broker(1)
-        with Link(address) as link:
-            link.ask(wire.ApiVersionsRequest(), 0)
+        with RawConnection(address) as connection:
+            connection.ask(wire.ApiVersionsRequest(), 0)
 
 
 def test_a_killed_kafka_comes_back_behind_the_same_address(kafka_cluster: ClusterFactory) -> None:
@@ -190,10 +190,10 @@ def test_a_killed_kafka_comes_back_behind_the_same_address(kafka_cluster: Cluste
     cluster = kafka_cluster()
     with FaultProxy(cluster.bootstrap) as proxy:
         (address,) = proxy.addresses.values()
-        with Link(address) as link:
-            link.ask(wire.ApiVersionsRequest(), 0)
+        with RawConnection(address) as connection:
+            connection.ask(wire.ApiVersionsRequest(), 0)
             cluster.kill_broker(1)
-            assert link.is_closed()
+            assert connection.is_closed()
         cluster.start_broker(1)
         admin = AdminClient({"bootstrap.servers": proxy.bootstrap, "log_level": 0})
         described = admin.describe_cluster(request_timeout=TIMEOUT_S).result()
@@ -241,13 +241,13 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092), ("a\0b", 9092)])
 def test_an_address_that_is_none_cuts_whoever_is_sent_there(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
     """A broker advertises an impossible address. Clients that connect to it are cut off at once, instead of waiting in vain."""
-    with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, Link(proxy.addresses[1]) as link:
+    with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, RawConnection(proxy.addresses[1]) as connection:
         broker = stub.cluster.brokers[1]
         broker.host, broker.port = host, port
-        answer = link.ask(wire.MetadataRequest(topics=[]), 12)
+        answer = connection.ask(wire.MetadataRequest(topics=[]), 12)
         assert isinstance(answer, wire.MetadataResponse)
         assert [(each.host, each.port) for each in answer.brokers] == [proxy.addresses[1]]
-        with Link(proxy.addresses[1]) as sent_there, pytest.raises(Closed):
+        with RawConnection(proxy.addresses[1]) as sent_there, pytest.raises(Closed):
             sent_there.ask(wire.MetadataRequest(topics=[]), 12)
         assert proxy.stats()["unreachable"] == 1
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
@@ -258,10 +258,10 @@ def test_a_cluster_has_so_many_nodes(monkeypatch: pytest.MonkeyPatch, caplog: py
     monkeypatch.setattr(proxy_hub, "NODES_MAX", 1)
     with BrokerStub(brokers=2) as stub:
         stub.stop_broker(2)
-        with FaultProxy(stub.bootstrap.split(",")[0]) as proxy, Link(proxy.addresses[1]) as link:
+        with FaultProxy(stub.bootstrap.split(",")[0]) as proxy, RawConnection(proxy.addresses[1]) as connection:
             stub.start_broker(2)
             with pytest.raises(Closed):
-                link.ask(wire.MetadataRequest(topics=[]), 12)
+                connection.ask(wire.MetadataRequest(topics=[]), 12)
             assert list(proxy.addresses) == [1]
     assert [record.name for record in caplog.records if record.levelname == "WARNING"] == ["fencepost.broker_stub.proxy.connection"]
 
@@ -272,13 +272,13 @@ def test_closing_leaves_nothing_behind() -> None:
         proxy = FaultProxy(stub.bootstrap).start()
         (address,) = proxy.addresses.values()
         fault = proxy.faults.on(Api.API_VERSIONS).before().hold()
-        with Link(address) as link, Link(address):
-            link.send(wire.ApiVersionsRequest(), 0)
+        with RawConnection(address) as connection, RawConnection(address):
+            connection.send(wire.ApiVersionsRequest(), 0)
             fault.wait()
             proxy.close()
-            assert link.is_closed()
+            assert connection.is_closed()
         proxy.close()
         fault.release()
         with pytest.raises(ConnectionRefusedError):
-            Link(address)
+            RawConnection(address)
         assert not [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]

@@ -11,7 +11,7 @@ from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode, Message, RequestHeader
 from tests.broker_stub.proxy.proxy_site import codes
-from tests.conformance.raw import Link
+from tests.conformance.raw import RawConnection
 from tests.producer.scripted_broker import FakeBroker, framed
 
 OFFSETS = wire.ListOffsetsPartitionResponse(old_style_offsets=[9, 0])
@@ -58,10 +58,10 @@ def proxy(broker: OldBroker) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def link(proxy: FaultProxy) -> Iterator[Link]:
+def connection(proxy: FaultProxy) -> Iterator[RawConnection]:
     (address,) = proxy.addresses.values()
-    with Link(address, timeout=20) as link:
-        yield link
+    with RawConnection(address, timeout=20) as connection:
+        yield connection
 
 
 def produce(*, acks: int = -1, timeout_ms: int = 1000) -> wire.ProduceRequest:
@@ -94,41 +94,41 @@ OLD_ID = [f"{type(request).__name__}-v{version}" for request, version in OLD]
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 @pytest.mark.parametrize("timeout_ms", [1000, 0x10000])
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_whether_an_answer_is_due(broker: OldBroker, link: Link, acks: int, timeout_ms: int, version: int) -> None:
+def test_whether_an_answer_is_due(broker: OldBroker, connection: RawConnection, acks: int, timeout_ms: int, version: int) -> None:
     """Before version 3 a Produce begins with its acks: whether it has an answer is known, and the next request gets its own."""
     broker.acks = acks
-    link.send(produce(acks=acks, timeout_ms=timeout_ms), version)
+    connection.send(produce(acks=acks, timeout_ms=timeout_ms), version)
     if acks != 0:
-        assert link.receive(produce(), version) == decoded(Api.PRODUCE, version)
-    assert isinstance(link.ask(wire.ApiVersionsRequest(), 0), wire.ApiVersionsResponse)
+        assert connection.receive(produce(), version) == decoded(Api.PRODUCE, version)
+    assert isinstance(connection.ask(wire.ApiVersionsRequest(), 0), wire.ApiVersionsResponse)
 
 
 @pytest.mark.parametrize(("asked", "version"), OLD, ids=OLD_ID)
-def test_answers_pass(link: Link, asked: Message, version: int) -> None:
+def test_answers_pass(connection: RawConnection, asked: Message, version: int) -> None:
     """Without a fault every answer arrives as the broker gave it."""
-    assert link.ask(asked, version) == decoded(asked.api, version)
+    assert connection.ask(asked, version) == decoded(asked.api, version)
 
 
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize(("asked", "version"), OLD, ids=OLD_ID)
-def test_errors_on_demand(proxy: FaultProxy, link: Link, asked: Message, version: int, before: bool) -> None:
+def test_errors_on_demand(proxy: FaultProxy, connection: RawConnection, asked: Message, version: int, before: bool) -> None:
     """An error in place of the broker's answer has a form in these versions too, and carries nothing of a success."""
     rule = proxy.faults.on(asked.api).where(topic="t")
     (rule.before() if before else rule.after_append()).error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    answer = link.ask(asked, version)
+    answer = connection.ask(asked, version)
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER in codes(answer)
     if isinstance(answer, wire.ListOffsetsResponse):
         assert answer.topics[0].partitions[0].old_style_offsets == []
 
 
 @pytest.mark.parametrize(("asked", "version"), OLD, ids=OLD_ID)
-def test_a_pause_without_a_field_for_it(proxy: FaultProxy, link: Link, asked: Message, version: int) -> None:
+def test_a_pause_without_a_field_for_it(proxy: FaultProxy, connection: RawConnection, asked: Message, version: int) -> None:
     """A throttle is a pause even where the version has no field to say so; where it has one, it says how long."""
     proxy.faults.on(asked.api).reply().throttle(30)
-    answer = link.ask(asked, version)
+    answer = connection.ask(asked, version)
     has_field = version >= 1 and isinstance(answer, wire.ProduceResponse | wire.FetchResponse)
     assert answer == replace(decoded(asked.api, version), throttle_time_ms=30 if has_field else 0)
-    assert isinstance(link.ask(wire.ApiVersionsRequest(), 0), wire.ApiVersionsResponse)
+    assert isinstance(connection.ask(wire.ApiVersionsRequest(), 0), wire.ApiVersionsResponse)
 
 
 def decoded(api: int, version: int) -> Message:

@@ -111,7 +111,7 @@ class Muted:
         self.cluster = Cluster(self.clock)
         self.cluster.create_topic("t", partitions=1, replication_factor=1)
         self.cluster.quotas.change(frozenset({("client-id", "me")}), quotas)
-        self.link = Acceptor(Dispatcher(Services(self.cluster, Journal(1000)))).connect(1, self)
+        self.connection = Acceptor(Dispatcher(Services(self.cluster, Journal(1000)))).connect(1, self)
         self._answers: list[bytes] = []
         self._sent: list[tuple[Api, int]] = []
 
@@ -119,7 +119,7 @@ class Muted:
         self._answers.append(b"".join(parts)[4:])
 
     def cut(self, *, flush: bool) -> None:
-        raise AssertionError("the link was cut")
+        raise AssertionError("the connection was cut")
 
     def pause(self, paused: bool) -> None:
         """This connection never has too much to send."""
@@ -127,7 +127,7 @@ class Muted:
     def send(self, request: Any, version: int, *, client_id: str = "me") -> int:
         frame = b"".join(encode_request(request, version, correlation_id=7, client_id=client_id))[4:]
         self._sent.append((request.api, version))
-        self.link.receive(frame)
+        self.connection.receive(frame)
         return len(frame)
 
     def heard(self) -> list[Any]:

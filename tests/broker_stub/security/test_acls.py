@@ -179,7 +179,7 @@ def test_a_certificate_is_a_principal(tmp_path: Path) -> None:
         with Producer(bootstrap_servers=stub.bootstrap, max_block_ms=10_000, **settings) as writer:
             with pytest.raises(RecordRefused, match="TOPIC_AUTHORIZATION_FAILED"):
                 writer.send("t", b"x")
-            (name,) = {link.principal for broker in stub.cluster.brokers.values() for link in tuple(broker.links)}
+            (name,) = {connection.principal for broker in stub.cluster.brokers.values() for connection in tuple(broker.connections)}
             assert name.startswith("User:CN=alice,")
             stub.allow(name, "WRITE", topic="t")
             assert writer.send("t", b"x").result(DEADLINE_S).offset == 0

@@ -249,7 +249,7 @@ def test_a_closed_connection_leaves_nothing_to_a_garbage_collection(tls: bool, s
                     client.send_bytes((400_000).to_bytes(4, "big") + bytes(300_000))
                 until(lambda: len(server._connections), "they are there", good=lambda count: count == 4)
                 gone += [weakref.ref(each) for each in server._connections]
-                gone += [weakref.ref(link) for broker in stub.cluster.brokers.values() for link in broker.links]
+                gone += [weakref.ref(each) for broker in stub.cluster.brokers.values() for each in broker.connections]
             until(lambda: sum(ref() is not None for ref in gone), "everything is gone", good=lambda left: left == 0)
         finally:
             gc.enable()
@@ -392,7 +392,7 @@ def test_pythons_own_tls_is_understood(secure: BrokerStub, authority: Authority,
         secure.create_topic("t")
         client.metadata("t")
         client.metadata(*(f"topic-{number}-{'x' * 200}" for number in range(3_000)))
-        secure.cut_links()
+        secure.cut_connections()
         assert client.is_closed()
 
 

@@ -24,10 +24,10 @@ def raise_limit() -> int:
 def main() -> None:
     host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     raise_limit()
-    with ExitStack() as links:
+    with ExitStack() as connections:
         for number in range(count):
-            link = links.enter_context(socket.create_connection((host, port), timeout=DEADLINE_S))
-            link.sendall(BEGINNINGS[number % len(BEGINNINGS)])
+            connection = connections.enter_context(socket.create_connection((host, port), timeout=DEADLINE_S))
+            connection.sendall(BEGINNINGS[number % len(BEGINNINGS)])
         print(count, flush=True)
         sys.stdin.read()
 

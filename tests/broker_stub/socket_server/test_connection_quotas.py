@@ -113,10 +113,10 @@ def test_too_many_of_one_address_are_closed() -> None:
 def test_the_idle_are_closed() -> None:
     """A connection is closed after connections.max.idle.ms without traffic, also in the middle of a request. A connection with traffic
     stays, and so does one that waits for a response."""
-    with BrokerStub(clock=VirtualClock(START_MS)) as stub, ExitStack() as links:
+    with BrokerStub(clock=VirtualClock(START_MS)) as stub, ExitStack() as opened:
         held = stub.faults.on(Api.INIT_PRODUCER_ID).hold()
-        idle, talking, waiting = (links.enter_context(Talker(stub)) for _ in range(3))
-        half = links.enter_context(closing(socket.create_connection(stub.addresses[1], timeout=DEADLINE_S)))
+        idle, talking, waiting = (opened.enter_context(Talker(stub)) for _ in range(3))
+        half = opened.enter_context(closing(socket.create_connection(stub.addresses[1], timeout=DEADLINE_S)))
         half.sendall(b"\0\0\0\x20\0")
         idle.metadata("t")
         waiting.send(init(), 5)
@@ -186,12 +186,12 @@ def test_a_broker_without_file_descriptors_goes_on() -> None:
             assert process.stdout is not None
             address = process.stdout.readline().rpartition(" ")[2].strip()
             host, port = address.split(":")
-            with ExitStack() as links, Producer(bootstrap_servers=address) as producer:
+            with ExitStack() as opened, Producer(bootstrap_servers=address) as producer:
                 assert producer.send("t", b"before").result(DEADLINE_S).offset == 0
                 for _ in range(100):
-                    links.enter_context(closing(socket.create_connection((host, int(port)), timeout=DEADLINE_S)))
+                    opened.enter_context(closing(socket.create_connection((host, int(port)), timeout=DEADLINE_S)))
                 assert producer.send("t", b"meanwhile").result(DEADLINE_S).offset == 1
-                links.close()
+                opened.close()
                 with Producer(bootstrap_servers=address) as another:
                     assert another.send("t", b"after").result(DEADLINE_S).offset == 2
         finally:

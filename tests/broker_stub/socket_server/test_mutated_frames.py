@@ -129,19 +129,19 @@ def test_the_stub_survives_mutated_requests(caplog: pytest.LogCaptureFixture) ->
 
 def talk(address: tuple[str, int], data: bytes) -> None:
     """Says it and listens to the end."""
-    with socket.create_connection(address, timeout=DEADLINE_S) as link:
+    with socket.create_connection(address, timeout=DEADLINE_S) as connection:
         try:
-            link.sendall(data)
-            link.shutdown(socket.SHUT_WR)
-            while link.recv(65_536):
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65_536):
                 pass
         except ConnectionError:
             pass  # it had heard enough
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_AND_FORGET)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_AND_FORGET)
 
 
 class Ear:
-    """The client's end of a link without a socket: it hears frames, and whether the broker hung up."""
+    """The client's end of a connection without a socket: it hears frames, and whether the broker hung up."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -175,7 +175,7 @@ class OddWorld:
             self.cluster.create_topic(name, partitions=2, replication_factor=2)
         self.odd = OddRequests(rng)
         self.sasl = sasl
-        self._links: dict[int, list[tuple[server_link.ClientConnection, Ear]]] = {node: [] for node in self.cluster.brokers}
+        self._connections: dict[int, list[tuple[server_link.ClientConnection, Ear]]] = {node: [] for node in self.cluster.brokers}
 
     def step(self) -> None:
         chance = self.rng.random()
@@ -198,39 +198,39 @@ class OddWorld:
             for other in self.cluster.brokers:
                 if other != node:
                     self.cluster.broker_links.mend(node, other)
-        self.cluster.cut_links()
+        self.cluster.cut_connections()
         for _ in range(12):
             self.pass_time(600_000)
 
     def ask(self, node: int, request: Message, version: int) -> Any:
         """The response to a new client, which must come at once or after the timers that are due."""
         ear = Ear()
-        link = self.acceptor.connect(node, ear)
-        link.receive(b"".join(encode_request(request, version, correlation_id=1, client_id="after"))[4:])
+        connection = self.acceptor.connect(node, ear)
+        connection.receive(b"".join(encode_request(request, version, correlation_id=1, client_id="after"))[4:])
         self.cluster.tick()
         (frame,) = ear.frames
         return decode_response(frame, request.api, version)[1]
 
     def _ask(self) -> None:
         node = self.rng.choice(self.cluster.live)
-        links = self._links[node] = [(link, ear) for link, ear in self._links[node] if link.open]
-        free = [each for each in links if not each[0].busy]
+        connections = self._connections[node] = [(connection, ear) for connection, ear in self._connections[node] if connection.open]
+        free = [each for each in connections if not each[0].busy]
         if not free or self.rng.random() < 0.1:
-            if len(links) > 5:
-                links[0][0].lost()
+            if len(connections) > 5:
+                connections[0][0].lost()
             ear = Ear()
-            links.append((self.acceptor.connect(node, ear), ear))
-            free = [links[-1]]
-        link, ear = self.rng.choice(free)
-        request, version = self._greeting() if self.sasl and not link.proven else self.odd.one()
+            connections.append((self.acceptor.connect(node, ear), ear))
+            free = [connections[-1]]
+        connection, ear = self.rng.choice(free)
+        request, version = self._greeting() if self.sasl and not connection.proven else self.odd.one()
         try:
             parts = encode_request(request, version, correlation_id=1, client_id="odd")
         except UnsupportedFieldValue:
             return  # a tagged field or a null that this version cannot say
         before = len(ear.frames)
-        link.receive(b"".join(parts)[4:])
+        connection.receive(b"".join(parts)[4:])
         for frame in ear.frames[before:]:
-            if link.sasl_state is None or not link.sasl_state.bare:
+            if connection.sasl_state is None or not connection.sasl_state.bare:
                 self.odd.hear(decode_response(frame, request.api, version)[1])
         del ear.frames[:]
 
@@ -318,8 +318,7 @@ def answers() -> Iterator[tuple[Message, int, bytes]]:
 
 
 def test_a_link_survives_mutated_answers() -> None:
-    """Each is an answer, or the end of the link with a reason, and never anything else; its owner hears of that end once; and nothing is
-    kept."""
+    """Each is an answer, or the end of the connection with a reason, and no more; its owner hears of that end once; nothing is kept."""
     rng, corpus, after = seeded(), list(answers()), list[int]()
     heard = {"replies": 0, "ends": 0}
     for request, version, frame in corpus:
@@ -340,18 +339,18 @@ def test_a_link_survives_mutated_answers() -> None:
 
 
 def answered(question: tuple[Message, int, bytes], rng: random.Random) -> int:
-    """How many answers a link of its own reads of a damaged one, in two pieces."""
+    """How many answers a connection of its own reads of a damaged one, in two pieces."""
     request, version, frame = question
     replies, ends = list[Message](), list[str]()
-    link = Connection("mutant", on_reply=lambda _, answer: replies.append(answer), on_lost=ends.append)
-    link.connection_made(Nowhere())
-    link.send(1, request.api, version, request)
+    connection = Connection("mutant", on_reply=lambda _, answer: replies.append(answer), on_lost=ends.append)
+    connection.connection_made(Nowhere())
+    connection.send(1, request.api, version, request)
     data = sized(damage(frame, rng), rng)
     cut = rng.randrange(len(data) + 1)
     for piece in (data[:cut], data[cut:]):
-        link.get_buffer(-1)[: len(piece)] = piece
-        link.buffer_updated(len(piece))
-    link.connection_lost(None)
+        connection.get_buffer(-1)[: len(piece)] = piece
+        connection.buffer_updated(len(piece))
+    connection.connection_lost(None)
     assert len(replies) <= 1
     assert len(ends) == 1, ends
     return len(replies)

@@ -38,11 +38,11 @@ def stub() -> Iterator[BrokerStub]:
 
 def sockets() -> set[str]:
     """Every socket, pipe and selector this process has open."""
-    links = set()
+    connections = set()
     for descriptor in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the listing's own descriptor is gone again
-            links.add(f"{descriptor} {os.readlink(f'/proc/self/fd/{descriptor}')}")
-    return links
+            connections.add(f"{descriptor} {os.readlink(f'/proc/self/fd/{descriptor}')}")
+    return connections
 
 
 @pytest.mark.alone
@@ -198,19 +198,19 @@ def test_a_stopped_broker_refuses_and_comes_back_on_its_port(stub: BrokerStub) -
     assert stub.stats()["restarts"] == 3
 
 
-def test_cut_links_ends_every_connection(stub: BrokerStub) -> None:
+def test_cut_connections_ends_every_connection(stub: BrokerStub) -> None:
     """All connections of one broker, or of all, and how many there were; new ones are welcome."""
-    links = [Talker(stub, node) for node in (1, 1, 2, 3)]
-    for link in links:
-        link.metadata()
-    assert stub.cut_links(1) == 2
-    assert [link.is_closed(0.05) for link in links] == [True, True, False, False]
-    assert stub.cut_links() == 2
-    assert all(link.is_closed() for link in links)
-    assert stub.cut_links() == 0
-    assert stub.stats()["links_cut"] == 4
-    for link in links:
-        link.close()
+    connections = [Talker(stub, node) for node in (1, 1, 2, 3)]
+    for connection in connections:
+        connection.metadata()
+    assert stub.cut_connections(1) == 2
+    assert [connection.is_closed(0.05) for connection in connections] == [True, True, False, False]
+    assert stub.cut_connections() == 2
+    assert all(connection.is_closed() for connection in connections)
+    assert stub.cut_connections() == 0
+    assert stub.stats()["connections_cut"] == 4
+    for connection in connections:
+        connection.close()
     with Talker(stub, 1) as talker:
         assert talker.metadata()
 
@@ -219,7 +219,7 @@ def test_names_that_do_not_exist_are_refused_at_once(stub: BrokerStub) -> None:
     """A wrong node, topic or partition is a KeyError that says what there is; an impossible topic says what a client would hear."""
     for wrong in (
         lambda: stub.stop_broker(4),
-        lambda: stub.cut_links(0),
+        lambda: stub.cut_connections(0),
         lambda: stub.records("t", 0),
         lambda: stub.move_leader("t", 0),
         lambda: stub.delete_topic("t"),
@@ -240,7 +240,7 @@ def test_names_that_do_not_exist_are_refused_at_once(stub: BrokerStub) -> None:
 
 
 def test_every_thread_may_call(stub: BrokerStub) -> None:
-    """Many threads make topics, move leaders, cut links and read at once; every call comes back."""
+    """Many threads make topics, move leaders, cut connections and read at once; every call comes back."""
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -296,9 +296,9 @@ def test_a_client_that_only_sends_is_stopped(stub: BrokerStub) -> None:
         client.sendall(waiting)
         with pytest.raises(TimeoutError):
             client.sendall(behind * 64 * 64)  # 64 MiB
-        (link,) = [link for broker in stub.cluster.brokers.values() for link in broker.links]
-        assert isinstance(link, ClientConnection)
-        assert link._queued_bytes < 8 * 1024 * 1024
+        (connection,) = [connection for broker in stub.cluster.brokers.values() for connection in broker.connections]
+        assert isinstance(connection, ClientConnection)
+        assert connection._queued_bytes < 8 * 1024 * 1024
 
 
 def test_many_requests_in_one_piece_are_all_answered_in_order(stub: BrokerStub) -> None:

@@ -135,10 +135,10 @@ def fetched_bytes(w: World) -> None:
     w.throttled_produce(topic, 6_000, client=w.client(9), label="written again")
     w.limit({"client-id": w.client(1)}, {FETCH: 1000.0})
     w.limit({"client-id": w.client(2)}, {FETCH: 500.0})
-    with w.open(client_id=w.client(1)) as link:
-        w.throttled_fetches(link, topic, session=(0, -1), label="without a session")
-    with w.open(client_id=w.client(2)) as link:
-        w.throttled_fetches(link, topic, session=(0, 0), label="a session that begins")
+    with w.open(client_id=w.client(1)) as connection:
+        w.throttled_fetches(connection, topic, session=(0, -1), label="without a session")
+    with w.open(client_id=w.client(2)) as connection:
+        w.throttled_fetches(connection, topic, session=(0, 0), label="a session that begins")
     for number in (1, 2):
         w.limit({"client-id": w.client(number)}, {FETCH: None})
 
@@ -165,8 +165,8 @@ def bounds_that_are_next_to_nothing(w: World) -> None:
         for key in (PRODUCE, FETCH, REQUEST):
             w.limit({"client-id": client}, {key: bound})
             w.throttled_produce(topic, 1000, client=client, label=f"{key} {bound} and a batch")
-            with w.open(topic.leaders[0], client_id=client) as link:
-                w.throttled_fetches(link, topic, session=(0, -1), label=f"{key} {bound} and a fetch")
+            with w.open(topic.leaders[0], client_id=client) as connection:
+                w.throttled_fetches(connection, topic, session=(0, -1), label=f"{key} {bound} and a fetch")
             w.limit({"client-id": client}, {key: None})
 
 

@@ -239,7 +239,7 @@ class Campaign:
                     return node, fault
                 time.sleep(POLL_S)
             fault.remove()
-            proxy.cut_links()
+            proxy.cut_connections()
             self._await_progress()
         raise TimeoutError(f"the window of partition {partition} did not fill in {CORNER_TRIES} tries")
 
@@ -273,7 +273,7 @@ class Campaign:
 
     def _await_progress(self) -> None:
         before = self.ledger.acked
-        self._await("progress after the links were cut", lambda: self.ledger.acked > before)
+        self._await("progress after the connections were cut", lambda: self.ledger.acked > before)
 
     def _state(self) -> str:
         return "" if self._tap is None else self._tap.state()

@@ -70,15 +70,15 @@ def _converse(client: socket.socket, port: int, own: int, lie: Lie) -> None:
             client.sendall(b"".join(bytes(part) for part in parts))
 
 
-def _frame(link: socket.socket) -> bytes:
-    size = int.from_bytes(_exactly(link, 4), "big")
-    return _exactly(link, size)
+def _frame(connection: socket.socket) -> bytes:
+    size = int.from_bytes(_exactly(connection, 4), "big")
+    return _exactly(connection, size)
 
 
-def _exactly(link: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int) -> bytes:
     came = bytearray()
     while len(came) < size:
-        more = link.recv(size - len(came))
+        more = connection.recv(size - len(came))
         if not more:
             raise EOFError
         came += more

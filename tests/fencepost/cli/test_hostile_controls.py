@@ -21,23 +21,23 @@ SAY_S = 0.05
 
 
 def whole(status: bytes, body: bytes) -> Callable[[socket.socket], None]:
-    return lambda link: link.sendall(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
+    return lambda connection: connection.sendall(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
 
 
 def dripping(start: bytes, more: bytes) -> Callable[[socket.socket], None]:
-    def drip(link: socket.socket) -> None:
-        link.sendall(start)
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(start)
         while True:
             time.sleep(SAY_S)
-            link.sendall(more)
+            connection.sendall(more)
 
     return drip
 
 
-def reset(link: socket.socket) -> None:
-    link.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\n{")
+def reset(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\n{")
     time.sleep(SAY_S)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
 @contextmanager
@@ -46,10 +46,10 @@ def control(say: Callable[[socket.socket], None]) -> Iterator[str]:
 
         def serve() -> None:
             with suppress(OSError):
-                link, _ = listener.accept()
-                with link:
-                    link.recv(4096)
-                    say(link)
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    say(connection)
 
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()

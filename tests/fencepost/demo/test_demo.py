@@ -34,7 +34,7 @@ KEYS = [
     "doubled",
     "out_of_order",
     "replies_dropped",
-    "links_cut",
+    "connections_cut",
     "leader_moves",
     "restarts",
 ]
@@ -48,7 +48,7 @@ GOOD = Outcome(
     doubled=0,
     out_of_order=0,
     replies_dropped=1,
-    links_cut=1,
+    connections_cut=1,
     leader_moves=1,
     restarts=1,
 )
@@ -212,7 +212,7 @@ def test_a_good_report_has_no_problems() -> None:
         ({"resent": 0}, "no records that reached a broker again in the run with idempotence"),
         ({"duplicates_refused": 0}, "no duplicate batches refused by the broker in the run with idempotence"),
         ({"replies_dropped": 0}, "no replies dropped after the append in the run with idempotence"),
-        ({"links_cut": 0}, "no links cut in the run with idempotence"),
+        ({"connections_cut": 0}, "no connections cut in the run with idempotence"),
         ({"leader_moves": 0}, "no leader moves in the run with idempotence"),
         ({"restarts": 0}, "no broker restarts in the run with idempotence"),
     ],
@@ -229,10 +229,10 @@ def test_a_run_without_idempotence_that_doubles_nothing_is_a_problem() -> None:
 
 def test_a_run_without_idempotence_has_troubles_and_resends_too() -> None:
     """Both columns need the same faults. Without idempotence no broker refuses a duplicate."""
-    idle = msgspec.structs.replace(DOUBLED, resent=0, links_cut=0)
+    idle = msgspec.structs.replace(DOUBLED, resent=0, connections_cut=0)
     assert problems(Report(GOOD, idle)) == [
         "no records that reached a broker again in the run without idempotence",
-        "no links cut in the run without idempotence",
+        "no connections cut in the run without idempotence",
     ]
 
 
@@ -276,20 +276,20 @@ def played(rows: int, *arguments: str) -> Played:
 def counted_from_outside(shown: Played) -> None:
     """Everything but what is left alone on a broker that is not the demo's own."""
     for outcome in (shown.idempotent, shown.without_idempotence):
-        assert all(outcome[name] for name in ("resent", "replies_dropped", "links_cut"))
+        assert all(outcome[name] for name in ("resent", "replies_dropped", "connections_cut"))
         assert outcome["leader_moves"] is outcome["restarts"] is None
     assert shown.idempotent["duplicates_refused"]
     assert shown.without_idempotence["duplicates_refused"] == 0
 
 
 def test_the_demo_shows_it_on_the_stub() -> None:
-    """A sample of the flights arrives once and in order through lost replies, cut links, leader moves and restarts; without idempotence the
-    same troubles double some."""
+    """A sample of the flights arrives once and in order through lost replies, cut connections, leader moves and restarts; without
+    idempotence the same troubles double some."""
     shown = played(5_000)
     ours, other = shown.idempotent, shown.without_idempotence
     assert [ours[name] for name in ("sent", "acknowledged", "in_log", "lost", "doubled", "out_of_order")] == [5_000, 5_000, 5_000, 0, 0, 0]
     for outcome in (ours, other):
-        assert all(outcome[name] for name in ("resent", "replies_dropped", "links_cut", "leader_moves", "restarts"))
+        assert all(outcome[name] for name in ("resent", "replies_dropped", "connections_cut", "leader_moves", "restarts"))
     assert ours["duplicates_refused"]
     assert other["duplicates_refused"] == 0
     assert other["doubled"]

@@ -16,7 +16,7 @@ from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.proxy.proxy_site import Site, site
 from tests.broker_stub.stub_calls import batch, metadata_request, numbered, produce_request
 from tests.conformance.fixtures import kafka
-from tests.conformance.raw import Link, Silent
+from tests.conformance.raw import RawConnection, Silent
 
 __all__ = ["kafka", "site"]
 
@@ -145,11 +145,11 @@ def test_brokers_prove_it_through_a_proxy(site: Site) -> None:
     traffic = Traffic()
     site.proxy.journal.follow(traffic)
     site.proxy.faults.on(Api.PRODUCE).drop_reply()
-    with site.link(timeout=0.5) as link, pytest.raises(Silent):
-        link.ask(site.produce(0), VERSION)
-    with site.link() as link:
+    with site.connection(timeout=0.5) as connection, pytest.raises(Silent):
+        connection.ask(site.produce(0), VERSION)
+    with site.connection() as connection:
         for sequence in (0, 1, 0):
-            link.ask(site.produce(sequence), VERSION)
+            connection.ask(site.produce(sequence), VERSION)
     assert (traffic.records, traffic.duplicates_refused) == (4, 2)
     assert site.end_offset() == 2
 
@@ -190,11 +190,11 @@ def test_where_answers_are_missed_it_counts_no_more_than_there_were() -> None:
 def test_the_stubs_journal_tells_of_what_it_does_not_keep() -> None:
     """A follower of a stub that keeps nothing hears of every batch."""
     traffic = Traffic()
-    with BrokerStub(journal=0) as stub, Link(*stub.addresses.values()) as link:
+    with BrokerStub(journal=0) as stub, RawConnection(*stub.addresses.values()) as connection:
         stub.journal.follow(traffic)
         stub.create_topic("t")
         for _ in range(2):
-            link.ask(produce_request("t", FIRST), VERSION)
+            connection.ask(produce_request("t", FIRST), VERSION)
         assert len(stub.journal) == 0
         assert stub.stats()["duplicates"] == 1
     assert (traffic.records, traffic.duplicates_refused) == (6, 1)

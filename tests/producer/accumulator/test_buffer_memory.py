@@ -135,8 +135,8 @@ def test_settled_records_are_let_go() -> None:
 
 
 def test_sixteen_threads_while_leaders_move() -> None:
-    """Sixteen threads send to three partitions while leaders move and links are cut: every record arrives once, and each thread's records
-    of a partition in the order in which it sent them."""
+    """Sixteen threads send to three partitions while leaders move and connections are cut: every record arrives once, and each thread's
+    records of a partition in the order in which it sent them."""
     with BrokerStub(brokers=3) as stub:
         stub.create_topic("t", partitions=3, replication_factor=3)
         with quick(stub, linger_ms=1, batch_size=2_000) as producer:
@@ -148,7 +148,7 @@ def test_sixteen_threads_while_leaders_move() -> None:
                 while not ending.wait(0.02):
                     stub.move_leader("t", turn % 3)
                     if turn % 5 == 0:
-                        stub.cut_links()
+                        stub.cut_connections()
                     turn += 1
 
             def work(number: int) -> None:

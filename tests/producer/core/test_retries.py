@@ -194,7 +194,7 @@ def test_a_duplicate_answers_with_the_first_offset() -> None:
         futures = [producer.send("t", b"%d" % i) for i in range(4)]
         until(lambda: stub.end_offset("t", 0) == 5, "all appended")
         assert lost.hits == 1
-        stub.cut_links()
+        stub.cut_connections()
         assert [future.result(20).offset for future in futures] == [1, 2, 3, 4]
         assert stub.stats()["duplicates"] == 4
         assert len(values(stub, "t")) == 5

@@ -75,7 +75,7 @@ def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     with BrokerStub() as stub, Producer(bootstrap_servers=f"nowhere:9092,{stub.bootstrap}", **QUICK) as producer:
         assert producer.send("t", b"x").result(20).offset == 0
         for _ in range(20):
-            stub.cut_links()
+            stub.cut_connections()
             assert producer.send("t", b"x").exception(20) is None
     assert set(asked) <= {"nowhere"}
 
@@ -141,7 +141,7 @@ def test_a_server_that_never_answers() -> None:
         with Producer(bootstrap_servers=servers, **QUICK, socket_connection_setup_timeout_ms=200) as producer:
             for _ in range(6):
                 assert producer.send("t", b"x").exception(20) is None
-                stub.cut_links()
+                stub.cut_connections()
 
 
 def test_versions_are_agreed_on_with_an_older_broker() -> None:
@@ -176,7 +176,10 @@ def test_idle_links_are_closed_and_made_again() -> None:
         for i in range(3):
             assert producer.send("t", b"%d" % i).result(20).offset == i
             used.append(stub.journal.requests(Api.PRODUCE)[-1].connection_id)
-            until(lambda: used[-1] not in {link.id for link in tuple(stub.cluster.brokers[1].links)}, "the idle link was closed")
+            until(
+                lambda: used[-1] not in {connection.id for connection in tuple(stub.cluster.brokers[1].connections)},
+                "the idle connection was closed",
+            )
         assert len(set(used)) == 3
         assert stub.stats()["duplicates"] == 0
 

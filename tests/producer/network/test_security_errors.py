@@ -344,7 +344,7 @@ def test_credentials_that_are_withdrawn_while_records_are_sent(caplog: pytest.Lo
     ):
         assert producer.send("t", b"0").result(20).offset == 0
         sasl.users.clear()
-        stub.cut_links()
+        stub.cut_connections()
         futures = [producer.send("t", b"%d" % number) for number in range(1, 10)]
         node = producer._sender.engine.core.nodes.get(1)
         assert node is not None

@@ -20,6 +20,6 @@ def test_a_backoff_that_ends_while_the_timer_is_set(monkeypatch: pytest.MonkeyPa
         fault = stub.faults.on(Api.PRODUCE).before().times(5).error(ErrorCode.NOT_ENOUGH_REPLICAS)
         assert producer.send("t", b"x").result(20).offset == 0
         assert fault.hits == 5
-        stub.cut_links()
+        stub.cut_connections()
         assert producer.send("t", b"y").result(20).offset == 1
         assert values(stub, "t") == [b"x", b"y"]

@@ -115,7 +115,7 @@ def test_connections() -> None:
         assert before.brokers[1].connected
         assert before.brokers[1].address == stub.bootstrap
         assert before.metadata_age is not None
-        stub.cut_links()
+        stub.cut_connections()
         producer.send("t", b"x").result(20)
         assert producer.stats().connection_close_total > before.connection_close_total
 

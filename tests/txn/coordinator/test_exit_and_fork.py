@@ -117,7 +117,7 @@ def test_collection_without_close_aborts() -> None:
         with pytest.warns(ResourceWarning, match="its transaction is not committed"):
             drop(held)
         until(lambda: ends(stub) == [False], "the transaction is aborted", timeout_s=LIMIT_S)
-        until(lambda: stub.stats()["open"] == 0, "the links are down", timeout_s=LIMIT_S)
+        until(lambda: stub.stats()["open"] == 0, "the connections are down", timeout_s=LIMIT_S)
 
 
 REFUSED = [

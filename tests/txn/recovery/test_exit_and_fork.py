@@ -54,7 +54,7 @@ def test_a_producer_that_is_collected(stub: BrokerStub) -> None:
     del producer, tx
     with pytest.warns(ResourceWarning):
         drop(held)
-    until(lambda: stub.stats()["open"] == 0, "the links are down", timeout_s=LIMIT_S)
+    until(lambda: stub.stats()["open"] == 0, "the connections are down", timeout_s=LIMIT_S)
     assert ends(stub) == []
     assert resume(token, stub.bootstrap).commit(LIMIT_S).outcome is Outcome.COMMITTED
     assert committed(stub, "t") == [b"row"]

@@ -123,7 +123,7 @@ def test_behind_what_its_owner_wrote_before(site: Site) -> None:
 
 @pytest.mark.parametrize("point", ["before", "after_append"])
 def test_replies_that_are_lost(site: Site, point: str) -> None:
-    """Links that break before and after the append, in the middle of a participation: each record is there once."""
+    """Connections that break before and after the append, in the middle of a participation: each record is there once."""
     participant = site.participant()
     with site.producer.transaction(LIMIT_S) as tx:
         lost = getattr(site.stub.faults.on(Api.PRODUCE), point)().times(5).disconnect()

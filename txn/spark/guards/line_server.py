@@ -46,7 +46,7 @@ class Hello(msgspec.Struct, frozen=True):
 class Unauthenticated(msgspec.Struct):
     """A connection that has not sent the secret yet, and its deadline for that."""
 
-    link: socket.socket
+    sock: socket.socket
     until: float
     said: bytearray
 
@@ -85,33 +85,33 @@ class LineServer:
             while not self._over.is_set():
                 self._poll()
         finally:
-            for link in (*self._unauthenticated, self._listener, self._wake_receiver, self._wake_sender):
-                link.close()
+            for sock in (*self._unauthenticated, self._listener, self._wake_receiver, self._wake_sender):
+                sock.close()
             self._selector.close()
 
     def _poll(self) -> None:
         first = min((each.until for each in self._unauthenticated.values()), default=None)
         ready = self._selector.select(None if first is None else max(0.0, first - time.monotonic()))
         for key, _ in ready:
-            link = key.fileobj
-            if link is self._listener:
+            sock = key.fileobj
+            if sock is self._listener:
                 self._accept()
-            elif isinstance(link, socket.socket) and link in self._unauthenticated:
+            elif isinstance(sock, socket.socket) and sock in self._unauthenticated:
                 try:
-                    self._read_hello(self._unauthenticated[link])
+                    self._read_hello(self._unauthenticated[sock])
                 except (*NO_JSON, OSError) as error:
                     log.debug("a connection sent an unreadable line: %s", error)
-                    self._drop(link)
+                    self._drop(sock)
                 except Exception:
                     log.exception("%s: a connection is closed", self._name)
-                    self._drop(link)
+                    self._drop(sock)
         now = time.monotonic()
         for connection in [each for each in self._unauthenticated.values() if each.until <= now]:
-            self._drop(connection.link)
+            self._drop(connection.sock)
 
     def _accept(self) -> None:
         try:
-            link, _ = self._listener.accept()
+            sock, _ = self._listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
@@ -119,49 +119,49 @@ class LineServer:
             log.warning("%s: a connection could not be accepted: %s", self._name, error)
             self._over.wait(ACCEPT_RETRY_S)
             return
-        link.setblocking(False)
+        sock.setblocking(False)
         while len(self._unauthenticated) >= UNAUTHENTICATED_MAX:
             self._drop(next(iter(self._unauthenticated)))
-        self._unauthenticated[link] = Unauthenticated(link, time.monotonic() + HELLO_S, bytearray())
-        self._selector.register(link, selectors.EVENT_READ)
+        self._unauthenticated[sock] = Unauthenticated(sock, time.monotonic() + HELLO_S, bytearray())
+        self._selector.register(sock, selectors.EVENT_READ)
 
     def _read_hello(self, connection: Unauthenticated) -> None:
         """Read what one of them sends."""
         try:
-            more = connection.link.recv(HELLO_BYTES)
+            more = connection.sock.recv(HELLO_BYTES)
         except BlockingIOError:
             return
         connection.said += more
         if b"\n" not in connection.said:
             if not more or len(connection.said) > HELLO_BYTES:
-                self._drop(connection.link)
+                self._drop(connection.sock)
             return
         hello = msgspec.json.decode(connection.said.split(b"\n", 1)[0], type=Hello)
         if not hmac.compare_digest(hello.secret.encode(errors="backslashreplace"), self._secret):
-            connection.link.send(self._refusal)
-            self._drop(connection.link)
+            connection.sock.send(self._refusal)
+            self._drop(connection.sock)
             return
-        self._forget(connection.link)
-        threading.Thread(target=self._serve, args=(connection.link, connection.said), name=self._name, daemon=True).start()
+        self._forget(connection.sock)
+        threading.Thread(target=self._serve, args=(connection.sock, connection.said), name=self._name, daemon=True).start()
 
-    def _drop(self, link: socket.socket) -> None:
-        self._forget(link)
-        link.close()
+    def _drop(self, sock: socket.socket) -> None:
+        self._forget(sock)
+        sock.close()
 
-    def _forget(self, link: socket.socket) -> None:
-        if self._unauthenticated.pop(link, None) is not None:
-            self._selector.unregister(link)
+    def _forget(self, sock: socket.socket) -> None:
+        if self._unauthenticated.pop(sock, None) is not None:
+            self._selector.unregister(sock)
 
     # -- in the thread of a connection -----------------------------------------------------------------------------------------
 
-    def _serve(self, link: socket.socket, said: bytearray) -> None:
-        with link:
+    def _serve(self, sock: socket.socket, said: bytearray) -> None:
+        with sock:
             try:
-                link.settimeout(self._silence_s)
-                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.settimeout(self._silence_s)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # The kernel notices a peer that is gone without closing.
-                link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                self._talk(_lines(link, said), lambda answer: link.sendall(_line(answer)))
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                self._talk(_lines(sock, said), lambda answer: sock.sendall(_line(answer)))
             except (*NO_JSON, OSError) as error:
                 log.debug("a task said nothing that can be read: %s", error)
 
@@ -170,7 +170,7 @@ def _line(answer: Any) -> bytes:
     return msgspec.json.encode(answer) + b"\n"
 
 
-def _lines(link: socket.socket, said: bytearray) -> Iterator[bytes]:
+def _lines(sock: socket.socket, said: bytearray) -> Iterator[bytes]:
     """The lines that were received already, and those that come, up to one that is too long."""
     while len(said) <= LINE_BYTES:
         line, newline, rest = said.partition(b"\n")
@@ -178,7 +178,7 @@ def _lines(link: socket.socket, said: bytearray) -> Iterator[bytes]:
             said = rest
             yield bytes(line)
             continue
-        more = link.recv(RECEIVED_BYTES)
+        more = sock.recv(RECEIVED_BYTES)
         if not more:
             return
         said += more

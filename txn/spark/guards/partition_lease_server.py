@@ -155,13 +155,13 @@ class LeaseClient(msgspec.Struct, frozen=True):
     def enter(self, task: int, attempt_id: int) -> TaskLease:
         """Raises AttemptConflict if another attempt has the task, and DriverUnreachable if the driver does not answer."""
         try:
-            link = socket.create_connection((self.host, self.port), CONNECT_S)
+            sock = socket.create_connection((self.host, self.port), CONNECT_S)
         except OSError as error:
             raise DriverUnreachable(
                 f"the driver at {self.host}:{self.port} cannot be reached from this executor ({error}): open that way, or set"
                 " guard='kafka-claims'"
             ) from error
-        lease = TaskLease(link, attempt_id)
+        lease = TaskLease(sock, attempt_id)
         try:
             lease.ask(Claim(self.secret, self.run, task, attempt_id), TIMEOUT_S)
         except BaseException:
@@ -176,10 +176,10 @@ class LeaseClient(msgspec.Struct, frozen=True):
 class TaskLease:
     """A task's connection. Each call raises AttemptConflict once the batch can no longer be written."""
 
-    def __init__(self, link: socket.socket, attempt_id: int) -> None:
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._link = link
-        self._answers = link.makefile("rb")
+    def __init__(self, sock: socket.socket, attempt_id: int) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = sock
+        self._answers = sock.makefile("rb")
         self._attempt_id = attempt_id
 
     def take(self, wanted: Sequence[TP], wait_s: float) -> Sequences:
@@ -201,8 +201,8 @@ class TaskLease:
 
     def ask(self, what: Claim | Want | Back | Failed, timeout_s: float) -> Answer:
         try:
-            self._link.settimeout(timeout_s)
-            self._link.sendall(msgspec.json.encode(what) + b"\n")
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(msgspec.json.encode(what) + b"\n")
             said = self._answers.readline(LINE_BYTES)
         except OSError as error:
             raise AttemptConflict(f"the driver does not answer this task ({error})") from error
@@ -215,7 +215,7 @@ class TaskLease:
 
     def close(self) -> None:
         self._answers.close()
-        self._link.close()
+        self._socket.close()
 
     def __enter__(self) -> Self:
         return self

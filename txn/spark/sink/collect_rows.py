@@ -59,9 +59,9 @@ def _classic(frame: Any, context: Any, bytes_max: int) -> list[pa.RecordBatch]:
     with _cancelled_on(TooMuch, context):
         port, secret, server = frame._jdf.collectAsArrowToPython()
         try:
-            stream, link = connect()(port, secret)
-            link.settimeout(None)
-            with link, stream:
+            stream, sock = connect()(port, secret)
+            sock.settimeout(None)
+            with sock, stream:
                 found = _up_to(_streamed(stream), bytes_max)
                 order = _order(stream)
         except TooMuch:

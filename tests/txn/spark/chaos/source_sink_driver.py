@@ -89,9 +89,9 @@ def _show_tests(directory: Path) -> None:
     """Let Spark's processes import these tests, and the installed package, but not the checkout."""
     shown = directory / "path"
     shown.mkdir(exist_ok=True)
-    link: Any = shown / "tests"
-    if not link.exists():
-        link.symlink_to(ROOT / "tests", target_is_directory=True)
+    connection: Any = shown / "tests"
+    if not connection.exists():
+        connection.symlink_to(ROOT / "tests", target_is_directory=True)
     os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(shown)])
 
 

@@ -31,9 +31,9 @@ class Desk:
         self.enter = enter
 
     def connect(self, said: bytes = b"") -> socket.socket:
-        link = socket.create_connection(("127.0.0.1", self.port), WAIT_S)
-        link.sendall(said)
-        return link
+        connection = socket.create_connection(("127.0.0.1", self.port), WAIT_S)
+        connection.sendall(said)
+        return connection
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def desk() -> Iterator[Desk]:
         yield Desk(shared.port, enter)
 
 
-def is_closed(link: socket.socket) -> bool:
-    link.setblocking(False)
+def is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
     try:
-        return link.recv(1) == b""
+        return connection.recv(1) == b""
     except BlockingIOError:
         return False
     except OSError:
@@ -76,8 +76,8 @@ def test_a_silent_crowd(desk: Desk) -> None:
 def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, dripping: bytes) -> None:
     """The first line must be complete, short, and arrive soon."""
     monkeypatch.setattr(line_server, "HELLO_S", 0.1)
-    with desk.connect(dripping) as link:
-        until(lambda: is_closed(link), "it is closed")
+    with desk.connect(dripping) as connection:
+        until(lambda: is_closed(connection), "it is closed")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, drippin
 )
 def test_what_unauthenticated_connections_say(desk: Desk, said: bytes) -> None:
     """For any input the server answers at most that the sender is none of the driver's tasks. It serves the next task."""
-    with desk.connect(said + b"\n") as link, link.makefile("rb") as answers:
+    with desk.connect(said + b"\n") as connection, connection.makefile("rb") as answers:
         try:
             answer = answers.readline()
         except ConnectionResetError:

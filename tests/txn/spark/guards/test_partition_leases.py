@@ -239,7 +239,7 @@ def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
     with pytest.raises(AttemptConflict, match="no task of this driver's"):
         msgspec.structs.replace(client, secret="guessed").enter(0, 10)
     with pytest.raises(AttemptConflict, match="the driver does not answer this task"), client.enter(0, 10) as task:
-        task._link.sendall(b"GET / HTTP/1.1\r\n\n")
+        task._socket.sendall(b"GET / HTTP/1.1\r\n\n")
         task.take(ANY[:1], 0.0)
     assert client.secret not in repr(client)
 
