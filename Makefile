@@ -32,7 +32,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -110,11 +110,14 @@ format: .venv/.built
 bench: .venv/.built
 	@$(COMPILED) tests/bench/run.py $(BENCH_ARGS)
 
-# Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0
-bench-compare: .venv/.built
+# The other revision of a comparison.
+base:
 	@[ -n "$(BASE)" ] || { echo "make: which revision to compare with? make bench-compare BASE=REVISION" >&2; exit 2; }
 	@git worktree prune; rm -rf .base; git worktree add --force --detach .base $(BASE)
 	@$(MAKE) -C .base install
+
+# Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0
+bench-compare: .venv/.built base
 	@$(COMPILED) tests/bench/compare.py --base .base $(BENCH_ARGS)
 
 bench-brokers: .venv/.built
@@ -126,8 +129,9 @@ bench-transactions: .venv/.built
 bench-participants: .venv/.built
 	@$(COMPILED) tests/bench/participants.py $(BENCH_ARGS)
 
-bench-spark: .venv/.built
-	@$(COMPILED) tests/bench/spark.py $(BENCH_ARGS)
+# Beside Spark's own sink; with BASE=REVISION also beside another revision.
+bench-spark: .venv/.built $(if $(BASE),base)
+	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
 simulate: .venv/.built

@@ -5,6 +5,9 @@ installed pyspark. The other has Spark's sink, which promises at least once, on 
 get the same rows, acks, compression, batch size and linger. Each round measures every contender, in an order that changes. Ratios compare
 measurements of one round. A query's first batches are thrown away. A consumer with `read_committed` must read exactly the rows that were
 written.
+
+`make bench-spark BASE=REVISION` also measures fencepost's contenders with another build, each right beside this build's. A third
+application has that build's Python and worker. `compare` says what a worse row is; then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -28,15 +31,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 import fencepost
+from tests.bench.compare import TOLERATED, Build, Compared, table
 from tests.bench.hosts import KafkaHost
 from tests.bench.participants import committed
 from tests.bench.run import OUTPUT_WIDTH, names, numbers
 from tests.bench.spark_home import sink_jars, spark_home
-from tests.bench.spark_report import Measured, phases, speeds
-from tests.bench.spark_worker import Application, Contender, Errand, Told
+from tests.bench.spark_report import BASE, Measured, phases, ratios, speeds
+from tests.bench.spark_worker import SINKS, Application, Contender, Errand, Told
 from tests.conformance.kafka_home import find_java
 
-WORKER = Path(__file__).with_name("spark_worker.py")
+HERE = Build("fencepost", Path(__file__).resolve().parents[2])
 PARTITIONS = 6
 CONF = {
     "spark.ui.enabled": "false",
@@ -84,10 +88,18 @@ def main() -> int:
                 progress.advance(task)
     console.print(speeds(measured, options.contenders))
     console.print(phases(measured, options.contenders))
+    compared = [
+        Compared(broker=f"{size:,} rows", row=name, figure=figure, more_is_better=False, ratios=found)
+        for (size, name, figure), found in ratios(measured).items()
+    ]
     if options.json:
         told_all = {"build": str(fencepost.build_info()), "spark": sparks.versions, "load": os.getloadavg(), "measured": measured}
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(told_all)))
-    return 0
+    worse = [row for row in compared if row.worse]
+    if options.base:
+        console.print(table(compared))
+        console.print(f"{len(worse)} of {len(compared)} rows are worse by more than {TOLERATED:.0%}")
+    return int(bool(worse))
 
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:
@@ -96,15 +108,20 @@ def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:
         turn = number % len(options.contenders)
         for rows in options.rows:
             for name in options.contenders[turn:] + options.contenders[:turn]:
-                if CONTENDERS[name][0] is not Contender.DRIVER or rows <= DRIVER_ROWS_MAX:
-                    yield number, rows, name
+                contender = CONTENDERS[name][0]
+                if contender is Contender.DRIVER and rows > DRIVER_ROWS_MAX:
+                    continue
+                builds = (name, name + BASE) if options.base and contender not in SINKS else (name,)
+                for built in builds if number % 2 else builds[::-1]:
+                    yield number, rows, built
 
 
 def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, options: argparse.Namespace) -> Told:
     """Run one query. Raises RuntimeError if consumers do not read what it wrote."""
     host.renew(topic, options.partitions)
-    contender, keyed = CONTENDERS[name]
+    contender, keyed = CONTENDERS[name.removesuffix(BASE)]
     told = sparks.run(
+        "base" if name.endswith(BASE) else "Spark's sink" if options.same_spark or contender is Contender.SINK else "fencepost",
         Errand(
             contender=contender,
             keyed=keyed,
@@ -120,7 +137,7 @@ def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, o
                 "batch.size": str(options.batch_bytes),
                 "linger.ms": str(options.linger_ms),
             },
-        )
+        ),
     )
     found = committed(host.bootstrap, topic, options.partitions)
     if found != told.written:
@@ -129,44 +146,44 @@ def measure(sparks: Sparks, host: KafkaHost, topic: str, name: str, rows: int, o
 
 
 class Sparks:
-    """The two applications. Each one starts when it is first needed. `versions`: their pyspark versions."""
+    """The applications. Each one starts when it is first needed. `versions`: their pyspark versions."""
 
     def __init__(self, stack: ExitStack, options: argparse.Namespace, console: Console) -> None:
         self.versions: dict[str, str] = {}
         self._stack = stack
         self._conf = {**CONF, "spark.master": f"local[{options.cores}]", "spark.driver.memory": options.memory}
-        self._same = options.same_spark
+        self._base = Build("base", options.base.resolve()) if options.base else HERE
         self._console = console
-        self._running: dict[bool, subprocess.Popen[str]] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
 
-    def run(self, errand: Errand) -> Told:
-        """Send the errand to the application that can do it."""
-        theirs = self._same or errand.contender is Contender.SINK
-        if theirs not in self._running:
-            self._running[theirs] = self._start(theirs)
-        return msgspec.json.decode(ask(self._running[theirs], errand), type=Told)
+    def run(self, whose: str, errand: Errand) -> Told:
+        """Send the errand to that application."""
+        if whose not in self._running:
+            self._running[whose] = self._start(whose)
+        return msgspec.json.decode(ask(self._running[whose], errand), type=Told)
 
-    def _start(self, theirs: bool) -> subprocess.Popen[str]:
+    def _start(self, whose: str) -> subprocess.Popen[str]:
         conf = dict(self._conf)
+        build = self._base if whose == "base" else HERE
+        python = str(build.python) if whose == "base" else sys.executable
         # -P, also for Spark's Python workers: otherwise they find the checkout before the installed package.
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1", "JAVA_HOME": str(java_home())}
+        environment = {**os.environ, "PYSPARK_PYTHON": python, "PYTHONSAFEPATH": "1", "JAVA_HOME": str(java_home())}
         environment.pop("SPARK_HOME", None)
-        if theirs:
+        if whose == "Spark's sink":
             home = spark_home()
             environment["PYTHONPATH"] = str(home / "python")
             conf["spark.jars"] = ",".join(map(str, sink_jars(home)))
-        process = self._stack.enter_context(application(environment))
-        whose = "all" if self._same else "Spark's sink" if theirs else "fencepost"
+        process = self._stack.enter_context(application(python, build.home / "tests" / "bench" / "spark_worker.py", environment))
         self.versions[whose] = msgspec.json.decode(ask(process, Application(conf)), type=str)
         self._console.print(f"{whose}: pyspark {self.versions[whose]}")
         return process
 
 
 @contextmanager
-def application(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A process of `spark_worker`. If it ends with an error, its error output is printed."""
+def application(python: str, worker: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A process of a build's `spark_worker`. If it ends with an error, its error output is printed."""
     with tempfile.TemporaryFile("w+") as said:
-        command = [sys.executable, "-P", str(WORKER)]
+        command = [python, "-P", str(worker)]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, env=environment, start_new_session=True
         )
@@ -203,6 +220,7 @@ def java_home() -> Path:
 def parsed() -> Any:
     parser = argparse.ArgumentParser(prog="tests/bench/spark.py", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, up to 10^6 rows; ignore the figures")
+    parser.add_argument("--base", type=Path, metavar="DIR", help="a checkout of another revision, after `make`, to compare this build with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure to this file")
     parser.add_argument(
         "--rows", type=numbers, default=[1_000, 10_000, 100_000, 1_000_000, 5_000_000], metavar="NUMBERS", help="rows of a batch"

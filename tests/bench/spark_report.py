@@ -9,6 +9,8 @@ import msgspec
 from rich.table import Table
 
 BARE = "bare"
+BASE = " (base)"
+"""The end of the names of what another build measured."""
 RIVALS = {
     **dict.fromkeys(("turns", "driver", "kafka-claims", "arrow"), "sink"),
     **dict.fromkeys(("turns-keyless", "kafka-claims-keyless", "driver-keyless", "arrow-keyless"), "sink-keyless"),
@@ -66,6 +68,19 @@ def phases(measured: Sequence[Measured], names: Sequence[str]) -> Table:
             if batches:
                 table.add_row(f"{rows:,}", name, *[f"{median(batch.get(phase, 0.0) for batch in batches):.1f}" for phase in found])
     return table
+
+
+def ratios(measured: Sequence[Measured]) -> dict[tuple[int, str, str], list[float]]:
+    """By rows, contender and figure: this build's figure as a multiple of the base's, round by round."""
+    found: dict[tuple[int, str, str], list[float]] = {}
+    for name in dict.fromkeys(each.name for each in measured if each.name.endswith(BASE)):
+        ours = name.removesuffix(BASE)
+        for rows in sorted({each.rows for each in measured if each.name == name}):
+            mine, base = _by_round(measured, rows, ours), _by_round(measured, rows, name)
+            both = sorted(mine.keys() & base.keys())
+            found[rows, ours, "ms of a batch"] = [mine[each].batch_ms / base[each].batch_ms for each in both]
+            found[rows, ours, "CPU of a row"] = [mine[each].cpu_us / base[each].cpu_us for each in both]
+    return found
 
 
 def _cell(measured: Sequence[Measured], rows: int, name: str) -> str:

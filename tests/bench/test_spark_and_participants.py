@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tests.bench import spark
-from tests.bench.spark_report import RIVALS, Measured, phases, speeds
+from tests.bench.spark_report import BASE, RIVALS, Measured, phases, ratios, speeds
 from tests.bench.spark_worker import Contender
 from tests.conformance.fixtures import require_kafka
 
@@ -84,6 +84,28 @@ def test_what_is_printed() -> None:
         assert figure in text
     assert "sink" not in text
     assert "medians of 1 round" in " ".join(shown(speeds(every[:1], ["bare"])).split())
+
+
+def test_two_builds_are_measured_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--base` each of fencepost's contenders runs with both builds, one right after the other and in an order that changes. Ratios
+    compare the two of one round.
+    """
+    options = asked(monkeypatch, "--base", ".", "--contenders", "bare,turns", "--rows", "1000", "--rounds", "2")
+    assert [name for _, _, name in spark.planned(options)] == ["turns", "turns (base)", "bare", "bare", "turns (base)", "turns"]
+
+    def measured(number: int, name: str, ms: float) -> Measured:
+        return Measured(round=number, rows=1_000, name=name, ms=[ms], cpu_ms=ms / 2, phases=[])
+
+    pairs = [
+        measured(1, "turns", 110.0),
+        measured(1, "turns" + BASE, 100.0),
+        measured(2, "turns", 90.0),
+        measured(2, "turns" + BASE, 180.0),
+    ]
+    assert ratios([*pairs, measured(1, "bare", 1.0)]) == {
+        (1_000, "turns", "ms of a batch"): [1.1, 0.5],
+        (1_000, "turns", "CPU of a row"): [1.1, 0.5],
+    }
 
 
 @pytest.mark.timeout(180)
