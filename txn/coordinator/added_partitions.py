@@ -36,7 +36,7 @@ class AddedPartitions:
         for tp in partitions:
             self.wanted.pop(tp, None)
 
-    def heard(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
+    def answered(self, answer: AddPartitionsToTxnResponse) -> tuple[int, Row]:
         """Take the coordinator's result for each partition. Returns the deciding error code and its row."""
         had = len(self.added)
         codes = []

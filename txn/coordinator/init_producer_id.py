@@ -52,7 +52,7 @@ class Registration:
             return state_question(self._id)
         return partial(self._ask_identity, renewed)
 
-    def heard_of_a_predecessor(self, said: TransactionState, row: Row, cluster_id: str | None) -> TransactionOpen | None:
+    def described_predecessor(self, said: TransactionState, row: Row, cluster_id: str | None) -> TransactionOpen | None:
         """The error if the registration would abort an open transaction that it must not abort."""
         code = said.error_code
         held: TransactionOpen | None = None
@@ -63,14 +63,14 @@ class Registration:
         self._passed = held is None
         return held
 
-    def heard_of_the_end(self, said: TransactionState) -> Identity | None:
+    def described_end(self, said: TransactionState) -> Identity | None:
         """The identity with which the producer continues; None if only InitProducerId can tell."""
         assert self._ended is not None
         found = next_identity(self._ended, said) if said.error_code == ErrorCode.NONE else None
         self._ended = None
         return found
 
-    def heard(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
+    def answered(self, answer: InitProducerIdResponse) -> TransactionOpen | None:
         """The error if the coordinator kept a transaction open under the identity."""
         self._passed = False
         self._ended = None

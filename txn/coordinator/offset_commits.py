@@ -20,12 +20,12 @@ from fencepost.txn.shared.participation import name
 
 
 class Order:
-    """The offsets that are wanted for one member of a group. `line`: the connection to the group's coordinator. `sent`: the offsets in the
+    """The offsets that are wanted for one member of a group. `connection`: to the group's coordinator. `sent`: the offsets in the
     request in flight."""
 
-    def __init__(self, group: GroupMetadata, line: CoordinatorConnection) -> None:
+    def __init__(self, group: GroupMetadata, connection: CoordinatorConnection) -> None:
         self.group = group
-        self.line = line
+        self.connection = connection
         self.offsets: Offsets = {}
         self.calls: list[Call] = []
         self.sent: Offsets = {}
@@ -35,11 +35,11 @@ class OffsetCommits:
     """See the module. `added`: the groups that are part of the transaction (transaction version 1). `taken`: the groups whose coordinator
     took offsets."""
 
-    def __init__(self, line_to: Callable[[str], CoordinatorConnection]) -> None:
+    def __init__(self, connection_to: Callable[[str], CoordinatorConnection]) -> None:
         self.added: set[str] = set()
         self.taken: set[str] = set()
-        self._line_to = line_to
-        self._lines: dict[str, CoordinatorConnection] = {}
+        self._connection_to = connection_to
+        self._connections: dict[str, CoordinatorConnection] = {}
         self._orders: dict[GroupMetadata, Order] = {}
         self._sent: dict[CoordinatorConnection, Order] = {}
         self._strays: dict[tuple[str, tuple[str, int]], set[OffsetAndMetadata]] = {}
@@ -52,24 +52,26 @@ class OffsetCommits:
     @property
     def busy(self) -> bool:
         """Whether offsets are wanted, or a request without an answer may still write some."""
-        return bool(self._orders) or any(line.request is not None and line.request.api is Api.TXN_OFFSET_COMMIT for line in self.lines)
+        return bool(self._orders) or any(
+            connection.request is not None and connection.request.api is Api.TXN_OFFSET_COMMIT for connection in self.connections
+        )
 
     @property
-    def lines(self) -> Iterator[CoordinatorConnection]:
-        return iter(self._lines.values())
+    def connections(self) -> Iterator[CoordinatorConnection]:
+        return iter(self._connections.values())
 
     def want(self, call: Call, group: GroupMetadata, offsets: Offsets) -> None:
         """Commit these offsets for the call."""
-        line = self._lines.get(group.group_id)
-        if line is None:
-            line = self._lines[group.group_id] = self._line_to(group.group_id)
-        order = self._orders.setdefault(group, Order(group, line))
+        connection = self._connections.get(group.group_id)
+        if connection is None:
+            connection = self._connections[group.group_id] = self._connection_to(group.group_id)
+        order = self._orders.setdefault(group, Order(group, connection))
         order.offsets.update(offsets)
         order.calls.append(call)
 
-    def lost(self, line: CoordinatorConnection) -> None:
+    def lost(self, connection: CoordinatorConnection) -> None:
         """The request was lost; the coordinator may still receive it at any time."""
-        order = self._sent.pop(line, None)
+        order = self._sent.pop(connection, None)
         if order is not None:
             for tp, at in order.sent.items():
                 self._strays.setdefault((order.group.group_id, tp), set()).add(at)
@@ -98,23 +100,23 @@ class OffsetCommits:
         """A group that is not added to the transaction yet (transaction version 1)."""
         return next((order.group.group_id for order in self.orders if order.group.group_id not in self.added), None)
 
-    def wants(self, line: CoordinatorConnection) -> bool:
+    def wants(self, connection: CoordinatorConnection) -> bool:
         """Whether there is something to send over that connection."""
-        return any(order.line is line for order in self.orders)
+        return any(order.connection is connection for order in self.orders)
 
-    def line_of(self, request: Request) -> CoordinatorConnection | None:
+    def connection_of(self, request: Request) -> CoordinatorConnection | None:
         """The connection that a request uses, if it is one of these."""
-        return next((line for line in self.lines if line.request is request), None)
+        return next((connection for connection in self.connections if connection.request is request), None)
 
     def sending(self, order: Order) -> None:
         """The wanted offsets are about to be sent."""
         order.sent = dict(order.offsets)
-        self._sent[order.line] = order
+        self._sent[order.connection] = order
 
-    def heard(self, line: CoordinatorConnection, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
+    def answered(self, connection: CoordinatorConnection, answer: TxnOffsetCommitResponse) -> tuple[int, Row, list[Call]]:
         """Take the coordinator's result for each partition. Returns the deciding code, its row, and the calls whose offsets are all
         taken."""
-        order = self._sent.pop(line, None)
+        order = self._sent.pop(connection, None)
         codes = {(topic.name, partition.partition_index): partition.error_code for topic in answer.topics for partition in topic.partitions}
         code, row = worst(Api.TXN_OFFSET_COMMIT, codes.values())
         if order is None or self._orders.get(order.group) is not order:

@@ -35,12 +35,12 @@ class TransactionContents:
     """See the module. `wrote`: a request that may have begun the transaction was written to a socket. `begun`: a broker acknowledged a part
     of it. `broken`: a request may still arrive at a broker, or the sequences have a gap."""
 
-    def __init__(self, transactional_id: str, line_to: Callable[[str], CoordinatorConnection]) -> None:
+    def __init__(self, transactional_id: str, connection_to: Callable[[str], CoordinatorConnection]) -> None:
         self.wrote = False
         self.begun = False
         self.broken = False
         self.partitions = AddedPartitions()
-        self.commits = OffsetCommits(line_to)
+        self.commits = OffsetCommits(connection_to)
         self._id = transactional_id
         self._adding = ""
 
@@ -62,23 +62,23 @@ class TransactionContents:
         """The requests for the groups' coordinators."""
         for order in self.commits.orders:
             if version2 or order.group.group_id in self.commits.added:
-                yield order.line, partial(self._commit_offsets, order, identity, version2)
+                yield order.connection, partial(self._commit_offsets, order, identity, version2)
 
     def lost(self, request: Request) -> None:
         """A request of the transaction was lost. It may be carried out after the end. If the epoch is the same then, it opens a
         transaction, or becomes part of the next one."""
-        line = self.commits.line_of(request)
-        if line is not None and request.api is Api.TXN_OFFSET_COMMIT:
-            self.commits.lost(line)
+        connection = self.commits.connection_of(request)
+        if connection is not None and request.api is Api.TXN_OFFSET_COMMIT:
+            self.commits.lost(connection)
         self.broken = self.broken or request.api in (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 
-    def heard(
-        self, line: CoordinatorConnection, answer: AddPartitionsToTxnResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse
+    def answered(
+        self, connection: CoordinatorConnection, answer: AddPartitionsToTxnResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse
     ) -> tuple[int, Row, list[Call]]:
         """Take an answer. Returns the deciding code, its row, and the calls that are done."""
         match answer:
             case AddPartitionsToTxnResponse():
-                code, row = self.partitions.heard(answer)
+                code, row = self.partitions.answered(answer)
                 self.begun = self.begun or bool(self.partitions.added)
                 return code, row, []
             case AddOffsetsToTxnResponse():
@@ -88,7 +88,7 @@ class TransactionContents:
                 return answer.error_code, judge(Api.ADD_OFFSETS_TO_TXN, answer.error_code), []
         codes = [partition.error_code for topic in answer.topics for partition in topic.partitions]
         self.begun = self.begun or ErrorCode.NONE in codes
-        return self.commits.heard(line, answer)
+        return self.commits.answered(connection, answer)
 
     def _add_partitions(self, identity: Identity, node: Node) -> tuple[Message, range]:
         self.wrote = True

@@ -126,7 +126,7 @@ class TransactionManager:
         )
 
     def attach(self, settings: Settings, *, nodes: ClusterConnectionStates, view: ClusterView, draw: Callable[[], float]) -> None:
-        self._line = CoordinatorConnection(self._id, settings, nodes=nodes, view=view, draw=draw)
+        self._connection = CoordinatorConnection(self._id, settings, nodes=nodes, view=view, draw=draw)
         self._contents = TransactionContents(
             self._id, lambda group: CoordinatorConnection(group, settings, key_type=GROUP, nodes=nodes, view=view, draw=draw)
         )
@@ -198,7 +198,7 @@ class TransactionManager:
         if conflict is not None and self.machine.state in SERVED:
             self._spoil(conflict)
 
-    # -- the office --------------------------------------------------------------------------------------------------
+    # -- producer ids --------------------------------------------------------------------------------------------------
 
     def identity_after(self, spent_pid: int | None) -> tuple[int, int] | None:
         return self.identity
@@ -216,41 +216,41 @@ class TransactionManager:
             assert self.identity is not None
             self.preparation.nothing(self._id, self.identity, version2=self.version2, view=self._view)
             self._prepared(Event.EMPTY)
-        for line, ask in self._due_requests():
-            node, more = line.ready(now_ms)
+        for connection, ask in self._due_requests():
+            node, more = connection.ready(now_ms)
             commands += more
             if node is not None:
-                commands += self._ask(node, *ask(node), now_ms, line)
+                commands += self._ask(node, *ask(node), now_ms, connection)
         commands += self._out
         self._out = []
         return commands
 
     def answered(self, request: Request, answer: Any, now_ms: float) -> list[Command]:
-        line = self._contents.commits.line_of(request) or self._line
-        line.answered()
+        connection = self._contents.commits.connection_of(request) or self._connection
+        connection.answered()
         if self._death is not None:
             return []
         match answer:
             case FindCoordinatorResponse():
-                row, code, commands = line.found(answer, now_ms)
-                if line is not self._line and not self._contents.commits.wants(line):
+                row, code, commands = connection.found(answer, now_ms)
+                if connection is not self._connection and not self._contents.commits.wants(connection):
                     return commands  # The group's transaction was given up, and the next one may not need the group.
-                return [*commands, *self._heed(Api.FIND_COORDINATOR, code, row, now_ms, line)]
+                return [*commands, *self._act_on_code(Api.FIND_COORDINATOR, code, row, now_ms, connection)]
             case InitProducerIdResponse():
                 if self._registration.two_phase.steps_back(answer.error_code):
                     return []
                 row = judge(Api.INIT_PRODUCER_ID, answer.error_code)
                 self._registration.refused(row, first=self.identity is None)
-                commands = self._heed(Api.INIT_PRODUCER_ID, answer.error_code, row, now_ms)
+                commands = self._act_on_code(Api.INIT_PRODUCER_ID, answer.error_code, row, now_ms)
                 return self._registered(answer, now_ms) if answer.error_code == 0 else commands
             case AddPartitionsToTxnResponse() | AddOffsetsToTxnResponse() | TxnOffsetCommitResponse():
-                code, row, served = self._contents.heard(line, answer)
-                commands = [*self._waiting.finish(served), *self._heed(request.api, code, row, now_ms, line)]
+                code, row, served = self._contents.answered(connection, answer)
+                commands = [*self._waiting.finish(served), *self._act_on_code(request.api, code, row, now_ms, connection)]
                 return [*commands, *self._share()]
             case EndTxnResponse():
-                return self._heard_of_the_end(answer, now_ms)
+                return self._end_answered(answer, now_ms)
             case DescribeTransactionsResponse():
-                return self._heard_of_the_state(answer, now_ms)
+                return self._described(answer, now_ms)
         raise AssertionError(f"an answer to no request of ours: {type(answer).__name__}")
 
     def lost(self, request: Request, now_ms: float) -> None:
@@ -259,13 +259,13 @@ class TransactionManager:
         self._registration.lost(request.api)
         self._contents.lost(request)
         self._look_for_overtaken()
-        (self._contents.commits.line_of(request) or self._line).lost(now_ms)
+        (self._contents.commits.connection_of(request) or self._connection).lost(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
         if self._look_again:
             return now_ms
         times = self._waiting.deadlines_ms()
-        times += [line.not_before_ms for line, _ in self._due_requests() if line.not_before_ms > now_ms]
+        times += [connection.not_before_ms for connection, _ in self._due_requests() if connection.not_before_ms > now_ms]
         return min(times, default=NEVER)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class TransactionManager:
         return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
 
     def abandon(self, error: FencepostError) -> list[Command]:
-        in_doubt = self.machine.state is State.COMMITTING and (self._line.request is not None or self._doubtful or self._unsure)
+        in_doubt = self.machine.state is State.COMMITTING and (self._connection.request is not None or self._doubtful or self._unsure)
         self._death = self._death or error
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []
@@ -423,7 +423,7 @@ class TransactionManager:
         """The requests to coordinators that are due now, each with its connection."""
         question = self._due_request()
         if question is not None:
-            yield self._line, question
+            yield self._connection, question
         if self.machine.state in SERVED:
             assert self.identity is not None
             yield from self._contents.questions(self.identity, version2=self.version2)
@@ -454,7 +454,7 @@ class TransactionManager:
 
     def _settled(self) -> bool:
         """Whether no request of the transaction is in flight."""
-        return self._quiet and self._line.request is None and not self._contents.commits.busy
+        return self._quiet and self._connection.request is None and not self._contents.commits.busy
 
     def _end(self, node: Node) -> tuple[Message, range]:
         assert self.identity is not None
@@ -463,19 +463,19 @@ class TransactionManager:
         committed = self.machine.state is State.COMMITTING
         return end_request(self._id, self.identity, committed=committed), END_VERSIONS[self.version2]
 
-    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, line: CoordinatorConnection) -> list[Command]:
+    def _ask(self, node: Node, message: Message, versions: range, now_ms: float, connection: CoordinatorConnection) -> list[Command]:
         version = node.version(message.api, versions[-1], least=versions[0])
         if version is None:
             wanted = f"{versions[0]} to {versions[-1]}"
             return [Die(NotPermitted(f"the broker at {node.address} offers none of the versions {wanted} of {api_name(message.api)}"))]
-        return line.send(node, message, version, now_ms)
+        return connection.send(node, message, version, now_ms)
 
     # -- what is answered --------------------------------------------------------------------------------------------
 
     def _registered(self, answer: InitProducerIdResponse, now_ms: float) -> list[Command]:
         self._take((answer.producer_id, answer.producer_epoch))
         self._choose_version()
-        held = self._registration.heard(answer)
+        held = self._registration.answered(answer)
         if held is not None:
             return self._held(held)
         return self._identified(now_ms)
@@ -489,25 +489,25 @@ class TransactionManager:
             commands += self.called(call, now_ms)
         return commands
 
-    def _heard_of_the_state(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
+    def _described(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
         if len(answer.transaction_states) != 1:
-            self._line.again(
+            self._connection.again(
                 Step.LOOKUP, now_ms
             )  # a broker that was asked about one id and answers about none, or others, is no coordinator
             return []
         said = answer.transaction_states[0]
         row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)
         if self.machine.state is State.REGISTERING and row.step in (Step.DONE, Step.SPOIL):
-            self._line.went_well()
-            held = self._registration.heard_of_a_predecessor(said, row, self._view.cluster_id)
+            self._connection.went_well()
+            held = self._registration.described_predecessor(said, row, self._view.cluster_id)
             return self._held(held) if held is not None else []
         if self.machine.state is State.RENEWING and row.step in (Step.DONE, Step.SPOIL, Step.FATAL):
-            self._line.went_well()
-            return self._continued(self._registration.heard_of_the_end(said), now_ms)
+            self._connection.went_well()
+            return self._continued(self._registration.described_end(said), now_ms)
         if self.machine.state not in (State.REGISTERING, State.PREPARING, State.RENEWING):
-            self._line.went_well()
+            self._connection.went_well()
             return []
-        commands = self._heed(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
+        commands = self._act_on_code(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
         if row.step is Step.DONE:  # the coordinator is completing it
             assert self.identity is not None
             wrong = self.preparation.confirm(
@@ -515,7 +515,7 @@ class TransactionManager:
                 self.identity,
                 version2=self.version2,
                 view=self._view,
-                coordinator=self._line.node_id,
+                coordinator=self._connection.node_id,
                 groups=self._contents.commits.taken,
             )
             if wrong is not None:
@@ -543,7 +543,7 @@ class TransactionManager:
         self.machine.step(event)
         self._out += self._waiting.answer(None, Event.PREPARE)
 
-    def _heard_of_the_end(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
+    def _end_answered(self, answer: EndTxnResponse, now_ms: float) -> list[Command]:
         committed = self.machine.state is State.COMMITTING
         row = judge(Api.END_TXN, answer.error_code)
         if committed and answer.error_code in NOTHING_CAME and self._shared_partitions.nothing_came and not self._contents.begun:
@@ -563,7 +563,7 @@ class TransactionManager:
             return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
         # A coordinator that could not write the end in time, or lost its role, may have it in its log. Its successor then carries it out.
         self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
-        commands = self._heed(Api.END_TXN, answer.error_code, row, now_ms)
+        commands = self._act_on_code(Api.END_TXN, answer.error_code, row, now_ms)
         if row.step is Step.DONE:
             if answer.producer_id >= 0:
                 self._take((answer.producer_id, answer.producer_epoch))
@@ -576,12 +576,14 @@ class TransactionManager:
             self._over(committed=committed, event=Event.ENDED_WORN if worn or self.version2 is not before else Event.ENDED)
         return commands
 
-    def _heed(self, api: Api, code: int, row: Row | None, now_ms: float, line: CoordinatorConnection | None = None) -> list[Command]:
-        """Do what the error table says about an answer's code. `line`: the connection of the answer, if not the transaction's."""
-        row, line = row or judge(api, code), line or self._line
+    def _act_on_code(
+        self, api: Api, code: int, row: Row | None, now_ms: float, connection: CoordinatorConnection | None = None
+    ) -> list[Command]:
+        """Do what the error table says about an answer's code. `connection`: the connection of the answer, if not the transaction's."""
+        row, connection = row or judge(api, code), connection or self._connection
         match row.step:
             case Step.DONE:
-                line.went_well()
+                connection.went_well()
                 self.trouble = NOT_ASKED
                 return []
             case Step.SPOIL if self.machine.state in SPOILABLE and not self._may_be_committed(code):
@@ -590,7 +592,7 @@ class TransactionManager:
             case Step.FATAL | Step.SPOIL:
                 return [Die(row.kind(refusal(api, code, row) + self._registration.hint(api, code)))]
         self.trouble = refusal(api, code, row)
-        line.again(row.step, now_ms)
+        connection.again(row.step, now_ms)
         return []
 
     def _may_be_committed(self, code: int) -> bool:

@@ -111,7 +111,7 @@ def test_a_transaction_has_no_epoch_of_one_partition() -> None:
 
 
 def test_the_next_transactions_epoch_is_every_partitions() -> None:
-    """Once the office has another identity, each partition takes it as soon as nothing of it is under way, and counts from 0."""
+    """When the producer id changes, each partition takes the new one as soon as nothing of it is under way, and counts from 0."""
     harness = CoreHarness(partitions=2, hooks=Door("tx")).introduce()
     harness.core.producer_id_manager.identity = (PID, 1)  # type: ignore[attr-defined] # the registrar that stands in for a coordinator here
     harness.send(b"x", partition=0)
