@@ -75,7 +75,10 @@ def _exceptions() -> str:
     lines = [
         "## What you catch",
         "",
-        "Every exception that the library raises on purpose is a `FencepostError`. Import them from `fencepost`.",
+        "Every failure that has to do with Kafka, a setting or the state of a producer is a `FencepostError`. Import them from",
+        "`fencepost`. Python's own exceptions remain for two cases: `TypeError` and `ValueError` for an argument that no call could",
+        "accept (a value that is no bytes, `partition=-1`), and `TimeoutError` if `flush`, `close` or `future.result` has not finished",
+        "within its own `timeout`.",
         "",
     ]
     classes = [getattr(module, name) for module in (errors, txn_errors, ledger_errors) for name in module.__all__]

@@ -8,6 +8,7 @@ description. No other package of the project imports it.
 
 from __future__ import annotations
 
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
 from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
@@ -261,4 +262,9 @@ _SPARK = (
 
 __all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]
 
-__getattr__, __dir__ = _lazy_names(globals(), {**_HOMES, "fencepost.txn.spark": _SPARK})
+__getattr__, _every_name = _lazy_names(globals(), {**_HOMES, "fencepost.txn.spark": _SPARK})
+
+
+def __dir__() -> list[str]:
+    """Without the extra `spark` its names are left out: `help(fencepost)` takes every name that this lists."""
+    return _every_name() if _find_spec("pyspark") else [name for name in _every_name() if name not in _SPARK]

@@ -300,7 +300,9 @@ class BaseProducer:
         self._post(TopicWanted(topic, partitions=partition + 1))
         self._directory.look(topic, partition)
         what = f"topic {topic!r}" if partition < 0 or topic not in self._topics else f"partition {partition} of topic {topic!r}"
-        return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}")
+        core = self._core()
+        reason = self._directory.missing(topic) or (core.nodes.last_failures() if core is not None else "")
+        return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}{'; ' if reason else ''}{reason}")
 
     def _refuse_records(self) -> None:
         """The producer is being closed."""

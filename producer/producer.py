@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from mypy_extensions import mypyc_attr
 
@@ -33,6 +33,8 @@ from fencepost.producer.network.sender_thread import SenderThread
 log = logging.getLogger("fencepost.producer")
 
 T = TypeVar("T")
+TURN_S: Final = 0.1
+"""Within this time the sender thread gets its turn on a busy machine."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -297,8 +299,9 @@ class Producer(BaseProducer):
                     left = sum(int(late.count) for late in waiting[place:] if not late.complete())
                     raise no_outcome(left, timeout_s)
             # The sender thread publishes an outcome before it runs the callbacks and notes the failure. Wait until it has done these.
-            if not self._sender.catch_up(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError(f"a delivery callback has not returned after {plain(timeout_s)} s")
+            # Without callbacks that takes no time, but the thread has to get its turn, also for `flush(0)`.
+            if not self._sender.catch_up(max(TURN_S, deadline - time.monotonic())):
+                raise TimeoutError(f"every record has its outcome, but a delivery callback has not returned after {plain(timeout_s)} s")
             self._accumulator.end_flush(flush)
         except BaseException:
             self._accumulator.end_flush(flush)  # Ctrl-C may have struck before the other call.

@@ -153,6 +153,11 @@ class Topics:
             raise again(self._unheard[topic])
         return None
 
+    def missing(self, topic: str) -> str:
+        """What the brokers said of a topic that is not available; empty if they have not said anything."""
+        with self._lock:
+            return f"the brokers say {self._missing[topic]}" if topic in self._missing else ""
+
     def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
         """The error of a wait that reached its deadline. `trouble`: why no broker answers."""
         limit = f"within max_block_ms={plain(timeout_s * 1000)}"

@@ -236,6 +236,20 @@ def test_an_argument_of_the_wrong_type_is_named(name: str, wrong: Any) -> None:
     run_story(story())
 
 
+def test_a_wait_on_the_thread_of_the_loop_is_refused() -> None:
+    """`future.result()` in a coroutine would stop the loop that delivers. The error says what to write instead."""
+
+    async def story() -> None:
+        with BrokerStub() as stub:
+            async with made(stub) as producer:
+                future = await producer.send("t", b"x")
+                with pytest.raises(Misuse, match="on the thread of the event loop would never end, because this thread delivers: await it"):
+                    future.result()
+                assert (await future).offset == 0
+
+    run_story(story())
+
+
 def test_callbacks_run_on_the_loop() -> None:
     """In the order of the records; a blocking wait there is a Misuse rather than a deadlock."""
     seen: list[int] = []

@@ -86,6 +86,14 @@ def test_failures_and_successes_keep_the_order_too() -> None:
         assert [future.exception(0) is None for future in sent] == [True, True, False, True, True, True]
 
 
+def test_a_flush_without_patience() -> None:
+    """`flush(0)` raises nothing where nothing is left to wait for: the sender thread gets its turn."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        for _ in range(50):
+            producer.send("t", b"x").result(20)
+            producer.flush(0)
+
+
 def test_flush_returns_after_the_callbacks() -> None:
     """When flush returns, the callbacks of everything sent before have returned, slow ones too."""
     with BrokerStub() as stub, quick(stub) as producer:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import pytest
 
 from fencepost.broker_stub import BrokerStub
@@ -166,3 +169,17 @@ def test_daemon_threads_that_go_on_sending() -> None:
         )
         assert ended.complaints == ""
         assert ended.lines == [f"{stub.end_offset('t', 0)}; the process exits: no more records can be sent"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends a process of Windows without a handler")
+@pytest.mark.parametrize("handled", [True, False])
+def test_sigterm_delivers_only_with_a_handler(handled: bool) -> None:
+    """Python has no handler for SIGTERM: the process ends without running anything, and what lingers is lost. With the handler that
+    docs/quickstart.md shows it ends like any other program."""
+    handler = "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))\n" if handled else ""
+    sending = "producer = Producer(bootstrap_servers=bootstrap, linger_ms=600_000)\nproducer.send('t', b'x')\n"
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        ended = run(handler + sending + "os.kill(os.getpid(), signal.SIGTERM)", stub.bootstrap)
+        assert ended.code == (143 if handled else -signal.SIGTERM)
+        assert values(stub, "t") == ([b"x"] if handled else [])

@@ -60,9 +60,9 @@ class Guard:
         if not self._warned:
             self._warned = True
             log.warning(
-                "transactional id %s: its previous transaction was not over when this producer registered. If it was open, it is aborted, "
-                "even if another process had prepared it. To keep a prepared transaction, pass prepared=[token] or "
-                "on_open_transaction='refuse'; on_open_transaction='abort' aborts without this warning",
+                "transactional id %s: the coordinator aborts the id's previous transaction, if it is still open. After a crash this is "
+                "normal. But it also aborts a transaction that was prepared for another process. To keep such a transaction, pass "
+                "prepared=[token] or on_open_transaction='refuse'; on_open_transaction='abort' aborts without this warning",
                 self._id,
             )
 

@@ -287,6 +287,10 @@ class ClusterConnectionStates:
         found = dict.fromkeys(f"{node.address}: {node.last_failure}" for node in nodes)
         return kind("; ".join(found))
 
+    def last_failures(self) -> str:
+        """The last failure of each address that has one; empty if none has."""
+        return "; ".join(dict.fromkeys(f"{node.address}: {node.last_failure}" for node in self if node.last_failure))
+
     def trouble(self) -> str:
         """What happened at each address that was tried, for messages."""
         tried = [node for node in self if node.last_failure or node.state is LinkState.CONNECTING]

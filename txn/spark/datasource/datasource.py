@@ -19,6 +19,7 @@ except ImportError:
 from pyspark.errors import AnalysisException
 
 from fencepost.producer.errors import Misuse
+from fencepost.txn.spark.connection.spark_context import context_of, settle_python
 from fencepost.txn.spark.datasource.read_options import includes_headers
 from fencepost.txn.spark.datasource.reader import BatchReader, StreamReader
 
@@ -73,7 +74,9 @@ def _sink() -> ModuleType:
 
 
 def register(spark: SparkSession) -> type[Any]:
-    """Register the format in a session, classic or Connect. If fencepost is installed, Spark finds it by itself."""
+    """Register the format in a session, classic or Connect. If fencepost is installed for the Python of Spark's workers, Spark finds it by
+    itself. With a master on this host the workers then use the driver's Python, unless a setting names another one."""
+    settle_python(context_of(spark))
     try:
         spark.dataSource.register(FencepostDataSource)
     except AnalysisException as error:

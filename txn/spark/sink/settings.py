@@ -25,6 +25,8 @@ RANGES: Final = {
 }
 """Whole numbers, from and to."""
 STAGES: Final = ("auto", "always", "never")
+NO_TOPIC_FOR_BAD_ROWS: Final = frozenset({"ignore", "skip", "drop", "raise", "permissive", "dropmalformed", "failfast"})
+"""Policies of other systems. As a topic's name each is a mistake."""
 LEDGER_TOPIC: Final = "__fencepost_ledger"
 CLAIMS_TOPIC: Final = "__fencepost_claims"
 
@@ -92,6 +94,8 @@ class WriterSettings(Struct, frozen=True, kw_only=True):
             check_own_topic("topic", self.topic)
         for each in self.topics or ():
             check_own_topic("topics", each)
+        if str(self.on_bad_row).lower() in NO_TOPIC_FOR_BAD_ROWS:
+            raise ConfigError(f'on_bad_row={self.on_bad_row!r}: "fail", or the name of a topic for bad rows; no setting drops them')
         if self.on_bad_row != "fail":
             check_own_topic("on_bad_row", self.on_bad_row)
         if self.on_bad_row in (self.topic, *(self.topics or ())):

@@ -366,6 +366,14 @@ def refusal_of_try(producer: Producer, topic: str = "t", *, partition: int | Non
     return ""
 
 
+def test_try_send_says_why_a_topic_is_not_known() -> None:
+    """A program that only calls `try_send` learns what the brokers say of the topic, or why no broker answers, as with `send`."""
+    with BrokerStub(auto_create_topics=False) as stub, quick(stub) as producer:
+        until(lambda: "the brokers say UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist" in refusal_of_try(producer), "the reason")
+    with quick(stub) as producer:
+        until(lambda: f"{stub.bootstrap}: " in refusal_of_try(producer), "the reason")
+
+
 def test_try_send_is_told_of_a_refusal() -> None:
     """`try_send` to a topic that brokers refuse says so, with the code, as `send` does: not for ever that it is not known yet. It goes on
     asking, and accepts once the refusal is lifted."""

@@ -57,6 +57,10 @@ importlib.util.find_spec = lambda name, package=None: None if name == "pyspark" 
 sys.meta_path.insert(0, Absent())
 from fencepost import txn
 import fencepost
+import pydoc
+shown = pydoc.plain(pydoc.render_doc(fencepost))
+assert "class Producer" in shown and "class TransactionalProducer" in shown
+assert "BadRows" not in dir(fencepost)
 try:
     import fencepost.txn.spark
 except ImportError as error:
@@ -65,7 +69,7 @@ except ImportError as error:
 
 
 def test_without_pyspark_the_extra_is_named() -> None:
-    """Everything else can be imported without it, and `txn.spark` says what to install."""
+    """Everything else can be imported without it, `help(fencepost)` shows it, and `txn.spark` says what to install."""
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert (
         ran.stdout.strip()
@@ -82,6 +86,16 @@ def test_workers_on_this_host_are_the_drivers_python(site: Site, monkeypatch: py
     site.by_hand(guard="turns")(site.rows("a", "b", key="value"), site.offsets(0))
     assert context.pythonExec == sys.executable
     assert site.committed() == ["a", "b"]
+
+
+def test_registering_the_format_settles_the_python(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `register` the format can be read though the first `python3` on the path has no fencepost."""
+    datasource = pytest.importorskip("fencepost.txn.spark.datasource.datasource", reason="pyspark before 4.0 has no Python data sources")
+    context = site.spark.sparkContext
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    datasource.register(site.spark)
+    assert context.pythonExec == sys.executable
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ WRONG: Mapping[str, tuple[object, ...]] = {
     "topic": NO_TOPIC,
     "topics": (0, 1.5, "ab", b"a", [], {}, ["a/b"], ["a", None], ["a", ""], ("a", 7), ["__consumer_offsets"], [["a"]], {"a": 1}),
     "guard": NO_CHOICE,
-    "on_bad_row": (*NO_TOPIC, None, "out", "__fencepost_ledger", "__fencepost_claims"),
+    "on_bad_row": (*NO_TOPIC, None, "out", "ignore", "Skip", "drop", "FAILFAST", "__fencepost_ledger", "__fencepost_claims"),
     "bad_row_limit": (*NO_NUMBER, 0),
     "on_new_checkpoint": NO_CHOICE,
     "on_missing_ledger": NO_CHOICE,
