@@ -49,7 +49,7 @@ The producer refuses each of these as unknown.
 TYPES: Final[dict[str, str]] = {
     "bootstrap_servers": "text or list",
     "acks": "all, -1, 0 or 1",
-    "partitioner": "default, round_robin, crc32, fnv1a, or a function",
+    "partitioner": "default, round_robin, crc32, fnv1a, murmur2, murmur2_random, consistent_random, fnv1a_random, or a function",
     "key_serializer": "bytes, json, msgpack, string, a function, or an object with serialize()",
     "value_serializer": "bytes, json, msgpack, string, a function, or an object with serialize()",
     "interceptors": "list of objects or functions",

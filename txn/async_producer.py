@@ -292,6 +292,10 @@ class AsyncTransaction:
         self._aborted = False
         self.over = False
 
+    def __repr__(self) -> str:
+        state = "over" if self.over else "prepared" if self._prepared else "open" if self._number else "not begun"
+        return f"{type(self).__name__}(transactional_id={self._producer.transactional_id!r}, {state})"
+
     async def send(
         self,
         topic: str,

@@ -41,6 +41,10 @@ class Transaction:
         self._aborted = False
         self.over = False
 
+    def __repr__(self) -> str:
+        state = "over" if self.over else "prepared" if self._prepared else "open" if self._number else "not begun"
+        return f"{type(self).__name__}(transactional_id={self._manager.transactional_id!r}, {state})"
+
     def send(
         self,
         topic: str,

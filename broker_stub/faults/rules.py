@@ -165,7 +165,10 @@ class Rule(Scheduled):
 
     def error(self, code: int) -> "Fault":
         """Responds with that error code, without effect. TypeError for no int, ValueError for one beyond 16 bits."""
-        return self._engine._install(Fault(self, Kind.ERROR, code=int(whole("error", code, least=-(1 << 15), most=(1 << 15) - 1))))
+        number = whole(
+            "error", code, least=-(1 << 15), most=(1 << 15) - 1, must_be="an ErrorCode, such as ErrorCode.NOT_COORDINATOR, or its number"
+        )
+        return self._engine._install(Fault(self, Kind.ERROR, code=int(number)))
 
     def drop(self) -> "Fault":
         """Sends no response, and none to any later request of that connection."""

@@ -10,10 +10,10 @@ from typing import Any, Final, Self
 INT32_MAX: Final = (1 << 31) - 1
 
 
-def whole(what: str, given: object, *, least: int, most: int = INT32_MAX) -> int:
+def whole(what: str, given: object, *, least: int, most: int = INT32_MAX, must_be: str = "a whole number") -> int:
     """The number. Raises TypeError for anything but an int, and ValueError for one outside the limits."""
     if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"{what}({given!r}): a whole number")
+        raise TypeError(f"{what}({given!r}): {must_be}")
     if not least <= given <= most:
         raise ValueError(f"{what}({given}): from {least} to {most}")
     return given

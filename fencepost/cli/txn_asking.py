@@ -98,7 +98,7 @@ async def list_transactions(
         answer: ListTransactionsResponse = await client.ask(node_id, request, range(least, 3))
         refuse(Api.LIST_TRANSACTIONS, answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
-            raise UnknownStates(f"not a state of a transaction: {', '.join(answer.unknown_state_filters)}")
+            raise UnknownStates(f"no state of a transaction: {', '.join(answer.unknown_state_filters)} (txn list --help names them)")
         found += [Listed(each.transactional_id, node_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
     return sorted(found, key=lambda each: each.transactional_id)
 

@@ -63,7 +63,14 @@ def read_token_argument(given: str) -> PreparedTransaction:
     try:
         return read_token(text.strip())
     except BadToken as error:
-        raise CommandError(str(error)) from None
+        if text is not given or "{" in given:
+            raise CommandError(str(error)) from None
+        is_file = Path(given).is_file()
+        raise CommandError(
+            f"{given!r} is no token: for a file write @{given}"
+            if is_file
+            else f"{given!r} is no token. A token is the text that prepare() returned; a transactional id does not name a transaction"
+        ) from None
 
 
 def _end(

@@ -53,16 +53,25 @@ DOTTED: Final[dict[str, str]] = {
 
 
 def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Iterator[tuple[str, str, Any]]:
-    """For each setting its own name, the key that the caller used, and the value. Raises ConfigError for one given in two spellings."""
+    """For each setting its own name, the key that the caller used, and the value. Raises ConfigError for one given in two spellings, and
+    one for all names that are unknown."""
     seen: set[str] = set()
+    unknown: list[ConfigError] = []
     for key, value in given.items():
         if not isinstance(key, str):
             raise ConfigError(f"{key!r} is not the name of a setting: names are str")
-        name = name_of(key, value)
+        try:
+            name = name_of(key, value)
+        except ConfigError as error:
+            unknown.append(error)
+            continue
         if name in seen:
             raise ConfigError(f"{name} is set twice: {key!r} is another spelling of it; give only one")
         seen.add(name)
-        yield name, key, value
+        if not unknown:
+            yield name, key, value
+    if unknown:
+        raise unknown[0] if len(unknown) == 1 else ConfigError("; ".join(map(str, unknown)))
 
 
 def setting_name(key: str, value: object = None) -> str:

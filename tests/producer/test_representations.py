@@ -44,6 +44,24 @@ def test_a_transactional_producer() -> None:
         assert repr(producer).startswith("TransactionalProducer(transactional_id='x', state=OPEN, bootstrap_servers=")
 
 
+def test_a_transaction_and_its_token() -> None:
+    """A transaction shows its id and where it is, and so does what `resume` returns."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="x") as producer:
+        transaction = producer.transaction()
+        assert repr(transaction) == "Transaction(transactional_id='x', not begun)"
+        with transaction as tx:
+            assert repr(tx) == "Transaction(transactional_id='x', open)"
+            tx.send("t", b"one")
+        assert repr(tx) == "Transaction(transactional_id='x', over)"
+        with producer.transaction() as tx:
+            tx.send("t", b"two")
+            token = tx.prepare()
+            assert repr(tx) == "Transaction(transactional_id='x', prepared)"
+        resumed = fencepost.resume(token, stub.bootstrap)
+        assert repr(resumed) == f"Resumed({token!r})"
+        resumed.commit()
+
+
 def test_futures() -> None:
     """A future shows whether it is pending, done or failed, and to look at it so is no look at the failure."""
     with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=60_000) as producer:

@@ -55,6 +55,9 @@ class Resumed:
         self.token: Final = token
         self._settings: Final = settings
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.token!r})"
+
     def commit(self, timeout: float | None = None) -> PreparedStatus:
         """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
 

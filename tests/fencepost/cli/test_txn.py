@@ -64,9 +64,9 @@ def test_ids_and_their_states(stub: BrokerStub) -> None:
     assert {each["coordinator"] for each in found} <= {1, 2}
     assert [each["transactional_id"] for each in txn("list", "--pattern", "[ac]", *at).objects] == ["a", "c"]
     assert txn("list", "--longer-than", 60, *at).objects == []
-    assert len(txn("list", "--longer-than", 5, "--state", "Ongoing", "--state", "Empty", *at).objects) == 3
+    assert len(txn("list", "--longer-than", 5, "--state", "ongoing", "--state", "Empty", *at).objects) == 3
     unknown = txn("list", "--state", "Asleep", "--bootstrap", stub.bootstrap)
-    assert (unknown.code, unknown.err) == (2, "fencepost txn list: not a state of a transaction: Asleep\n")
+    assert (unknown.code, unknown.err) == (2, "fencepost txn list: no state of a transaction: Asleep (txn list --help names them)\n")
     table = txn("list", "--bootstrap", stub.bootstrap).out
     assert "transactional id" in table
     assert "Ongoing" in table
@@ -169,6 +169,14 @@ def test_what_is_no_token() -> None:
         assert (ran.code, ran.out) == (2, "")
         assert words in ran.err
         assert len(ran.err.splitlines()) == 1
+
+
+def test_a_file_and_an_id_are_no_tokens(tmp_path: Path) -> None:
+    """A file's name without @, and a transactional id as `txn list` shows it, lead to what is meant."""
+    file = tmp_path / "token.json"
+    file.write_text("{}")
+    assert f"for a file write @{file}" in txn("status", str(file)).err
+    assert "'orders-1' is no token. A token is the text that prepare() returned" in txn("commit", "orders-1").err
 
 
 def test_an_empty_transaction_needs_no_broker() -> None:

@@ -92,8 +92,14 @@ def test_an_unknown_key_suggests_the_one_that_was_meant(key: str, meant: str) ->
         ("message_timeout_ms", "use 'delivery_timeout_ms'"),
         ("queue.buffering.max.ms", "use 'linger_ms'"),
         ("queue.buffering.max.kbytes", "use 'buffer_memory'"),
-        ("queue.buffering.max.messages", "use 'buffer_memory'"),
-        ("batch.num.messages", "use 'batch_size'"),
+        ("queue.buffering.max.kbytes", "use 'buffer_memory', which counts bytes: 1 there is 1024 here"),
+        ("queue.buffering.max.messages", "no setting limits how many records wait; 'buffer_memory' limits their bytes"),
+        ("batch.num.messages", "no setting limits how many records a batch has; 'batch_size' limits its bytes"),
+        ("stats_cb", "use 'on_statistics'"),
+        ("error_cb", "each record's future has its error"),
+        ("on_delivery", "give it to send("),
+        ("debug", "Python's logging"),
+        ("enable.ssl.certificate.verification", "use 'ssl_context'"),
         ("message.send.max.retries", "use 'retries'"),
         ("socket.timeout.ms", "use 'request_timeout_ms'"),
         ("metadata.broker.list", "use 'bootstrap_servers'"),
@@ -108,6 +114,12 @@ def test_a_name_of_another_client_is_translated(key: str, words: str) -> None:
     said = refusal({key: 1})
     assert f"unknown setting {key!r}: " in said
     assert words in said
+
+
+def test_one_error_names_every_unknown_setting() -> None:
+    """The settings of another client are sorted out in one run, not in one run for each."""
+    said = refusal({"linger.ms": 5, "debug": "all", "lingr_ms": 5, "message.timeout.ms": 5, "acks": "all"})
+    assert [said.count(word) for word in ("unknown setting", "'debug'", "'lingr_ms'; did you mean", "'message.timeout.ms'")] == [3, 1, 1, 1]
 
 
 def test_translations_are_settings() -> None:

@@ -47,6 +47,16 @@ FORBIDDEN: Final[dict[str, str]] = {
 }
 """Refused as in Spark's Kafka connector: "Kafka option '…'", and these words."""
 
+_OF_THE_SOURCE: Final = "it is an option of the source: give it to readStream"
+_OF_THE_QUERY: Final = "it is an option of the query: give it to writeStream"
+OF_SPARK: Final[dict[str, str]] = {
+    "includeheaders": "leave it out: the writer writes headers if the column `headers` exists",
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets", "startingtimestamp"), _OF_THE_SOURCE),
+    **dict.fromkeys(("failondataloss", "maxoffsetspertrigger", "minoffsetspertrigger", "minpartitions", "groupidprefix"), _OF_THE_SOURCE),
+    **dict.fromkeys(("checkpointlocation", "queryname", "outputmode", "trigger"), _OF_THE_QUERY),
+}
+"""Options of Spark's own that a sink does not have, in lower case, and what to do instead."""
+
 REASONS: Final[dict[str, str]] = {
     "transactional.id": "the writer derives it from the sink's id, so that a later driver fences an earlier one: set the sink's id",
     "transaction.two.phase.commit.enable": "the driver ends its transaction itself, and the ledger is in it",
@@ -176,6 +186,9 @@ def known_setting(name: str) -> bool:
 
 def unknown(key: str, names: Collection[str]) -> ConfigError:
     name = key.lower()
+    plain = name.removeprefix(KAFKA)
+    if plain in OF_SPARK:
+        return ConfigError(f"unknown option {key.removeprefix(KAFKA)!r}: {OF_SPARK[plain]}")
     if not name.startswith(KAFKA) and (known_setting(name) or name in TRANSLATED):
         return ConfigError(f"unknown option {key!r}; did you mean {KAFKA + name!r}? Kafka's settings begin with {KAFKA}")
     of_kafka = (*DOTTED, *TRANSLATED, *EXACTLY_ONCE, *TUNES_JAVA)

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
-from fencepost.txn.spark.connection.kafka_options import FORBIDDEN, REASONS, TUNES_JAVA
+from fencepost.txn.spark.connection.kafka_options import FORBIDDEN, OF_SPARK, REASONS, TUNES_JAVA, unknown
 from fencepost.txn.spark.connection.options import SinkOptions, read_options
 
 HERE = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -148,3 +148,21 @@ def test_include_headers_is_true_or_false() -> None:
     """As Scala's toBoolean takes it."""
     with pytest.raises(ConfigError, match="includeHeaders='yes': true or false"):
         read({"includeHeaders": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("includeHeaders", "the writer writes headers if the column `headers` exists"),
+        ("failOnDataLoss", "it is an option of the source: give it to readStream"),
+        ("checkpointLocation", "it is an option of the query: give it to writeStream"),
+    ],
+)
+def test_an_option_of_sparks_own_is_known(given: str, words: str) -> None:
+    """An option of Spark's Kafka source or of a query is refused with what to do instead, not with a name that looks alike. The writer's
+    keyword arguments without `kafka.` lead to the same words."""
+    for key in (given, f"kafka.{given}"):
+        with pytest.raises(ConfigError) as refused:
+            raise unknown(key, ())
+        assert str(refused.value) == f"unknown option {given!r}: {OF_SPARK[given.lower()]}"
+        assert words in str(refused.value)
