@@ -60,8 +60,8 @@ class MetadataRecovery(enum.Enum):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """The settings, checked before they get here. Times are milliseconds, sizes bytes. `fencepost.producer.config.names` has the dotted
-    Kafka name of each. docs/configuration.md is generated from this class."""
+    """What `Producer(...)` makes of its keyword arguments and checks; a program does not construct it. Times are milliseconds, sizes bytes.
+    `fencepost.producer.config.names` has the dotted Kafka name of each. docs/configuration.md is generated from this class."""
 
     bootstrap_servers: tuple[str, ...]
     """The first brokers to connect to: host:port or [IPv6]:port, several with commas or as a list. `SSL://host:port` and the like are
