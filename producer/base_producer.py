@@ -69,7 +69,9 @@ class BaseProducer:
             batch_size=self._settings.batch_size, buffer_memory=self._settings.buffer_memory, clock=now_ms, shared=self._shared
         )
         self._directory = Topics(
-            self._accumulator, partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN)
+            self._accumulator,
+            partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN),
+            self._settings.max_block_ms,
         )
         self._shared.awaiter = outcome
         self._shared.bulk_awaiter = bulk_outcome

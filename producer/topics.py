@@ -23,6 +23,8 @@ from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 log = logging.getLogger("fencepost.producer")
 
 SAY_MISSING_S = 2.0
+REMEMBERED = 1_000
+"""What brokers said of so many missing or refused topics is kept, because names may come from data."""
 ABSENT = "the topic does not exist; create it, or check the name: "
 CREATABLE = "allow_auto_create_topics=True only helps if the brokers have auto.create.topics.enable=true"
 NOT_CREATABLE = "the producer does not ask brokers to create it (allow_auto_create_topics=False, existing_topics, or a Participant)"
@@ -31,7 +33,8 @@ NOT_CREATABLE = "the producer does not ask brokers to create it (allow_auto_crea
 class Topics:
     """See the module. `make_queues`: an empty TopicQueues for a topic's name."""
 
-    def __init__(self, accumulator: Accumulator, make_queues: Callable[[str], TopicQueues]) -> None:
+    def __init__(self, accumulator: Accumulator, make_queues: Callable[[str], TopicQueues], max_block_ms: float) -> None:
+        self._max_block_ms = max_block_ms
         self._accumulator = accumulator
         self._make_queues = make_queues
         self._lock = threading.RLock()
@@ -60,9 +63,13 @@ class Topics:
             if news.failure is not None:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
+                if len(self._missing) >= REMEMBERED:
+                    del self._missing[next(iter(self._missing))]
                 self._missing[heard.topic] = said = _missing_words(heard.code, creatable=news.creatable)
                 waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
+                if len(self._refused) >= REMEMBERED:
+                    del self._refused[next(iter(self._refused))]
                 self._refused[heard.topic] = heard.code
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
@@ -160,7 +167,8 @@ class Topics:
 
     def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
         """The error of a wait that reached its deadline. `trouble`: why no broker answers."""
-        limit = f"within max_block_ms={plain(timeout_s * 1000)}"
+        waited_ms = timeout_s * 1000.0
+        limit = f"within max_block_ms={plain(waited_ms)}" if waited_ms == self._max_block_ms else f"within {plain(timeout_s)} s"
         queues = self._accumulator.topics.get(topic)
         if queues is not None:
             there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}"

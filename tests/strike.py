@@ -7,13 +7,11 @@ Python has just returned. A strike may raise, as Ctrl-C does, or fork.
 from __future__ import annotations
 
 import asyncio
-import linecache
 import logging
 import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -21,7 +19,6 @@ from random import Random
 from types import FrameType
 from typing import Any, TypeVar
 
-import _pytest
 import pytest
 
 from fencepost.producer.errors import ProducerForked
@@ -30,10 +27,9 @@ T = TypeVar("T")
 
 TESTS = os.path.dirname(__file__)
 ASYNCIO = os.path.dirname(asyncio.__file__)
-SPARED = (TESTS, logging.__file__, os.path.dirname(_pytest.__file__), traceback.__file__, linecache.__file__)
-"""No strike comes in these files. What is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
-that logs waits for it (CPython's; it takes the lock before its `try`). pytest's hook for exceptions that Python drops runs in the call,
-too, and formats them with `traceback`."""
+SPARED = (TESTS, logging.__file__)
+"""No strike comes in these files: what is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
+that logs waits for it (CPython's; it takes the lock before its `try`)."""
 CHILD_LIMIT_S = 10
 """How many seconds a child may take. A child that hangs is killed."""
 

@@ -124,7 +124,7 @@ class Partition:
         return self.topic_config["unclean.leader.election.enable"].lower() == "true"
 
     def begin(self, live: Collection[int]) -> None:
-        """Makes this broker the first leader of a new partition."""
+        """Elects the first leader of a new partition. Its live replicas are the ISR."""
         self.isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0

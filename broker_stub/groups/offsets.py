@@ -1,6 +1,7 @@
 """Offsets of a group: which commits and fetches are allowed, and the answers to them.
 
-Handlers have checked topics and partitions before. Offsets of open transactions are kept apart from the others. `expiry` removes them.
+Handlers have checked topics and partitions before. Offsets of open transactions are kept apart from the others. `offset_expiration`
+removes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The transaction coordinators of a cluster: which broker coordinates a transactional id, and how a decision of `table` takes effect.
+"""The transaction coordinators of a cluster: which broker coordinates a transactional id, and how a decision of `init_and_add_table` and
+`end_table` takes effect.
 
 `then` is called once with each answer, when the log has what the answer says: at once, unless a replica is behind. The coordinator aborts
 a transaction that is open for longer than its timeout. Handlers check permissions and topics, and convert answers for old versions.

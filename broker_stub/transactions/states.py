@@ -1,7 +1,7 @@
 """The state of one transactional id in its coordinator, and the transitions between states (Kafka's TransactionMetadata).
 
 A change takes two steps: `prepare` sets the pending values, which the coordinator writes to the log, and `complete` puts them in force.
-Between the two the id is pending. This file decides nothing: `table` does.
+Between the two the id is pending. This file decides nothing: `init_and_add_table` and `end_table` do.
 """
 
 from __future__ import annotations

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import linecache
 import os
 import random
 import selectors
 import socket
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import _pytest
 import pytest
 
 from fencepost.broker_stub import BrokerStub
@@ -28,7 +31,9 @@ RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RU
 LIMIT_S = 20.0
 POINTS_MAX = 3_000
 SETTINGS: dict[str, Any] = {**QUICK, "socket_connection_setup_timeout_ms": 1_000}
-SPARE = (*SPARED, os.path.dirname(asyncio.__file__), socket.__file__, selectors.__file__, batch.__file__)
+PYTEST = (os.path.dirname(_pytest.__file__), traceback.__file__, linecache.__file__)
+"""pytest's hook for exceptions that Python drops runs in the call, too, and formats them with `traceback`."""
+SPARE = (*SPARED, *PYTEST, os.path.dirname(asyncio.__file__), socket.__file__, selectors.__file__, batch.__file__)
 """The loop's own functions lose what they were about to run or had opened, which only they could mend; `batch` is compiled in packages."""
 
 pytestmark = MARKS

@@ -139,7 +139,8 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
     (State.DEAD, Event.DIED): (State.DEAD, Action.NOTHING),
     **{(State.DEAD, call): (State.DEAD, Action.REFUSE) for call in CALLS},
 }
-"""There is no way from COMMITTING to an abort, because the coordinator may have committed what it was asked to commit."""
+"""No call leads from COMMITTING to an abort, because the coordinator may have committed the transaction. Only a refusal of EndTxn does, if
+it excludes that the commit was carried out (`TransactionManager._may_be_committed`)."""
 
 
 AT_CLOSE: Final = {

@@ -508,7 +508,7 @@ class TransactionManager:
             self._connection.went_well()
             return []
         commands = self._act_on_code(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
-        if row.step is Step.DONE:  # the coordinator is completing it
+        if row.step is Step.DONE:  # Only PREPARING is left here: the transaction can get its token.
             assert self.identity is not None
             wrong = self.preparation.confirm(
                 said,

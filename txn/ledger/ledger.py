@@ -2,8 +2,8 @@
 
 An entry is committed with its rows or not at all. So a driver that reads it after taking over the transactional id knows whether the batch
 was written. Only committed entries count. No log says which transactional id committed an entry, so the ledger trusts each producer that
-may write transactions into the topic. This module writes only the tombstones of `reset`; `rules` decides. Each call opens and closes its
-own connections, has a deadline, and works in any thread.
+may write transactions into the topic. This module writes only the tombstones of `reset`; `batch_decision` decides. Each call opens
+and closes its own connections, has a deadline, and works in any thread.
 """
 
 from __future__ import annotations

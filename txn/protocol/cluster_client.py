@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeVar
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
+from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
@@ -32,28 +33,9 @@ from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
 
 T = TypeVar("T")
 
-SOON: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-"""Codes after which the same question may succeed a moment later, for requests that the coordinators' table does not have."""
+SOON: Final = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, *(code for code, kind in KINDS.items() if kind in RETRIABLE_KINDS)})
+"""Codes after which the same question may succeed a moment later, for requests that the coordinators' table does not have. A broker that
+has not heard of a new topic or of a new leader yet answers with UNKNOWN_TOPIC_OR_PARTITION."""
 
 AGAIN: Final = (Step.RETRY, Step.SOON, Step.LOOKUP)
 

@@ -180,7 +180,7 @@ RETRIABLE: Final[dict[Kind, Row]] = {
 PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
 
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
-"""Of the answers about several partitions, the first of these steps decides."""
+"""From mildest to worst. Of the answers about several partitions, the worst decides."""
 
 _BY_CODE: Final[dict[Api, dict[int, Row]]] = {api: {int(code): row for code, row in rows.items()} for api, rows in TABLE.items()}
 

@@ -162,7 +162,7 @@ def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:
 
 
 def _read(data: PartitionData, producer_id: int) -> list[tuple[BatchHeader, int | None]]:
-    """The batches; those of other producers are skipped, and of control batches only the kind is read."""
+    """Every batch, with its marker's kind if it is a marker of this producer."""
     found: list[tuple[BatchHeader, int | None]] = []
     try:
         for header, batch in iter_batches(data.records or b""):

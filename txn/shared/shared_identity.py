@@ -26,7 +26,7 @@ COLLISIONS: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NETWORK_
 (KIP-890). A leader keeps one such question for each transactional id."""
 
 COLLISION_PAUSES_MS: Final = ((20.0, 3.0), (60.0, 4.5), (180.0, 6.0))
-"""The pause before each repeat, from the first on; the last pair is for all further ones. A pause is drawn evenly from 0 to the first
+"""The pause before each repeat, from the first on; the last pair is for all further ones. A pause is drawn evenly from 1 ms to the first
 number of ms, or to the second number times the participants if that is longer. So colliding participants follow each other. With shorter
 pauses a broker that has just started gets ten times more requests than it can answer (tests/bench/participants.py). With the usual backoff
 the last participants would wait for seconds."""

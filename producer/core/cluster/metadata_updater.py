@@ -61,6 +61,7 @@ class MetadataUpdater:
         self._used_ms: dict[str, float] = {}
         self._asked = False
         self._creating = False
+        self._narrow_since_ms = NEVER
         self._stale = False
         self._attempts = 0
         self._not_before_ms = 0.0
@@ -70,7 +71,8 @@ class MetadataUpdater:
     def want(self, topic: str, *, until_ms: float, partitions: int = 1) -> None:
         """A caller waits until then for the topic to have so many partitions."""
         before = self._wanted.get(topic, UNWANTED)
-        if before is UNWANTED and topic not in self._view.topics:
+        known = self._view.topics.get(topic)
+        if before is UNWANTED and partitions > (len(known.leaders) if known is not None else 0):
             self._not_before_ms = min(self._not_before_ms, self._unknown_topic_ms)
         self._topics.add(topic)
         self._used_ms[topic] = until_ms
@@ -92,7 +94,8 @@ class MetadataUpdater:
     def despair(self, failure: NoUsableBroker) -> list[Command]:
         """No broker can be asked with these settings: tell the waiting callers now. The next caller starts new attempts."""
         told: list[Command] = [Announce(Heard(topic, Change.UNHEARD, 0), failure=failure) for topic in self._wanted]
-        self._topics -= self._wanted.keys() - self._view.topics.keys()
+        for topic in self._wanted.keys() - self._view.topics.keys():
+            self._drop(topic)
         self._wanted.clear()
         return told
 
@@ -115,8 +118,12 @@ class MetadataUpdater:
         if node is None or version is None:
             return commands
         request = self._nodes.begin(node, Api.METADATA, now_ms, MetadataAsked)
-        new = self._to_create() if not (self._creating and self._stale) else set()
+        new = self._to_create()
+        waits = self._stale or bool(self._wanted.keys() - new) or now_ms >= self._narrow_since_ms + self._settings.metadata_max_age_ms
+        if self._creating and waits:
+            new = set()  # The missing topics must not hide what is wrong with the others.
         self._creating = bool(new)
+        self._narrow_since_ms = min(self._narrow_since_ms, now_ms) if new else NEVER
         request.topics = tuple(sorted(new or self._topics))
         self._asked = True
         for topic in self._wanted.keys() & set(request.topics):
@@ -157,7 +164,7 @@ class MetadataUpdater:
             if news.change is Change.REFUSED or short or news.partitions >= wanted.partitions:
                 self._wanted.pop(news.topic, None)
             if news.change is Change.REFUSED and news.topic not in self._view.topics:
-                self._topics.discard(news.topic)
+                self._drop(news.topic)
             commands.append(Announce(news, self._available(news), short=short, creatable=self._creatable(news.topic)))
         everything = self._topics <= set(request.topics)
         self._stale = not self._leaders_known(request.topics) or (complained and not everything)
@@ -195,16 +202,19 @@ class MetadataUpdater:
         for topic in [topic for topic, wanted in self._wanted.items() if wanted.until_ms < now_ms]:
             del self._wanted[topic]
             if topic not in self._view.topics:
-                self._topics.discard(topic)
+                self._drop(topic)
 
     def _drop_idle(self, now_ms: float) -> None:
         """Forget topics without a record for `metadata_max_idle_ms` and without batches in flight."""
         idle_since_ms = now_ms - self._settings.metadata_max_idle_ms
         idle = {topic for topic in self._topics if self._used_ms.get(topic, 0.0) <= idle_since_ms}
         for topic in idle - self._wanted.keys() - self.busy() if idle else idle:
-            self._topics.discard(topic)
-            self._used_ms.pop(topic, None)
+            self._drop(topic)
             self._view.drop(topic)
+
+    def _drop(self, topic: str) -> None:
+        self._topics.discard(topic)
+        self._used_ms.pop(topic, None)
 
     def _to_create(self) -> set[str]:
         """Missing topics that a caller waits for or that have records to send: the request may create them."""

@@ -144,6 +144,26 @@ def test_the_newest_committed(stub: BrokerStub) -> None:
     assert ledger.list(WAIT_S) == [entry_of("a", 4), entry_of("a", 3, job="daily"), entry_of("b", 0)]
 
 
+PASSING = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LISTENER_NOT_FOUND,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
+
+@pytest.mark.parametrize("api", [Api.METADATA, Api.LIST_OFFSETS, Api.FETCH])
+@pytest.mark.parametrize("code", PASSING)
+def test_a_broker_that_has_not_heard_of_it_yet_is_asked_again(stub: BrokerStub, api: Api, code: ErrorCode) -> None:
+    """A new topic is not known to every broker at once. The ledger asks again and names no permission; the entry is found."""
+    ledger = ledger_of(stub)
+    write(stub, ledger, entry_of("a", 1))
+    refused = stub.faults.on(api).times(2).error(code)
+    assert ledger_of(stub).read("a", WAIT_S) == entry_of("a", 1)
+    assert refused.hits == 2
+
+
 def test_another_sinks_open_transaction(stub: BrokerStub) -> None:
     """It stands before everything else in the same partition, and holds back the last stable offset: nothing waits for it, nothing
     is hidden by it, and it does not count."""

@@ -237,6 +237,18 @@ def test_a_code_that_is_no_matter_of_permissions(site: Site, api: Api, code: Err
     assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
 
 
+@pytest.mark.parametrize("api", [Api.LIST_OFFSETS, Api.FETCH])
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
+def test_a_log_that_cannot_be_read_for_a_moment(site: Site, api: Api, code: ErrorCode) -> None:
+    """One answer of a broker that has not heard of the topic or the leader yet does not make an outcome unknown for good."""
+    token = site.prepare(b"one")
+    site.resume(token).commit(WAIT_S)
+    site.another(b"two")
+    refused = site.stub.faults.on(api).times(1).error(code)
+    assert site.resume(token).commit(WAIT_S).outcome is Outcome.COMMITTED
+    assert refused.hits == 1
+
+
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
 def test_a_refusal_is_no_outcome(site: Site, code: ErrorCode) -> None:
     """A commit that is answered as fenced, after it was carried out, is committed: the markers say so, not the code."""

@@ -183,7 +183,8 @@ class TaskLease:
         self._attempt_id = attempt_id
 
     def take(self, wanted: Sequence[TP], wait_s: float) -> Sequences:
-        """Some of these, with their next sequences; nothing if none became free in that time."""
+        """Some of these, with their next sequences. Raises AttemptConflict if none became free in that time. Without a wait it then
+        returns nothing."""
         answer = self.ask(Want(list(wanted), wait_s), wait_s + TIMEOUT_S)
         if wait_s and not answer.granted:
             raise AttemptConflict(f"no Kafka partition became free within {wait_s:g} s (timeout_ms): {answer.holders}")

@@ -123,7 +123,7 @@ class WriteExecution:
         return self._accepted(outcome, metrics)
 
     def dispose_of(self, bad: Sequence[Summary], sink_session: SinkSession, transaction: Transaction, metrics: BatchMetrics) -> None:
-        """Write the bad rows to the topic of dead dead_letter_topics."""
+        """Write the bad rows to the topic of dead letters."""
         metrics.bad_rows = len(bad)
         topic = self.settings.dead_letters
         if bad and topic is not None:

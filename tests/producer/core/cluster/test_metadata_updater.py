@@ -427,6 +427,13 @@ def test_an_asyncio_try_send_is_told_of_a_refusal() -> None:
         asyncio.run(asyncio.wait_for(story(), 60))
 
 
+def test_a_wait_of_ones_own_is_named() -> None:
+    """The error of `partitions_for` names the time that was given, not a setting that was not reached."""
+    late = pytest.raises(TopicUnavailable, match=r"did not become available within 0\.2 s: the brokers say")
+    with BrokerStub(auto_create_topics=False) as stub, quick(stub, max_block_ms=60_000) as producer, late:
+        producer.partitions_for("missing", timeout=0.2)
+
+
 def test_a_wait_longer_than_max_block() -> None:
     """partitions_for with a timeout of its own goes on asking all that time, though max_block_ms is shorter."""
     with BrokerStub(auto_create_topics=False) as stub, quick(stub, max_block_ms=10) as producer, ThreadPoolExecutor() as pool:
@@ -812,6 +819,35 @@ def test_a_missing_topic_delays_no_other(during: bool) -> None:
     harness.advance(125)
     first = next(at for at, names in asked if "other" in names)
     assert 75 <= first - begin <= 125
+
+
+@pytest.mark.parametrize("news", ["another partition is wanted", "the metadata is old"])
+def test_a_missing_topic_hides_no_other(news: str) -> None:
+    """A caller waits for a topic that brokers do not create. The known topics are still asked about: for a partition that was added, and
+    after `metadata_max_age_ms`."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0, metadata_max_age_ms=20_000.0, partitions=1).introduce()
+    harness.happen(TopicWanted("absent", wait_ms=100_000.0))
+    harness.advance(10_000)
+    asked = asked_for_metadata(harness)
+    harness.leaders[1] = (1, 0)
+    begin = harness.now
+    if news == "another partition is wanted":
+        harness.happen(TopicWanted("t", wait_ms=8_000.0, partitions=2))
+    while not any(each.heard.topic == "t" and each.heard.partitions == 2 for each in harness.announced):
+        harness.advance(10)
+        assert harness.now < begin + 25_000
+    assert harness.now - begin <= (1_300 if news == "another partition is wanted" else 12_000)
+    assert len(asked) <= 30
+
+
+def test_topics_that_never_were_leave_nothing_behind() -> None:
+    """Names may come from data: what the producer knew about a thousand topics that never appeared is gone when their waits are over."""
+    harness = CoreHarness(retry_backoff_ms=100.0, retry_backoff_max_ms=1_000.0).introduce()
+    for number in range(1_000):
+        harness.happen(TopicWanted(f"absent-{number}", wait_ms=500.0))
+    harness.advance(5_000)
+    updater = harness.core.metadata_updater
+    assert set(updater._used_ms) | updater._topics | set(updater._wanted) == {"t"}
 
 
 def test_a_topic_that_is_refused_again_and_again_is_no_storm() -> None:

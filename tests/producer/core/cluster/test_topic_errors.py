@@ -72,7 +72,7 @@ def test_only_a_call_that_waits_for_long_is_logged(caplog: pytest.LogCaptureFixt
     now = [100.0]
     monkeypatch.setattr(topics, "time", SimpleNamespace(monotonic=lambda: now[0]))
     accumulator = Accumulator(batch_size=0, buffer_memory=1 << 20, clock=lambda: 0.0, shared=Shared(patience_s=1.0))
-    names = topics.Topics(accumulator, partial(TopicQueues, draw=lambda: 0, round_robin=False))
+    names = topics.Topics(accumulator, partial(TopicQueues, draw=lambda: 0, round_robin=False), 60_000.0)
     missing = Announce(Heard("lines", Change.MISSING, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def warnings() -> int:
