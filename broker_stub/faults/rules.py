@@ -318,7 +318,7 @@ class Faults:
         """Begins a rule about these APIs, `Api.PRODUCE` or its number. Without arguments it is about every API."""
         given: tuple[object, ...] = apis
         for api in given:
-            if not (isinstance(api, int) and 0 <= api < 1 << 15):
+            if not (isinstance(api, int) and not isinstance(api, bool) and 0 <= api < 1 << 15):
                 raise TypeError(f"faults.on({api!r}): an Api, or the number of one")
         return Rule(self, frozenset(apis))
 

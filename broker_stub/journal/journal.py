@@ -85,7 +85,11 @@ class Journal:
             self._bytes -= oldest.weight
 
     def requests(self, api: int | None = None, *, node: int | None = None, client_id: str | None = None) -> list[Exchange]:
-        """The kept exchanges of that API, node and client, oldest first."""
+        """The kept exchanges of that API, node and client, oldest first. Raises TypeError for a name in place of an Api, which no exchange
+        has."""
+        given: object = api
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+            raise TypeError(f"journal.requests({given!r}): an Api, such as Api.PRODUCE, or the number of one")
         with self._lock:
             kept = list(self._kept)
         return [

@@ -78,6 +78,10 @@ class Restrictions:
         unknown = sorted(rates.keys() - set(obeyed))
         if unknown or not rates:
             raise ValueError(f"quotas are {', '.join(obeyed)}, not {', '.join(unknown) or 'nothing'}")
+        given: dict[str, object] = dict(rates)
+        for key, rate in given.items():
+            if rate is not None and (not isinstance(rate, int | float) or isinstance(rate, bool) or rate != rate):
+                raise TypeError(f"{key}={rate!r}: a number, or None to remove the quota")
         named = {USER: user, CLIENT_ID: client_id}
         entity = frozenset((kind, None if name == DEFAULT else name) for kind, name in named.items() if name is not None)
         reason = (

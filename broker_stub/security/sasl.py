@@ -37,6 +37,17 @@ RENEWAL_INTERVAL_MIN_MS: Final = 1000
 LIFETIME_MAX_MS: Final = ((1 << 63) - 1) // 1_000_000  # Kafka counts in nanoseconds, and fails beyond what 64 bits hold
 
 
+CONFIG_MAX_MS: Final = (1 << 63) - 1  # a long
+
+
+def check_users(users: object) -> None:
+    """Raises TypeError for users that could never log in. Its text has no value, which could be a password."""
+    if not isinstance(users, Mapping):
+        raise TypeError(f"users is a {type(users).__name__}: it must be a dictionary of users and their passwords")
+    if not all(isinstance(text, str) for pair in users.items() for text in pair):
+        raise TypeError("sasl: the users and their passwords must be text")
+
+
 @dataclass
 class Sasl:
     """How a stub's listeners authenticate their clients.
@@ -53,6 +64,10 @@ class Sasl:
     oauth: Validate | None = None
 
     def __post_init__(self) -> None:
+        check_users(self.users)
+        lifetime: object = self.session_lifetime_ms
+        if not isinstance(lifetime, int) or isinstance(lifetime, bool):
+            raise TypeError(f"session_lifetime_ms={lifetime!r}: whole milliseconds, an int")
         if isinstance(self.mechanisms, str):
             raise TypeError(f"mechanisms={self.mechanisms!r}: a list of names, such as [{self.mechanisms!r}]")
         unknown = [each for each in self.offered if each not in MECHANISMS]
@@ -60,8 +75,8 @@ class Sasl:
             raise ValueError(f"SASL mechanisms are some of {', '.join(MECHANISMS)}, not {', '.join(unknown) or 'none'}")
         if self.oauth is not None and OAUTHBEARER not in self.offered:
             raise ValueError(f"oauth checks {OAUTHBEARER} tokens, but mechanisms={list(self.offered)} does not have {OAUTHBEARER}")
-        if self.session_lifetime_ms < 0:
-            raise ValueError(f"session_lifetime_ms={self.session_lifetime_ms}: 0 (no end) or more")
+        if not 0 <= self.session_lifetime_ms <= CONFIG_MAX_MS:
+            raise ValueError(f"session_lifetime_ms={self.session_lifetime_ms}: from 0 (no end) to {CONFIG_MAX_MS}")
 
     @property
     def offered(self) -> list[str]:
@@ -80,8 +95,6 @@ def sasl_from(given: Sasl | Mapping[str, str]) -> Sasl:
     a password."""
     if not isinstance(given, Sasl | Mapping):
         raise TypeError(f"sasl is a {type(given).__name__}: it must be a Sasl, or a dictionary of users and their passwords")
-    if isinstance(given, Mapping) and not all(isinstance(text, str) for pair in given.items() for text in pair):
-        raise TypeError("sasl: the users and their passwords must be text")
     if not given:
         raise ValueError("sasl={} names no user, so no client could log in: name one, or leave sasl out")
     return given if isinstance(given, Sasl) else Sasl(dict(given))

@@ -74,6 +74,8 @@ def add(
 ) -> None:
     """Add a rule. It applies at once. The command prints the rule's number."""
     with reporting_errors("fault add"):
+        if probability is not None and not 0 <= probability <= 1:  # JSON has no NaN
+            raise CommandError(f"probability={probability}: a number from 0 to 1")
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
         added = _ask(control, "POST", "/faults", Rule, {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})

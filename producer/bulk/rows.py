@@ -88,7 +88,8 @@ def read_row(given: object, number: i64) -> Row:
             if name not in NAMES:
                 raise TypeError(f"row {number}: {name!r} is none of {', '.join(NAMES)}")
     else:
-        raise TypeError(f"row {number} must be bytes, None, a tuple (key, value, ...) or a mapping, not {type(given).__name__}")
+        kind = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
+        raise TypeError(f"row {number} must be bytes, None, a tuple (key, value, ...) of 2 to 5 or a mapping, not {kind}")
     key, value = fields.get("key"), fields.get("value")
     if not (key is None or isinstance(key, bytes)):
         raise TypeError(f"row {number}: {not_bytes('key', key, serialized=False)}")

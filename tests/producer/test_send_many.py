@@ -86,7 +86,7 @@ def test_every_kind_of_row() -> None:
         ("text", TypeError, "row 2 must be bytes, None, a tuple"),
         ((b"k", "v"), TypeError, "row 2: value must be bytes or None, not str"),
         ((1, b"v"), TypeError, "row 2: key must be bytes or None, not int"),
-        ((b"k",), TypeError, "row 2 must be"),
+        ((b"k",), TypeError, "row 2 must be bytes, None, a tuple .* of 2 to 5 or a mapping, not a tuple of 1"),
         ({"valeu": b"v"}, TypeError, "row 2: 'valeu' is none of key, value, headers, timestamp, partition"),
         ((b"k", b"v", "h"), TypeError, "row 2: headers must be"),
         ((b"k", b"v", None, "soon"), TypeError, "row 2: timestamp must be an int"),

@@ -227,3 +227,9 @@ def test_impossible_numbers_are_refused(setting: str) -> None:
 def test_a_rule_without_an_action_says_so() -> None:
     """The repr of a rule whose action was forgotten says why nothing happens."""
     assert repr(Faults().on(PRODUCE).where(topic="t")) == "Rule(PRODUCE where topic='t' before, without an action: not installed)"
+
+
+def test_an_api_is_no_bool() -> None:
+    """`on(True)` would be a rule about Fetch, whose number is 1."""
+    with pytest.raises(TypeError, match=r"faults\.on\(True\)"):
+        Faults().on(True)

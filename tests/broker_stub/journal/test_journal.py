@@ -186,3 +186,10 @@ def test_requests_of_very_many_small_parts(number: int) -> None:
         tracemalloc.stop()
     assert len(journal) < 20
     assert kept < 1.1 * 20 * EXCHANGE_BYTES
+
+
+@pytest.mark.parametrize("api", ["PRODUCE", True])
+def test_a_name_is_no_api(api: Any) -> None:
+    """A test that counts the requests of a name would always find none."""
+    with BrokerStub() as stub, pytest.raises(TypeError, match=r"an Api, such as Api\.PRODUCE"):
+        stub.journal.requests(api)

@@ -426,3 +426,10 @@ def test_no_bound_ends_a_connection(key: str, bound: float) -> None:
         muted.advance(10**9)  # two weeks: a client that is muted for longer is heard when it speaks again
     muted.advance(2**31)
     assert len(muted.heard()) == len(asked) * 3
+
+
+@pytest.mark.parametrize("rate", [float("nan"), True, "a"])
+def test_a_rate_is_a_number(rate: Any) -> None:
+    """NaN would throttle nothing."""
+    with BrokerStub() as stub, pytest.raises(TypeError, match=r"producer_byte_rate=.*: a number, or None"):
+        stub.quota(client_id="x", producer_byte_rate=rate)

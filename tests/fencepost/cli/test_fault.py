@@ -218,6 +218,7 @@ def said_on_the_page(at: Running) -> None:
         (("add", "--on", "PRODUSE", "--action", "drop"), ["on='PRODUSE' is no API", "did you mean PRODUCE?"]),
         (("add", "--action", "drop", "--on", "PRODUCE", "--group", "g", "--node", 7, "--times", 2), ["group='g'", "would never fire"]),
         (("add", "--action", "error", "--times", 2, "--forever"), ["times and forever exclude each other"]),
+        (("add", "--on", "PRODUCE", "--action", "drop", "--probability", "nan"), ["probability=nan: a number from 0 to 1"]),
         (("release", 99), ["no fault 99"]),
         (("remove",), ["ID", "--all"]),
     ],
