@@ -168,7 +168,9 @@ class Topics:
     def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
         """The error of a wait that reached its deadline. `trouble`: why no broker answers."""
         waited_ms = timeout_s * 1000.0
-        limit = f"within max_block_ms={plain(waited_ms)}" if waited_ms == self._max_block_ms else f"within {plain(timeout_s)} s"
+        limit = (
+            f"within max_block_ms={plain(waited_ms)}" if round(waited_ms) == round(self._max_block_ms) else f"within {plain(timeout_s)} s"
+        )
         queues = self._accumulator.topics.get(topic)
         if queues is not None:
             there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}"

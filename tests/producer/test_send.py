@@ -209,7 +209,7 @@ def test_partitions_for() -> None:
         with quick(stub) as producer:
             assert producer.partitions_for("t") == [0, 1, 2, 3]
             assert producer.partitions_for("t", timeout=0) == [0, 1, 2, 3]
-            with pytest.raises(TopicUnavailable, match="max_block_ms=50"):
+            with pytest.raises(TopicUnavailable, match=r"did not become available within 0\.05 s|no broker told .* within 0\.05 s"):
                 producer.partitions_for("none", timeout=0.05)
             with pytest.raises(ValueError):
                 producer.partitions_for("a b")

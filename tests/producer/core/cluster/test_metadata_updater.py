@@ -471,7 +471,7 @@ def test_only_wanted_topics_are_asked_for() -> None:
     with BrokerStub() as stub:
         stub.create_topic("others")
         stub.create_topic("mine")
-        with quick(stub, allow_auto_create_topics=False, max_block_ms=50) as producer:
+        with quick(stub, allow_auto_create_topics=False, max_block_ms=1_000) as producer:
             producer.partitions_for("mine", timeout=20)
             with pytest.raises(TopicUnavailable):
                 producer.send("new", b"x")
