@@ -72,7 +72,7 @@ class MetadataUpdater:
         """A caller waits until then for the topic to have so many partitions."""
         before = self._wanted.get(topic, UNWANTED)
         known = self._view.topics.get(topic)
-        if before is UNWANTED and partitions > (len(known.leaders) if known is not None else 0):
+        if before is UNWANTED and (known is None or partitions > len(known.leaders)):
             self._not_before_ms = min(self._not_before_ms, self._unknown_topic_ms)
         self._topics.add(topic)
         self._used_ms[topic] = until_ms

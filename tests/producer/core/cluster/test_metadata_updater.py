@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -792,6 +793,19 @@ def test_one_topic_after_the_other_costs_no_pause() -> None:
     for number in range(20):
         harness.happen(TopicWanted(f"topic-{number}"))
         assert asked[-1] == (begin, (f"topic-{number}",))
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+def test_the_first_records_of_many_topics_cost_no_pause(partition: int | None) -> None:
+    """The same through `send`, with and without a partition: nine topics in less than one `retry_backoff_ms`, five seconds here."""
+    with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000) as producer:
+        for number in range(10):
+            stub.create_topic(f"topic-{number}")
+        producer.send("topic-0", b"x", partition=partition).result(20)
+        begin = time.monotonic()
+        for number in range(1, 10):
+            producer.send(f"topic-{number}", b"x", partition=partition).result(20)
+        assert time.monotonic() - begin < 4
 
 
 @pytest.mark.parametrize("during", [False, True])
