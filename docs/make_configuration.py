@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.producer.config.callables import PARTITIONERS
 from fencepost.producer.config.limits import AT_LEAST, AT_MOST
 from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import Settings
@@ -49,7 +50,7 @@ The producer refuses each of these as unknown.
 TYPES: Final[dict[str, str]] = {
     "bootstrap_servers": "text or list",
     "acks": "all, -1, 0 or 1",
-    "partitioner": "default, round_robin, crc32, fnv1a, murmur2, murmur2_random, consistent_random, fnv1a_random, or a function",
+    "partitioner": f"{', '.join(PARTITIONERS)}, or a function",
     "key_serializer": "bytes, json, msgpack, string, a function, or an object with serialize()",
     "value_serializer": "bytes, json, msgpack, string, a function, or an object with serialize()",
     "interceptors": "list of objects or functions",

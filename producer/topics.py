@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import deadline_after
@@ -22,6 +23,7 @@ from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 
 log = logging.getLogger("fencepost.producer")
 
+T = TypeVar("T")
 SAY_MISSING_S = 2.0
 REMEMBERED = 1_000
 """What brokers said of so many missing or refused topics is kept, because names may come from data."""
@@ -63,14 +65,11 @@ class Topics:
             if news.failure is not None:
                 self._unheard[heard.topic] = news.failure
             elif heard.change is Change.MISSING:
-                if len(self._missing) >= REMEMBERED:
-                    del self._missing[next(iter(self._missing))]
-                self._missing[heard.topic] = said = _missing_words(heard.code, creatable=news.creatable)
+                said = _missing_words(heard.code, creatable=news.creatable)
+                _remember(self._missing, heard.topic, said)
                 waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
-                if len(self._refused) >= REMEMBERED:
-                    del self._refused[next(iter(self._refused))]
-                self._refused[heard.topic] = heard.code
+                _remember(self._refused, heard.topic, heard.code)
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
         self._changed.notify_all()
@@ -178,6 +177,13 @@ class Topics:
         if topic in self._missing:
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
         return TopicUnavailable(f"no broker told the partitions of topic {topic!r} {limit}: {trouble}")
+
+
+def _remember(said: dict[str, T], topic: str, words: T) -> None:
+    """Note what brokers said of the topic; the oldest note goes."""
+    if len(said) >= REMEMBERED:
+        del said[next(iter(said))]
+    said[topic] = words
 
 
 def _missing_words(code: int, *, creatable: bool) -> str:

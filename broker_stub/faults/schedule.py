@@ -7,10 +7,12 @@ import random
 import threading
 from typing import Any, Final, Self
 
-INT32_MAX: Final = (1 << 31) - 1
+INT_MAX: Final = (1 << 31) - 1
+OFTEN_MAX: Final = 1 << 53
+"""The largest count of a rule: JSON's readers take larger numbers for others."""
 
 
-def whole(what: str, given: object, *, least: int, most: int = INT32_MAX, must_be: str = "a whole number") -> int:
+def whole(what: str, given: object, *, least: int, most: int = INT_MAX, must_be: str = "a whole number") -> int:
     """The number. Raises TypeError for anything but an int, and ValueError for one outside the limits."""
     if not isinstance(given, int) or isinstance(given, bool):
         raise TypeError(f"{what}({given!r}): {must_be}")
@@ -65,7 +67,7 @@ class Scheduled:
 
     def times(self, n: int) -> Self:
         """Fires on the first n matching calls."""
-        limit = whole("times", n, least=1)
+        limit = whole("times", n, least=1, most=OFTEN_MAX)
         with self._lock:
             self._schedule.set(limit=limit)
         return self
@@ -78,7 +80,7 @@ class Scheduled:
 
     def on_call(self, n: int) -> Self:
         """Fires only on the nth matching call, counted from 1."""
-        call = whole("on_call", n, least=1)
+        call = whole("on_call", n, least=1, most=OFTEN_MAX)
         with self._lock:
             self._schedule.set(call=call)
         return self

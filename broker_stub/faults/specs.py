@@ -17,6 +17,7 @@ import msgspec
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.one_line import OFTEN
 from fencepost.broker_stub.faults.rules import FILTERS, TIMED, Fault, Faults, Kind, Point, Rule
+from fencepost.broker_stub.faults.schedule import INT_MAX, OFTEN_MAX
 from fencepost.broker_stub.faults.topics_and_partitions import ASKED, names_partitions
 from fencepost.producer.wire import REQUESTS, Api, ErrorCode, WireStruct, api_name
 from fencepost.producer.wire.schema.declarations import Array, Nested, Text, describe
@@ -26,8 +27,6 @@ ACTIONS: Final = (*(kind.value for kind in Kind), DROP_REPLY)
 POINTS: Final = tuple(point.value for point in Point)
 TIMED_ACTIONS: Final = tuple(kind.value for kind in TIMED)
 FIELDS: Final = ("on", *FILTERS, "at", "action", "code", "ms", *OFTEN, "seed")
-OFTEN_MAX: Final = 1 << 53
-INT_MAX: Final = (1 << 31) - 1
 
 
 def add_fault(faults: Faults, spec: object, *, served: Collection[int] | None = None, nodes: Collection[int] | None = None) -> Fault:

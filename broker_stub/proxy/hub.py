@@ -57,7 +57,7 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._transports: set[asyncio.BaseTransport] = set()
 
-    # -- what connections share --------------------------------------------------------------------------------------------------
+    # -- what connections share --------------------------------------------------------------------------------------------
 
     def address_of(self, node: int, host: str, port: int) -> Address:
         """Where clients find the node that is at that address. A new node gets a listener. Raises OSError or ValueError when it cannot get

@@ -173,18 +173,18 @@ class Examination:
                 self._say(Verdict.WARN if answering else Verdict.FAIL, Subject.BOOTSTRAP, f"{address}: {result}")
         return answering[0] if answering else None
 
-    async def _versions(self, connection: BrokerConnection) -> None:
+    async def _versions(self, broker: BrokerConnection) -> None:
         request = ApiVersionsRequest(client_software_name="fencepost", client_software_version=VERSION)
-        highest = connection.versions.get(Api.API_VERSIONS, (0, 0))[1]
-        answer = await within(connection.connection.ask(request, max(0, min(highest, API_VERSIONS_MAX))), REQUEST_TIMEOUT_S)
+        highest = broker.versions.get(Api.API_VERSIONS, (0, 0))[1]
+        answer = await within(broker.connection.ask(request, max(0, min(highest, API_VERSIONS_MAX))), REQUEST_TIMEOUT_S)
         assert isinstance(answer, ApiVersionsResponse)
-        produce = connection.versions.get(Api.PRODUCE, (0, -1))[1]
+        produce = broker.versions.get(Api.PRODUCE, (0, -1))[1]
         level = next((each.max_version for each in answer.supported_features if each.name == "metadata.version"), None)
         name = _release(level, RELEASES, "3.3 or 3.4") if level is not None else _release(produce, OLDER, "before 0.11")
         self._say(Verdict.OK, Subject.VERSION, f"Apache Kafka {name}, or a compatible broker (Produce up to version {produce})")
         for api in NEEDED:
-            if connection.speaks(api) is None:
-                offered = connection.versions.get(api)
+            if broker.speaks(api) is None:
+                offered = broker.versions.get(api)
                 words = f"versions {offered[0]} to {offered[1]}" if offered else "nothing"
                 ours = REQUESTS[api].versions
                 self._say(Verdict.FAIL, Subject.VERSION, f"{api.name}: {words} offered, {ours.start} to {ours.stop - 1} known here")

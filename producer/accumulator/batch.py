@@ -165,9 +165,9 @@ class Shared:
 
     def why_no_wait(self, call: str) -> str:
         """Why waiting for the sender thread in this call would never end; empty if it would."""
-        if self.on_sender() and self.leave is not None:
-            return f"{call} on the thread of the event loop would never end, because this thread delivers: await it instead"
         if self.on_sender():
+            if self.leave is not None:  # AsyncProducer's
+                return f"{call} on the thread of the event loop would never end, because this thread delivers: await it instead"
             return f"{call} inside a delivery callback would never end: the callback runs on the thread that delivers"
         return f"{call} would never end: {INSIDE}" if self.inside() else ""
 

@@ -130,9 +130,14 @@ def main() -> int:
         Compared(broker=broker, row=row, figure=figure, more_is_better=more, ratios=found)
         for (broker, row, figure, more), found in ratios.items()
     ]
-    console.print(table(rows))
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
+    return judged(console, rows)
+
+
+def judged(console: Console, rows: list[Compared]) -> int:
+    """Print the rows. Return 1 if one of them is worse."""
+    console.print(table(rows))
     worse = [row for row in rows if row.worse]
     console.print(f"{len(worse)} of {len(rows)} rows are worse by more than {TOLERATED:.0%}")
     return int(bool(worse))

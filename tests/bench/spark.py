@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import fencepost
-from tests.bench.compare import TOLERATED, Build, Compared, table
+from tests.bench.compare import Build, Compared, judged
 from tests.bench.hosts import KafkaHost
 from tests.bench.participants import committed
 from tests.bench.run import OUTPUT_WIDTH, names, numbers
@@ -95,11 +95,7 @@ def main() -> int:
     if options.json:
         told_all = {"build": str(fencepost.build_info()), "spark": sparks.versions, "load": os.getloadavg(), "measured": measured}
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(told_all)))
-    worse = [row for row in compared if row.worse]
-    if options.base:
-        console.print(table(compared))
-        console.print(f"{len(worse)} of {len(compared)} rows are worse by more than {TOLERATED:.0%}")
-    return int(bool(worse))
+    return judged(console, compared) if options.base else 0
 
 
 def planned(options: argparse.Namespace) -> Iterator[tuple[int, int, str]]:

@@ -414,8 +414,8 @@ class TransactionManager:
 
     def _found(self) -> str:
         """The last failure of the brokers' connections, if no other cause is known."""
-        failures = dict.fromkeys(f"; {node.address}: {node.last_failure}" for node in self._nodes if node.last_failure)
-        return "".join(failures) if self.trouble is NOT_ASKED else ""
+        failures = self._nodes.last_failures() if self.trouble is NOT_ASKED else ""
+        return f"; {failures}" if failures else ""
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 

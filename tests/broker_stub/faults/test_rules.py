@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub.faults.rules import Faults, Kind, Point
+from fencepost.broker_stub.faults.specs import add_fault
 
 PRODUCE, FETCH = 0, 1
 
@@ -222,6 +223,17 @@ def test_impossible_numbers_are_refused(setting: str) -> None:
         with pytest.raises(TypeError, match=setting):
             getattr(faults.on(PRODUCE), setting)(wrong, *more)
     assert not faults.installed
+
+
+@pytest.mark.parametrize("often", ["times", "on_call"])
+def test_the_largest_count_is_that_of_the_text_form(often: str) -> None:
+    """What the control and the command line accept, Python accepts, too."""
+    largest, faults = 1 << 53, Faults()
+    getattr(faults.on(PRODUCE), often)(largest).drop()
+    add_fault(faults, {"on": "PRODUCE", "action": "drop", often: largest})
+    assert [fault.as_data()[often] for fault in faults.installed] == [largest, largest]
+    with pytest.raises(ValueError, match=often):
+        getattr(faults.on(PRODUCE), often)(largest + 1)
 
 
 def test_a_rule_without_an_action_says_so() -> None:
