@@ -61,8 +61,8 @@ class Resumed:
     def commit(self, timeout: float | None = None) -> PreparedStatus:
         """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
 
-        Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (its `resolve` asks again), and
-        TransactionTimeout if nothing was decided in time. BadToken: the token is of another cluster.
+        Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (its `resolve` asks again),
+        and TransactionTimeout if nothing was decided in time. BadToken: the token is of another cluster.
         """
         return self._call(run, timeout, committed=True)
 
