@@ -175,10 +175,11 @@ class Producer(BaseProducer):
         """Deliver the records that are left, then end the sender thread and its connections. Calling it again does nothing.
 
         `timeout`: seconds to wait for deliveries; None waits until the delivery deadline has decided all of them. Records without an
-        outcome by then fail. Raises UndeliveredRecords if deliveries failed whose outcome the program has not read. Inside a delivery
-        callback it raises Misuse.
+        outcome by then fail. A callback that blocks the sender thread keeps this call one second longer at most. Raises
+        UndeliveredRecords if deliveries failed whose outcome the program has not read. Inside a delivery callback it raises Misuse.
         """
         limit_s = seconds(timeout, self._shared.patience_s)
+        deadline = deadline_after(limit_s)
         self._refuse_endless("close")
         self._refuse_after_fork()
         if self._closed:
@@ -190,7 +191,7 @@ class Producer(BaseProducer):
             log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
         finally:
             # If Ctrl-C struck before these lines, the program can call `close` once more.
-            self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"))
+            self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"), deadline - time.monotonic())
             self._closed = True
             self._exit_guard.end()
         unseen = self._sender.failures.take()

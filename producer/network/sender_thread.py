@@ -6,6 +6,7 @@ Nothing here blocks the loop. Every wait of a caller has a deadline, and ends wh
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.network.engine import Engine
 from fencepost.producer.observe.unobserved_failures import Failures
 
+log = logging.getLogger("fencepost.producer")
+
+STOP_LEAST_S = 1.0
 STOP_TIMEOUT_S = 5.0
 PLENTY_SHARE = 8
 TELL_DELAY_S = 0.001
@@ -108,14 +112,17 @@ class SenderThread:
                 return False
         return True
 
-    def stop(self, reason: FencepostError) -> None:
-        """End the loop, and fail every record without an outcome. Returns when the thread has ended, or after `STOP_TIMEOUT_S`."""
+    def stop(self, reason: FencepostError, limit_s: float = STOP_TIMEOUT_S) -> None:
+        """End the loop, and fail every record without an outcome. Returns when the thread has ended, or after so many seconds: at least
+        `STOP_LEAST_S`, at most `STOP_TIMEOUT_S`. Only a callback that blocks the thread takes longer."""
         with suppress(RuntimeError):  # Another call closed the loop; the thread may still be ending.
             self._loop.call_soon_threadsafe(self._finish, reason)
         if not self._started or threading.current_thread() is self._thread:
             return
-        if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
+        if self._over.wait(0, time.monotonic() + max(STOP_LEAST_S, min(limit_s, STOP_TIMEOUT_S))):
             self._thread.join(STOP_TIMEOUT_S)
+        else:
+            log.warning("the sender thread has not ended: a callback or an interceptor still runs on it")
 
     # -- the thread --------------------------------------------------------------------------------------------------
 

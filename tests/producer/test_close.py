@@ -103,6 +103,31 @@ def test_close_is_bounded_when_the_broker_hangs() -> None:
         stub.faults.clear()
 
 
+def test_close_is_bounded_while_a_callback_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    """The sender thread cannot end before the callback returns. `close` comes back a second after its timeout, and the log names the
+    cause; the records without an outcome fail when the thread goes on."""
+    going, release = threading.Event(), threading.Event()
+
+    def block(*_: object) -> None:
+        going.set()
+        release.wait(60)
+
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        producer = Producer(bootstrap_servers=stub.bootstrap, linger_ms=0)
+        producer.send("t", b"x").result(20)
+        producer.send("t", b"y").add_done_callback(block)
+        assert going.wait(20)
+        late = producer.send("t", b"z")
+        began = time.monotonic()
+        producer.close(0.1)
+        assert time.monotonic() - began < 4.0
+        assert not late.done()
+        assert "a callback or an interceptor still runs" in caplog.text
+        release.set()
+        assert isinstance(late.exception(20), DeliveryFatal)
+
+
 def test_close_while_connecting() -> None:
     """A connection that is being made when close comes is given up with the rest."""
     with BrokerStub() as stub:

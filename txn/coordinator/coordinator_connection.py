@@ -107,7 +107,7 @@ class CoordinatorConnection:
         return row, said.error_code, commands
 
     def _look_up(self, now_ms: float) -> list[Command]:
-        node, commands = self._nodes.pick(now_ms)
+        node, commands = self._nodes.pick(now_ms, Api.FIND_COORDINATOR)
         if node is None:
             return commands
         version = node.version(Api.FIND_COORDINATOR, FIND_VERSION_MAX, least=1)

@@ -62,8 +62,8 @@ R = TypeVar("R", bound=Request)
 
 class Node(Struct):
     """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since the last success; `losses`: in all.
-    `barren`: the newest attempt to connect failed. `refused`: why retrying cannot help. `leaving`: the core forgets the node as soon as its
-    connection is closed."""
+    `barren`: the newest attempt to connect failed. `silent`: the APIs of which the last request timed out. `refused`: why retrying cannot
+    help. `leaving`: the core forgets the node as soon as its connection is closed."""
 
     node_id: int
     address: Address
@@ -75,6 +75,7 @@ class Node(Struct):
     used_ms: float = 0.0
     last_failure: str = ""
     barren: bool = False
+    silent: set[Api] = set()
     leaving: bool = False
     refused: NoUsableBroker | None = None
     versions: dict[int, tuple[int, int]] = {}
@@ -252,6 +253,7 @@ class ClusterConnectionStates:
         request = node.requests.pop(request_id, None)
         if request is not None:
             node.produces -= request.api is Api.PRODUCE
+            node.silent.discard(request.api)
             node.used_ms = now_ms
             self._note(now_ms + self._settings.connections_max_idle_ms)
         return request
@@ -261,18 +263,17 @@ class ClusterConnectionStates:
         node.muted_until_ms = max(node.muted_until_ms, until_ms)
         self._note(until_ms)
 
-    def pick(self, now_ms: float) -> tuple[Node | None, list[Command]]:
+    def pick(self, now_ms: float, api: Api) -> tuple[Node | None, list[Command]]:
         """A node for a request that any broker can answer: the connected node with the fewest requests. Without one, connect to the node
-        whose backoff ended first."""
+        whose backoff ended first. A node that let the last such request time out comes after all others."""
         up = [node for node in self if node.ready(now_ms)]
-        if up:
-            return min(up, key=lambda node: (len(node.requests), node.node_id < 0)), []
-        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.barren) for node in self):
-            return None, []
         idle = [node for node in self._within_reach() if node.state is LinkState.DOWN and node.retry_at_ms <= now_ms]
-        if not idle:
+        answering = [node for node in up if api not in node.silent]
+        if up and (answering or all(api in node.silent for node in idle)):
+            return min(answering or up, key=lambda node: (len(node.requests), node.node_id < 0)), []
+        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.barren) for node in self) or not idle:
             return None, []
-        return None, self.connect(min(idle, key=lambda node: (node.retry_at_ms, self._draw())), now_ms)
+        return None, self.connect(min(idle, key=lambda node: (api in node.silent, node.retry_at_ms, self._draw())), now_ms)
 
     def hopeless(self) -> NoUsableBroker | None:
         """Why no broker can be used with these settings: the newest attempt at every node failed, and at least one of them fails again.
@@ -310,7 +311,9 @@ class ClusterConnectionStates:
         if now_ms < self._due_ms:
             return commands
         for node in self:
-            if any(request.timeout_at_ms <= now_ms for request in node.requests.values()):
+            overdue = {request.api for request in node.requests.values() if request.timeout_at_ms <= now_ms}
+            if overdue:
+                node.silent |= overdue
                 commands += self.disconnect(
                     node, f"a request was not answered within request_timeout_ms={plain(self._settings.request_timeout_ms)}"
                 )

@@ -3,8 +3,9 @@
 The producer asks when a caller waits for a topic, when a response says that a leader moved, and every `metadata_max_age_ms`. It asks about
 the topics that were used within `metadata_max_idle_ms`. There is one request at a time, and a backoff after each. A caller with an
 unknown topic does not wait for the end of that backoff: after a complete response the producer asks at once, else after
-`retry_backoff_ms`. Only a request for which a caller waits may create topics, and it names no others. So a deleted topic is not created
-again until there is a record for it. `rebootstrap` decides when to go back to the bootstrap addresses.
+`retry_backoff_ms`. A request for missing topics for which callers wait names no others (KIP-526), and only such a request may create
+topics. So a deleted topic is not created again until there is a record for it. While topics stay missing, every other request names all
+topics that are in use. `rebootstrap` decides when to go back to the bootstrap addresses.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ class MetadataUpdater:
         self._wanted: dict[str, Wanted] = {}
         self._used_ms: dict[str, float] = {}
         self._asked = False
-        self._creating = False
-        self._narrow_since_ms = NEVER
+        self._narrow = False
         self._stale = False
         self._attempts = 0
         self._not_before_ms = 0.0
@@ -112,25 +112,22 @@ class MetadataUpdater:
         if now_ms >= self._not_before_ms + self._settings.retry_backoff_max_ms:
             self._attempts = 0
         self._recovery.attempt(now_ms)
-        node, begun = self._nodes.pick(now_ms)
+        node, begun = self._nodes.pick(now_ms, Api.METADATA)
         commands += begun
         version = node.version(Api.METADATA, METADATA_VERSION_MAX, least=METADATA_VERSION_MIN) if node is not None else None
         if node is None or version is None:
             return commands
         request = self._nodes.begin(node, Api.METADATA, now_ms, MetadataAsked)
-        new = self._to_create()
-        waits = self._stale or bool(self._wanted.keys() - new) or now_ms >= self._narrow_since_ms + self._settings.metadata_max_age_ms
-        if self._creating and waits:
-            new = set()  # The missing topics must not hide what is wrong with the others.
-        self._creating = bool(new)
-        self._narrow_since_ms = min(self._narrow_since_ms, now_ms) if new else NEVER
-        request.topics = tuple(sorted(new or self._topics))
+        absent, to_create = self._absent()
+        waits = self._stale or bool(self._wanted.keys() - absent) or now_ms >= self._fresh_until_ms
+        self._narrow = bool(absent) and not (self._narrow and waits)  # The missing topics must not hide what is wrong with the others.
+        request.topics = tuple(sorted((to_create or absent) if self._narrow else self._topics))
         self._asked = True
         for topic in self._wanted.keys() & set(request.topics):
             self._wanted[topic] = replace(self._wanted[topic], asked=True)
         message = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in request.topics],
-            allow_auto_topic_creation=self._creating,
+            allow_auto_topic_creation=self._narrow and bool(to_create),
         )
         return [*commands, Send(node.node_id, request.request_id, Api.METADATA, version, message)]
 
@@ -175,7 +172,7 @@ class MetadataUpdater:
             self._unknown_topic_ms = now_ms
         if self._wanted.keys() - set(request.topics) - self._view.topics.keys():
             self._not_before_ms = min(self._not_before_ms, self._unknown_topic_ms)
-        if everything:
+        if everything or not self._fresh_until_ms:
             self._fresh_until_ms = now_ms + self._settings.metadata_max_age_ms
         return commands
 
@@ -216,11 +213,11 @@ class MetadataUpdater:
         self._topics.discard(topic)
         self._used_ms.pop(topic, None)
 
-    def _to_create(self) -> set[str]:
-        """Missing topics that a caller waits for or that have records to send: the request may create them."""
+    def _absent(self) -> tuple[set[str], set[str]]:
+        """Missing topics that a caller waits for or that have records to send, and those of them that a request may create."""
         known = self._view.topics
         absent = {topic for topic in self._wanted if topic not in known or known[topic].missing}
-        return {topic for topic in absent if self._creatable(topic)}
+        return absent, {topic for topic in absent if self._creatable(topic)}
 
     def _creatable(self, topic: str) -> bool:
         return self._settings.allow_auto_create_topics and self.may_create(topic)

@@ -48,7 +48,7 @@ class ProducerIdManager:
         """Send the request if an identity is needed and a node can be asked."""
         if not self._wanted or self._asked or now_ms < self._not_before_ms:
             return []
-        node, commands = self._nodes.pick(now_ms)
+        node, commands = self._nodes.pick(now_ms, Api.INIT_PRODUCER_ID)
         if node is None:
             return commands
         version = node.version(Api.INIT_PRODUCER_ID, INIT_VERSION_MAX)

@@ -171,22 +171,22 @@ def test_bootstrap_addresses_are_tried_in_turn() -> None:
     of = nodes(A, B, C)
     tried = []
     for now in (0.0, 1.0, 2.0):
-        chosen, commands = of.pick(now)
+        chosen, commands = of.pick(now, Api.METADATA)
         assert chosen is None
         (command,) = commands
         assert isinstance(command, Connect)
         tried.append(command.node)
         of.lost(node(of, command.node), "refused", now)
     assert sorted(tried) == [-3, -2, -1]
-    assert of.pick(3.0) == (None, []), "all of them back off"
-    assert of.pick(1_000.0)[1]
+    assert of.pick(3.0, Api.METADATA) == (None, []), "all of them back off"
+    assert of.pick(1_000.0, Api.METADATA)[1]
 
 
 def test_nobody_is_asked_twice_at_once() -> None:
     """While one connection is being made no second is begun for the same question."""
     of = nodes(A, B)
-    of.pick(0.0)
-    assert of.pick(0.0) == (None, [])
+    of.pick(0.0, Api.METADATA)
+    assert of.pick(0.0, Api.METADATA) == (None, [])
 
 
 def test_the_least_busy_broker_is_asked() -> None:
@@ -197,8 +197,32 @@ def test_the_least_busy_broker_is_asked() -> None:
     for each in (-1, 1, 2):
         connect(of, node(of, each), 0.0)
     of.begin(node(of, 1), Api.PRODUCE, 0.0, Request)
-    chosen, commands = of.pick(0.0)
+    chosen, commands = of.pick(0.0, Api.METADATA)
     assert (chosen, commands) == (node(of, 2), [])
+
+
+def test_a_broker_that_does_not_answer_is_asked_last() -> None:
+    """A request that any broker can answer goes to a broker that let the last one of its API time out only if there is no other, connected
+    or not. The next answer ends that."""
+    of = nodes(A)
+    of.learn({1: B, 2: C})
+    one, two = node(of, 1), node(of, 2)
+    connect(of, one, 0.0)
+    of.begin(one, Api.METADATA, 0.0, Request)
+    assert of.upkeep(one.requests[1].timeout_at_ms)
+    of.lost(one, "closed", 60_000.0)
+    connect(of, one, 65_000.0)
+    connect(of, two, 65_000.0)
+    of.begin(two, Api.PRODUCE, 65_000.0, Request)
+    assert of.pick(65_000.0, Api.METADATA) == (two, [])
+    assert of.pick(65_000.0, Api.INIT_PRODUCER_ID) == (one, [])
+    of.lost(two, "closed", 65_000.0)
+    assert of.pick(65_000.0, Api.METADATA) == (one, []), "two backs off"
+    (command,) = of.pick(70_000.0, Api.METADATA)[1]
+    assert isinstance(command, Connect)
+    assert command.node == 2
+    of.finish(one, of.begin(one, Api.METADATA, 70_000.0, Request).request_id, 70_000.0)
+    assert of.pick(70_000.0, Api.METADATA) == (one, [])
 
 
 def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
