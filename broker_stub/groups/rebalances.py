@@ -122,8 +122,10 @@ class Rebalances:
     # Members that go
 
     def remove(self, group: Group, member: Member) -> None:
-        """Removes a member. One that waits to join is answered that it must join again without its id."""
+        """Removes a member. One that waits for an answer is told that it must join again without its id. (Kafka tells only those that
+        wait to join, and a client that left while it waited for its assignment gets no answer.)"""
         self.answer_join(member, no_join(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.id)
 
     def restart_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
