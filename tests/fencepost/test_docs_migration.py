@@ -25,6 +25,7 @@ from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"`([^`]+)`")
+NO_EQUAL = "Settings of confluent-kafka that have no equal here"
 
 
 @cache
@@ -62,7 +63,7 @@ def test_aiokafkas_and_kafka_pythons_settings_are_theirs() -> None:
         assert not none & known
 
 
-@pytest.mark.parametrize("name", names("Settings", "confluent-kafka"))
+@pytest.mark.parametrize("name", [*names("Settings", "confluent-kafka"), *names(NO_EQUAL, "there")])
 def test_confluents_settings_are_theirs(name: str) -> None:
     """librdkafka knows the property: it may refuse the value, but not the name."""
     given: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, name: "\0no such value"}
