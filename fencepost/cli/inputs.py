@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import select
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ NAMES_MAX: Final = 20
 NAME_CHARACTERS_MAX: Final = 40
 TICK_S: Final = 0.2
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+ESCAPES: Final = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|\\.")
+"""A surrogate pair in JSON, one half of a pair, or another escape."""
 
 Row = Any
 Convert = Callable[[bytes], Row]
@@ -155,7 +158,7 @@ def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
             try:
                 rows.append(convert(raw))
             except ValueError as error:  # msgspec's errors are subclasses
-                bad.append((number, raw, str(error)))
+                bad.append((number, raw, half_of_a_pair(raw) or str(error)))
             except RecursionError:
                 bad.append((number, raw, "brackets are nested too deeply"))
             else:
@@ -180,6 +183,14 @@ def json_converter(fields: Fields) -> Convert:
         return (key, value, [(name, as_bytes(found, name)) for name in fields.headers]) if fields.headers else (key, value)
 
     return convert
+
+
+def half_of_a_pair(raw: bytes) -> str | None:
+    """What is wrong with a line that escapes one half of a surrogate pair. msgspec calls such a line truncated if it ends soon after."""
+    for escape in ESCAPES.finditer(raw):
+        if escape["half"]:
+            return f"\\u{escape['half'].decode()} (byte {escape.start()}) is one half of a surrogate pair: alone it is no character"
+    return None
 
 
 def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:

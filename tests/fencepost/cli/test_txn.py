@@ -65,8 +65,9 @@ def test_ids_and_their_states(stub: BrokerStub) -> None:
     assert [each["transactional_id"] for each in txn("list", "--pattern", "[ac]", *at).objects] == ["a", "c"]
     assert txn("list", "--longer-than", 60, *at).objects == []
     assert len(txn("list", "--longer-than", 5, "--state", "ongoing", "--state", "Empty", *at).objects) == 3
-    unknown = txn("list", "--state", "Asleep", "--bootstrap", stub.bootstrap)
-    assert (unknown.code, unknown.err) == (2, "fencepost txn list: no state of a transaction: Asleep (txn list --help names them)\n")
+    unknown = txn("list", "--state", "Asleep", "--state", "ongoin", "--bootstrap", stub.bootstrap)
+    words = "no state of a transaction: Asleep, ongoin (did you mean Ongoing?); txn list --help names them"
+    assert (unknown.code, unknown.err) == (2, f"fencepost txn list: {words}\n")
     table = txn("list", "--bootstrap", stub.bootstrap).out
     assert "transactional id" in table
     assert "Ongoing" in table

@@ -683,6 +683,13 @@ def test_the_same_id_is_not_opened_again_by_the_way(site: Site) -> None:
     assert site.resume(second).status(WAIT_S).outcome is Outcome.ABORTED
 
 
+@pytest.mark.parametrize(("make", "name"), [(resume, "Resumed"), (resume_async, "AsyncResumed")], ids=["Resumed", "AsyncResumed"])
+def test_it_shows_its_transaction(site: Site, make: Callable[..., object], name: str) -> None:
+    """The repr names the class, and the transaction as the token's own repr does."""
+    token = site.prepare(b"one")
+    assert repr(make(token, site.stub.bootstrap)) == f"{name}({token!r})"
+
+
 def test_on_a_running_loop(site: Site) -> None:
     """The calls wait, and work all the same where a loop is running."""
     token = site.prepare(b"one")
