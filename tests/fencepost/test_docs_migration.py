@@ -125,7 +125,7 @@ def test_the_calls_of_a_producer_run(column: str, messages: int) -> None:
 
 @pytest.mark.parametrize(("column", "messages"), [("ours", 5), ("aiokafka", 3)], ids=["ours", "aiokafka"])
 def test_the_calls_of_an_async_producer_run(column: str, messages: int) -> None:
-    """The same on a loop."""
+    """The calls of our asyncio producer and of aiokafka's run one after the other against a stub, and what they sent is there."""
 
     async def story(bootstrap: str) -> None:
         known: dict[str, Any] = {"AsyncProducer": AsyncProducer, "aiokafka": aiokafka, "bootstrap": bootstrap}
@@ -145,7 +145,7 @@ def test_the_calls_of_an_async_producer_run(column: str, messages: int) -> None:
 
 @pytest.mark.parametrize("column", ["ours", "confluent-kafka", "kafka-python"])
 def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
-    """The same in transactions: a record and an offset are committed."""
+    """The calls of each client's transactional producer run one after the other, and commit a record and an offset."""
     with BrokerStub() as stub:
         stub.create_topic("t")
         consumer = confluent_kafka.Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})
@@ -170,7 +170,7 @@ def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
 
 @pytest.mark.parametrize("column", ["ours", "aiokafka"])
 def test_the_calls_of_an_async_transactional_producer_run(column: str) -> None:
-    """The same on a loop."""
+    """The calls of our asyncio transactional producer and of aiokafka's run one after the other, and commit a record."""
 
     async def story(bootstrap: str) -> None:
         known: dict[str, Any] = {

@@ -349,7 +349,7 @@ def test_an_unknown_topic() -> None:
 
 
 def test_on_asyncio() -> None:
-    """The same on a loop: other tasks run meanwhile, many bulks share a small buffer, and a bulk can be awaited."""
+    """On a loop, other tasks run while many bulks share a small buffer, and a bulk can be awaited."""
 
     async def story() -> None:
         async with AsyncProducer(bootstrap_servers=stub.bootstrap, **{**QUICK, "buffer_memory": 50_000, "batch_size": 5_000}) as producer:

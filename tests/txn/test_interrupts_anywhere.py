@@ -141,7 +141,7 @@ def test_begin(site: Site) -> None:
 
 
 def test_only_begin(site: Site) -> None:
-    """The same without an end: nothing is left open."""
+    """An interrupted `begin` leaves no transaction open, so the next one can begin."""
     open_now: list[Transaction] = []
 
     def begin() -> None:

@@ -346,7 +346,7 @@ def test_producer_ids_are_unique_and_survive_restarts() -> None:
 
 
 def test_a_seed_decides_ids() -> None:
-    """The same seed gives the same cluster and topic ids, another seed others."""
+    """A seed always gives its own cluster and topic ids, and another seed gives others."""
     same, same_again, other = Inside(seed=5), Inside(seed=5), Inside(seed=6)
     assert same.cluster.cluster_id == same_again.cluster.cluster_id != other.cluster.cluster_id
     assert same.topic() == same_again.topic() != other.topic()

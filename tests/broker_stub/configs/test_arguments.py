@@ -68,7 +68,7 @@ def test_a_stub_refuses_what_it_cannot_have(given: dict[str, Any], reason: str) 
     ],
 )
 def test_a_proxy_refuses_what_it_cannot_have(given: dict[str, Any], reason: str) -> None:
-    """The same for a proxy."""
+    """A proxy never takes an argument that it then misreads."""
     with pytest.raises((TypeError, ValueError), match=reason):
         FaultProxy(**{"upstream_bootstrap": "localhost:9092", **given})
 

@@ -294,7 +294,8 @@ def entries(answer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_list_that_may_be_null_asks_for_all() -> None:
-    """Also in messages that are added later: a request whose list of topics may be null is for all of them when it is."""
+    """For every message with a list of topics that may be null, a request whose list is null is for all topics. It holds for messages that
+    are added later."""
     found: set[int] = set()
     for api, (topics, _, _) in ASKED.items():
         for field in describe(wire.REQUESTS[api]):

@@ -77,7 +77,7 @@ def test_schedules() -> None:
 
 
 def test_probability_is_replayed_by_its_seed() -> None:
-    """The same seed draws the same calls; another seed draws others; 0 and 1 are never and always."""
+    """A seed always draws its own calls, and another seed draws others. 0 means never, and 1 means always."""
 
     def drawn(p: float, seed: int) -> list[bool]:
         faults = Faults()

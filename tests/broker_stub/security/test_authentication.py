@@ -331,7 +331,7 @@ def test_faults_reach_authentication() -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    """Neither by the journal's exchanges nor by the stub's own objects."""
+    """Neither the journal's exchanges nor the stub's own objects show a password."""
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
         client.log_in()
         shown = repr([(exchange, exchange.request, exchange.response) for exchange in stub.journal.requests()])

@@ -144,7 +144,8 @@ def test_a_topic_that_was_deleted_holds_no_transaction_up(lost_first: bool) -> N
 
 
 def test_rules_about_others_do_not_meet_markers() -> None:
-    """Neither one for every API, which is about clients, nor one for another partition, id or broker."""
+    """A rule for every API does not meet markers, because it is about clients. A rule for another partition, id or broker does not
+    either."""
     world = world_with_data()
     faults = world.cluster.faults
     others = [

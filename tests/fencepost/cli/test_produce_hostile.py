@@ -157,7 +157,7 @@ def test_random_damage_is_told_and_nothing_else(kind: str) -> None:
 
 
 def damage(data: bytes, chance: random.Random) -> bytes:
-    """The same with one to four things done to it."""
+    """The data after one to four changes: bits flipped, bytes lost, bytes doubled, or others between them."""
     for _ in range(chance.randint(1, 4)):
         at, size = chance.randrange(len(data)), chance.choice([1, 1, 2, 8, 200])
         more = chance.choice([b'"', b"\n", b"\\", b"\x00", b",", b"[" * 3_000, b"{", b"\r", b"\xff", chance.randbytes(8)])

@@ -301,7 +301,7 @@ def test_an_abort_of_an_older_client_that_did_not_reach_a_partition() -> None:
 
 
 def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
-    """Neither of a transaction that is open, nor of one that its coordinator has forgotten."""
+    """Neither an open transaction nor one that its coordinator has forgotten is called committed."""
     prepare(stub)
     place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0, "--bootstrap", stub.bootstrap)
     for _ in range(2):

@@ -152,7 +152,7 @@ def test_before_a_broker_that_says_nothing(silent: str, token: str, command: str
     ],
 )
 def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, api: Api, words: tuple[object, ...], awaited: str) -> None:
-    """Also where the connection was fine: what is awaited is named."""
+    """The line names what is awaited, if the connection was fine and the broker then does not answer one API."""
     stub.faults.on(api).forever().hold()
     # On a slow machine it may have waited for the connection, too.
     line = said([*words, "--bootstrap", stub.bootstrap])[-1]

@@ -316,8 +316,8 @@ def test_the_demo_goes_through_a_proxy_where_the_broker_is_not_its_own() -> None
 
 
 def test_the_demo_shows_it_on_apache_kafka(kafka: KafkaCluster) -> None:
-    """The same sample, the same troubles from outside, against Apache Kafka: each once and in order, what was sent again and what was
-    refused counted as on the stub."""
+    """On Apache Kafka, with faults from the proxy, each record is once and in order. The demo counts resent and refused batches as on the
+    stub."""
     shown = played(5_000, "--bootstrap", kafka.bootstrap)
     ours = shown.idempotent
     assert [ours[name] for name in ("acknowledged", "in_log", "lost", "doubled", "out_of_order")] == [5_000, 5_000, 0, 0, 0]

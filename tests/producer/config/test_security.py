@@ -198,7 +198,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_password_is_never_shown(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    """Not by repr or str of the settings, in any format, by copying, nor in what is logged while a producer lives."""
+    """A password is neither in the repr or str of the settings and of their copies, nor in what is logged while a producer lives."""
     caplog.set_level(logging.DEBUG)
     given = {**PLAIN, "ssl_cafile": authority.cafile}
     settings = read(**given)

@@ -63,7 +63,7 @@ def test_a_dictionary_and_keywords_mix() -> None:
 
 
 def test_a_setting_given_twice_is_refused() -> None:
-    """The same setting in both spellings is an error, also when both values are equal."""
+    """A setting in both spellings is an error, even if both values are equal."""
     assert "linger_ms is set twice" in refusal({"linger.ms": 1, "linger_ms": 1})
 
 

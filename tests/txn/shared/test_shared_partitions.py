@@ -244,7 +244,7 @@ def test_a_commit_of_nothing() -> None:
 
 
 def test_a_refused_commit_is_none_where_offsets_were_taken() -> None:
-    """The same where the owner had nothing but offsets in it."""
+    """A commit that the coordinator refuses has failed if it took offsets of the transaction, even if no participant wrote a record."""
     harness = opened(2)
     share(harness, 0)
     harness.send_offsets(5)

@@ -97,7 +97,8 @@ def test_without_a_job_nothing_stays_in_the_ledger(stub: BrokerStub) -> None:
 
 
 def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
-    """Nor is the batch committed without the account of the first, which may have written."""
+    """A second attempt of a task is refused, because the first may have written. Without the account of the first, the batch is not
+    committed."""
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, attempt_id=1, value=["lost"])
@@ -279,7 +280,7 @@ def test_a_checkpoint_that_cannot_be_read_is_refused(stub: BrokerStub, tmp_path:
 
 
 def test_a_commit_whose_answer_is_lost_is_one(stub: BrokerStub) -> None:
-    """And an abort after it changes nothing, and does not raise."""
+    """If the answer to the commit is lost, the batch is committed. An abort after it changes nothing, and does not raise."""
     quick: dict[str, Any] = {"kafka.request.timeout.ms": 500}
     play = Play(stub.bootstrap, TOPIC, **quick)
     begun = play.begin()

@@ -25,6 +25,7 @@ def test_a_local_path_is_taken_as_it_stands(tmp_path: Path, prefix: str) -> None
 
 
 def test_a_relative_path_is_the_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative location is read from the driver's working directory."""
     plan(tmp_path / "here:and there", 3)
     monkeypatch.chdir(tmp_path)
     assert newest_batch("./here:and there").batch == 3
@@ -66,6 +67,7 @@ def test_other_file_systems_are_pyarrows(monkeypatch: pytest.MonkeyPatch, locati
     ],
 )
 def test_what_cannot_be_read_says_what_can_be_done(location: str, text: str) -> None:
+    """The error for a location that cannot be read names it, the reason, and what to do."""
     with pytest.raises(BatchUnknown, match=rf"the checkpoint '{location}' cannot be read by Python on the driver's host .*{text}"):
         newest_batch(location)
 

@@ -86,7 +86,7 @@ def test_a_guard_that_cannot_be_had(site: Site, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_secret_is_shown(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither in `explain` nor in the writer's repr."""
+    """Neither `explain` nor the writer's repr shows a secret."""
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hush-hush';"
     with BrokerStub(sasl={"u": "hush-hush"}) as stub:
         stub.create_topic(TOPIC)

@@ -40,7 +40,7 @@ def test_names_that_they_cannot_have(setting: str, name: str, words: str) -> Non
 
 
 def test_a_ledger_by_itself() -> None:
-    """The same for a ledger without Spark."""
+    """A ledger without Spark refuses the name of one of Kafka's internal topics."""
     with pytest.raises(ConfigError, match="topic='__consumer_offsets': one of Kafka's internal topics"):
         Ledger(read_settings({"bootstrap_servers": "b:9092"}), "__consumer_offsets")
 
