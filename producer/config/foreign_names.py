@@ -98,7 +98,7 @@ INSTEAD: Final[dict[str, str]] = {
     "leave it out: the producer connects to the brokers themselves, without a proxy": "proxy.url socks5.proxy",
     "leave it out: the producer has its own connections": "selector kafka.client",
     "leave it out: an AsyncProducer belongs to the loop on which it is first used": "loop",
-    "use 'ssl_cafile', the name of a PEM file; or 'ssl_context', an ssl.SSLContext whose load_verify_locations(cadata=...) takes text": (
+    "use 'ssl_cafile', the name of a PEM file, or 'ssl_context', an ssl.SSLContext whose load_verify_locations(cadata=...) takes text": (
         "ssl.ca ssl.ca.pem ssl.truststore.certificates"
     ),
     "use 'ssl_certfile' and 'ssl_keyfile', the names of PEM files: Python's ssl reads certificates and keys of clients from files only": (
