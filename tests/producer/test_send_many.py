@@ -230,7 +230,7 @@ def test_failures_by_row() -> None:
 
 
 def test_failures_nobody_looked_at() -> None:
-    """They are raised by `flush`, as those of `send` are."""
+    """`flush` raises the failures of a bulk that the program did not look at."""
     with BrokerStub(default_partitions=1) as stub, quick(stub) as producer:
         producer.partitions_for("t")
         stub.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)

@@ -313,7 +313,7 @@ def test_work_of_which_nothing_has_run_is_not_committed() -> None:
 
 
 def test_a_timeout_that_is_no_number() -> None:
-    """It would never pass, so it is refused at once."""
+    """A wait of NaN seconds would never end, so each call refuses it at once."""
     with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
         for call in (producer.init, producer.begin, producer.commit, producer.abort, producer.prepare):
             with pytest.raises(ValueError, match="timeout=nan"):

@@ -436,7 +436,7 @@ def test_addresses(text: str, place: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1:x", "65536", "-1", "1" * 50])
 def test_addresses_that_are_none(text: str) -> None:
-    """They are named in the refusal."""
+    """The error quotes the text."""
     with pytest.raises(ValueError, match="a port from 0 to 65535") as refused:
         address(text)
     assert text in str(refused.value)

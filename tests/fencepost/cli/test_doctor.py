@@ -102,7 +102,7 @@ def test_topics_that_make_trouble(stub: BrokerStub, configs: dict[str, str], ver
 
 
 def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
-    """It is said, and it does not come into being."""
+    """The doctor reports a missing topic, and does not create it."""
     code, findings = doctor(stub.bootstrap, "--topic", "nope")
     assert code == 1
     assert of(findings, "topic nope")[0][1].startswith("UNKNOWN_TOPIC_OR_PARTITION: it does not exist")
@@ -110,7 +110,7 @@ def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
 
 
 def test_partitions_without_leaders(stub: BrokerStub) -> None:
-    """They are counted out."""
+    """The doctor counts the partitions without a leader."""
     stub.create_topic("t", partitions=3, replication_factor=1)
     stub.stop_broker(2)
     code, findings = doctor(stub.bootstrap, "--topic", "t")

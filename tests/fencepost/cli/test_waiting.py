@@ -174,7 +174,7 @@ def test_records_on_their_way_and_records_to_come(stub: BrokerStub) -> None:
 
 
 def test_after_five_seconds(silent: str) -> None:
-    """From a shell, while the command goes on waiting."""
+    """A command from a shell prints what it waits for while it goes on waiting."""
     with running("produce", "--bootstrap", silent, "--topic", "t", os.devnull) as process:
         assert process.stderr is not None
         line = process.stderr.readline().decode()

@@ -368,7 +368,7 @@ def test_a_partition_that_is_not_looked_at_because_of_another() -> None:
 
 
 def test_an_abort_ends_a_share_that_waits() -> None:
-    """It hears so at once."""
+    """A `share` that waits for the coordinator raises MustAbort as soon as the transaction is aborted."""
     harness = opened(1)
     call = ask(harness, 0)
     harness.call(Event.ABORT)

@@ -210,7 +210,7 @@ def test_a_stream_from_the_latest_begins_where_it_was_started(spark: SparkSessio
 
 
 def test_a_stream_whose_topic_was_made_anew_says_what_is_lost(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:
-    """With the option that lets it go on."""
+    """The error names the option with which the stream continues."""
     stub.create_topic("lost", partitions=1)
     write(stub.bootstrap, "lost", [b"%d" % n for n in range(5)])
     query = Query(spark, tmp_path / "checkpoint", given(stub.bootstrap, subscribe="lost", startingOffsets="earliest"))

@@ -116,7 +116,7 @@ def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
 
 
 def test_rows_of_a_partition_come_from_one_task(stub: BrokerStub) -> None:
-    """By key or by partition; the error says how to bring them together."""
+    """A second task, or a second attempt, with rows for a partition is refused. The error says how to bring the rows together."""
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, value=["a", "b"], partition=ints(0, 1))
@@ -273,7 +273,7 @@ def test_another_batch_than_was_begun_is_not_committed(stub: BrokerStub, checkpo
 
 
 def test_a_checkpoint_that_cannot_be_read_is_refused(stub: BrokerStub, tmp_path: Path) -> None:
-    """With what to do."""
+    """The error says what to do."""
     for place in (str(tmp_path / "nothing"), "strange://host/place"):
         with pytest.raises(BatchUnknown, match=r"cannot be read by Python on the driver's host.*foreachBatch"):
             Play(stub.bootstrap, TOPIC, place).begin()
@@ -326,7 +326,7 @@ def options(**given: str) -> dict[str, str]:
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(given: dict[str, str | None], text: str) -> None:
-    """Each with its name, its value and what to do."""
+    """The error names the option, its value and what to do."""
     wanted: dict[str, Any] = {**options(checkpointlocation="/c"), **given}
     with pytest.raises((ConfigError, Misuse), match=text):
         read_sink_options({name: value for name, value in wanted.items() if value is not None}, streaming=True)

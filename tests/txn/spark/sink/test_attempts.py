@@ -264,7 +264,7 @@ def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_transaction_timeout_that_the_brokers_do_not_allow(site: Site) -> None:
-    """Said before anything is written, with the limit's name."""
+    """The writer raises before anything is written, and names the brokers' limit."""
     writer = site.by_hand(transaction_timeout_ms=3_600_000)
     with pytest.raises(NotPermitted, match=r"transaction\.max\.timeout\.ms"):
         writer(site.rows("1"), site.offsets(0))

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_says_what_can_be_done(location: str, text: str) -> 
 
 
 def test_a_checkpoint_without_a_batch_is_refused(tmp_path: Path) -> None:
-    """Empty, or with files that are not Spark's."""
+    """An empty directory is refused, and one with files that are not Spark's."""
     with pytest.raises(BatchUnknown):
         newest_batch(str(tmp_path))
     plan(tmp_path, 0)

@@ -31,7 +31,7 @@ WAIT_S = 30.0
     ],
 )
 def test_names_that_they_cannot_have(setting: str, name: str, words: str) -> None:
-    """Said where the setting is, with its name and value, before any broker is asked."""
+    """The settings refuse a name that no topic of the writer can have, with its reason, before any broker is asked."""
     given: dict[str, Any] = {setting: name}
     with pytest.raises(ConfigError) as caught:
         WriterSettings(sink_id="s", **given)
