@@ -193,13 +193,9 @@ class Cluster(Context):
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
-        connections = [
-            connection for broker in self.brokers.values() if node_id in (None, broker.node_id) for connection in broker.connections
-        ]
-        for connection in connections:
-            connection.cut()
-        self.counters.connections_cut += len(connections)
-        return len(connections)
+        number = sum(broker.cut_connections() for broker in self.brokers.values() if node_id in (None, broker.node_id))
+        self.counters.connections_cut += number
+        return number
 
     # Topics
 
