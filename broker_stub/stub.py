@@ -114,7 +114,7 @@ class BrokerStub(Restrictions):
             protocol=PROTOCOLS[tls is not None, sasl is not None],
         )
         if not 0 <= self._place.port <= PORT_MAX - (brokers - 1):
-            room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that all {brokers} brokers have a port, or 0 for free ones"
+            room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that every broker of brokers={brokers} has a port, or 0 for free ones"
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = RealClock() if clock is None else clock
         self._tls = _context(tls) if tls is not None else None

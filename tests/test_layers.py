@@ -124,7 +124,7 @@ the table. A room is a directory, or a file at the top of the package. `__init__
 OTHER_PACKAGES: Final = {
     "producer": (),
     "txn": ("producer",),
-    "broker_stub": ("producer.foundations.lazy_names", "producer.wire"),
+    "broker_stub": ("producer.foundations.counted", "producer.foundations.lazy_names", "producer.wire"),
     "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),
     "pyspark_fencepost": ("txn.spark",),
 }

@@ -26,6 +26,7 @@ from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
@@ -240,12 +241,12 @@ class Cluster(Context):
         grown = total - len(topic.partitions)
         if grown < 1:
             raise ValueError(
-                f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
+                f"INVALID_PARTITIONS: topic {topic.name!r} has {counted(len(topic.partitions), 'partition')} already, {total} are no more"
             )
         if grown > PARTITIONS_MAX:
             raise ValueError(
-                f"topic {topic.name!r} has {len(topic.partitions)} partitions, {total} are {grown} more: one request creates at most "
-                f"{PARTITIONS_MAX}"
+                f"topic {topic.name!r} has {counted(len(topic.partitions), 'partition')}, {total} are {grown} more: "
+                f"one request creates at most {PARTITIONS_MAX}"
             )
         factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
         self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))

@@ -20,6 +20,7 @@ from fencepost.broker_stub.faults.filters import check_filters
 from fencepost.broker_stub.faults.one_line import one_line
 from fencepost.broker_stub.faults.schedule import Schedule, Scheduled
 from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import ErrorCode, api_name, error_name
 
 CODES: Final = frozenset(map(int, ErrorCode))
@@ -289,7 +290,7 @@ class Fault(Scheduled):
         check_arguments(hits=hits, timeout=timeout)
         with self._engine._fired:
             if not self._engine._fired.wait_for(lambda: self.hits >= hits, timeout):
-                raise TimeoutError(f"{self}: {self.hits} of {hits} hits after {timeout} s")
+                raise TimeoutError(f"{self}: {self.hits} of {counted(hits, 'hit')} after {timeout} s")
         return True
 
     def remove(self) -> None:

@@ -98,7 +98,7 @@ def test_a_topic_has_no_more_partitions_than_kafka_creates(count: int, *, runnin
         with pytest.raises(ValueError, match=rf"^POLICY_VIOLATION: {count} partitions: one request creates at most 10000\.$"):
             stub.create_topic("big", partitions=count)
         with pytest.raises(
-            ValueError, match=f"^topic 't' has 1 partitions, {count + 1} are {count} more: one request creates at most 10000$"
+            ValueError, match=f"^topic 't' has 1 partition, {count + 1} are {count} more: one request creates at most 10000$"
         ):
             stub.add_partitions("t", count + 1)
         assert stub.end_offset("t", 0) == 0
