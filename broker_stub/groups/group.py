@@ -197,7 +197,7 @@ class Group:
         self.protocol = self.choose_protocol() if self.members else None
         self.note_subscriptions()
         if self.members:
-            self.happened(Event.JOINED, now_ms, f"generation {self.generation} with {len(self.members)} members")
+            self.happened(Event.JOINED, now_ms, f"generation {self.generation} with {counted(len(self.members), 'member')}")
         else:
             self.happened(Event.DESERTED, now_ms, f"generation {self.generation} without members")
 

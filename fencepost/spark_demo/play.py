@@ -40,7 +40,7 @@ def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
     with tempfile.TemporaryDirectory(prefix="fencepost-spark-demo-", ignore_cleanup_errors=True) as place:
         root = Path(place)
         batches = write_files(flights, root / "flights")
-        say(f"{len(flights):,} flights in Parquet files, {batches} micro-batches")
+        say(f"{len(flights):,} flights in Parquet files, {counted(batches, 'micro-batch', 'micro-batches')}")
         environment = {**os.environ, **_java(), "SPARK_HOME": str(spark_home(root))}
         environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         stub = Stub(PARTITIONS)
