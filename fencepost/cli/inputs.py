@@ -20,6 +20,7 @@ from fencepost.cli.error_lines import CommandError
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
 from fencepost.producer import BulkFuture, Producer
+from fencepost.producer.foundations.counted import counted
 
 BLOCK_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -208,7 +209,7 @@ def named(names: Iterable[str]) -> str:
     """The first names, each cut to a length that fits into a message."""
     every = list(names)
     words = [name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..." for name in every[:NAMES_MAX]]
-    more = f" and {len(every) - NAMES_MAX:,} others" if len(every) > NAMES_MAX else ""
+    more = f" and {counted(len(every) - NAMES_MAX, 'other', spec=',')}" if len(every) > NAMES_MAX else ""
     return f"{', '.join(words)}{more}" if every else "none"
 
 
@@ -327,7 +328,7 @@ def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Ro
 
     def convert(cells: list[str]) -> Row:
         if len(cells) != len(header):
-            raise ValueError(f"{len(cells)} cells where the first line names {len(header)} columns")
+            raise ValueError(f"{counted(len(cells), 'cell')} where the first line names {counted(len(header), 'column')}")
         key = cell(cells, fields.key) if fields.key is not None else None
         if fields.value is not None:
             value = cell(cells, fields.value)

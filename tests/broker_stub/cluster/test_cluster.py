@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fencepost.broker_stub.log import MemoryStorage
@@ -154,8 +156,12 @@ def test_leader_moves_that_cannot_be_are_refused() -> None:
     stranger = ({1, 2, 3} - set(pair.replicas)).pop()
     with pytest.raises(ValueError, match="no in-sync replica"):
         world.cluster.move_leader(alone)
-    with pytest.raises(ValueError, match="no in-sync replica"):
-        world.cluster.move_leader(pair, to=stranger)
+    able = [node for node in pair.replicas if node != pair.leader]
+    for node in (stranger, pair.leader):
+        with pytest.raises(
+            ValueError, match=rf"^to={node}: must be one of {re.escape(str(able))}, the in-sync replicas of t-0 that do not"
+        ):
+            world.cluster.move_leader(pair, to=node)
     world.cluster.stop_broker(next(node for node in pair.replicas if node != pair.leader))
     with pytest.raises(ValueError, match="no in-sync replica"):
         world.cluster.move_leader(pair)

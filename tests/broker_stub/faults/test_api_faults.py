@@ -274,7 +274,7 @@ def test_a_request_for_all_is_about_each(point: str, request_: wire.Message, ver
         world.cluster.move_leader(partition)
         world.commit(name, 3, group="empty")
     other = faulty(world, request_.api, point, topic="other")
-    elsewhere: Fault = getattr(world.cluster.faults.on(request_.api).where(topic="t", partition=7), point)().error(CODE)
+    elsewhere: Fault = getattr(world.cluster.faults.on().where(topic="t", partition=7), point)().error(CODE)
     fault = faulty(world, request_.api, point, topic="t")
     answer = world.start(request_, version, node=world.coordinator("empty")).answer
     assert (fault.hits, other.hits, elsewhere.hits) == (1, 0, 0)

@@ -143,7 +143,7 @@ def test_errors_in_other_answers(site: Site, api: Api) -> None:
 def test_a_rule_for_a_topic_meets_requests_for_all(site: Site, point: str) -> None:
     """Which topics there are only the broker knows, so a request for all is about any that a rule names: the error is in that topic's
     entry and in no other's; a partition is nothing that Metadata is about."""
-    getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name, partition=0), point)().drop()
+    getattr(site.proxy.faults.on(Api.METADATA, Api.PRODUCE).where(topic=site.topic.name, partition=0), point)().drop()
     fault = getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name), point)().error(ErrorCode.LEADER_NOT_AVAILABLE)
     with site.connection() as connection:
         told = [_codes_by_topic(connection.ask(wire.MetadataRequest(topics=None), 12)) for _ in range(2)]

@@ -151,7 +151,6 @@ def test_rules_about_others_do_not_meet_markers() -> None:
     others = [
         faults.on(Api.WRITE_TXN_MARKERS).where(topic="other").drop(),
         faults.on(Api.WRITE_TXN_MARKERS).where(txn="other").drop(),
-        faults.on(Api.WRITE_TXN_MARKERS).where(group="g").drop(),
         faults.on(Api.WRITE_TXN_MARKERS).where(node=9).drop(),
         faults.on(Api.WRITE_TXN_MARKERS).where(client_id="other").drop(),
     ]

@@ -49,6 +49,7 @@ def test_a_cluster_without_fault(stub: BrokerStub) -> None:
     assert of(findings, "version") == [("OK", "Apache Kafka 4.3 or later, or a compatible broker (Produce up to version 13)")]
     assert "transaction.version=2" in of(findings, "features")[0][1]
     assert "3 brokers, controller 1" in of(findings, "cluster")[0][1]
+    assert ("OK", "1 partition, with a leader") in of(findings, "topic t")
     assert len(of(findings, "advertised address")) == 3
     assert of(findings, "idempotence") == [("OK", "permitted: the broker gave a producer id")]
     assert "gave an identity to 'fencepost-doctor-" in of(findings, "transactions")[0][1]

@@ -205,10 +205,10 @@ def test_a_good_report_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"lost": 1, "in_log": 9}, "1 records lost by the idempotent producer"),
+        ({"lost": 1, "in_log": 9}, "1 record lost by the idempotent producer"),
         ({"doubled": 2, "in_log": 12}, "2 records doubled by the idempotent producer"),
-        ({"out_of_order": 1}, "1 records out of order per key by the idempotent producer"),
-        ({"acknowledged": 9}, "1 records were not acknowledged to the idempotent producer"),
+        ({"out_of_order": 1}, "1 record out of order per key by the idempotent producer"),
+        ({"acknowledged": 9}, "1 record was not acknowledged to the idempotent producer"),
         ({"resent": 0}, "no records that reached a broker again in the run with idempotence"),
         ({"duplicates_refused": 0}, "no duplicate batches refused by the broker in the run with idempotence"),
         ({"replies_dropped": 0}, "no replies dropped after the append in the run with idempotence"),

@@ -325,8 +325,8 @@ def test_a_commit_before_everything_came_back(version: int) -> None:
     refused = harness.call(Event.COMMIT).outcome.exception(0)
     assert isinstance(refused, NotReturned)
     assert (
-        "'tx': 1 of the 2 partitions of participation 1 (t-1) and 1 of the 1 partitions of participation 2 (t-2)"
-        " and 1 of the 1 partitions of participation 3 (t-0) not returned" in str(refused)
+        "'tx': 1 of the 2 partitions of participation 1 (t-1) and 1 of the 1 partition of participation 2 (t-2)"
+        " and 1 of the 1 partition of participation 3 (t-0) not returned" in str(refused)
     )
     assert harness.state is State.OPEN
     give_back(harness, account(0, 1, first=1), account(1, 0, offset=-1), account(2, 1))
