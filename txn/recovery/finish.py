@@ -60,6 +60,17 @@ async def run(token: PreparedTransaction, settings: Settings, timeout_s: float, 
     return status
 
 
+async def resolve(token: PreparedTransaction, settings: Settings, timeout_s: float, *, committed: bool) -> None:
+    """Return if the transaction is committed, and raise TransactionAborted if it is aborted. `committed`: the end that the caller wanted.
+    Resolving continues with it, so it never turns a wanted abort into a commit."""
+    try:
+        status = await run(token, settings, timeout_s, committed=committed)
+    except TransactionCommitted:
+        return
+    if status.outcome is Outcome.ABORTED:
+        raise TransactionAborted(f"the prepared transaction has been aborted: {status.why}")
+
+
 class Resumption:
     """One call about one token."""
 

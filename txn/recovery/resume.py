@@ -14,12 +14,12 @@ from typing import Any, Final, TypeVar, Unpack
 from fencepost.producer.config.keywords import ProducerOptions
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import SecurityProtocol, Settings
-from fencepost.producer.errors import ConfigError, Misuse
+from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.errors import CommitOutcomeUnknown
 from fencepost.txn.foundations.call_outcome import CallOutcome
-from fencepost.txn.recovery.finish import run
+from fencepost.txn.recovery.finish import resolve, run
 from fencepost.txn.recovery.outcome import PreparedStatus
 from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token
 
@@ -65,26 +65,26 @@ class Resumed(_Prepared):
     def commit(self, timeout: float | None = None) -> PreparedStatus:
         """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
 
-        Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (`resolve` asks again), and
-        TransactionTimeout if nothing was decided in time. BadToken: the token is of another cluster.
+        Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (its `resolve` asks again),
+        and TransactionTimeout if nothing was decided in time. BadToken: the token is of another cluster.
         """
-        return self._run(timeout, committed=True)
+        return self._call(run, timeout, committed=True)
 
     def abort(self, timeout: float | None = None) -> PreparedStatus:
         """Abort the transaction. Returns ABORTED or NOTHING_WRITTEN. Raises TransactionCommitted if it has been committed, and otherwise
-        what `commit` raises."""
-        return self._run(timeout, committed=False)
+        what `commit` raises. After CommitOutcomeUnknown, `resolve` goes on aborting, and raises TransactionAborted when that is done."""
+        return self._call(run, timeout, committed=False)
 
     def status(self, timeout: float | None = None) -> PreparedStatus:
         """The outcome, with its evidence; this call changes nothing. UNKNOWN without evidence, and `why` says what is missing."""
-        return self._run(timeout, committed=None)
+        return self._call(run, timeout, committed=None)
 
-    def _run(self, timeout: float | None, *, committed: bool | None) -> PreparedStatus:
+    def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: float | None, *, committed: bool | None) -> T:
         timeout_s = _seconds(self._settings, timeout)
         try:
-            return ask_now(lambda: run(self.token, self._settings, timeout_s, committed=committed))
+            return ask_now(lambda: ask(self.token, self._settings, timeout_s, committed=committed))
         except CommitOutcomeUnknown as unknown:
-            unknown.resolver = lambda limit: _resolve(self, limit, committed=committed)
+            unknown.resolver = lambda limit: self._call(resolve, limit, committed=committed)
             raise
 
 
@@ -93,21 +93,21 @@ class AsyncResumed(_Prepared):
 
     async def commit(self, timeout: float | None = None) -> PreparedStatus:
         """`Resumed.commit`."""
-        return await self._run(timeout, committed=True)
+        return await self._call(run, timeout, committed=True)
 
     async def abort(self, timeout: float | None = None) -> PreparedStatus:
         """`Resumed.abort`."""
-        return await self._run(timeout, committed=False)
+        return await self._call(run, timeout, committed=False)
 
     async def status(self, timeout: float | None = None) -> PreparedStatus:
         """`Resumed.status`."""
-        return await self._run(timeout, committed=None)
+        return await self._call(run, timeout, committed=None)
 
-    async def _run(self, timeout: float | None, *, committed: bool | None) -> PreparedStatus:
+    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: float | None, *, committed: bool | None) -> T:
         try:
-            return await run(self.token, self._settings, _seconds(self._settings, timeout), committed=committed)
+            return await ask(self.token, self._settings, _seconds(self._settings, timeout), committed=committed)
         except CommitOutcomeUnknown as unknown:
-            unknown.resolver = lambda limit: self._run(limit, committed=committed)
+            unknown.resolver = lambda limit: self._call(resolve, limit, committed=committed)
             raise
 
 
@@ -128,14 +128,6 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     threading.Thread(target=run_aside, name="fencepost-resume", daemon=True).start()
     return came.result(threading.TIMEOUT_MAX)
-
-
-def _resolve(resumed: Resumed, timeout: float | None, *, committed: bool | None) -> None:
-    """Whether the transaction is committed. If not, raises what `commit` raises. The question does not turn a wanted abort into a
-    commit."""
-    if committed is None:
-        raise Misuse("a status leaves nothing to resolve: ask for it again")
-    resumed._run(timeout, committed=committed)
 
 
 def _seconds(settings: Settings, timeout: float | None) -> float:

@@ -35,8 +35,8 @@ _ANYTHING: Final = ("this producer needs", PRODUCE_VERSIONS[0], "0.11")
 
 
 def backoff_ms(attempt: int, base_ms: float, cap_ms: float, draw: float) -> float:
-    """base·2^attempt, capped, ±20 % (`ExponentialBackoff`). `attempt` counts from 0, `draw` is uniform in [0, 1)."""
-    return float(min(cap_ms, base_ms * 2.0 ** min(attempt, 30)) * (0.8 + 0.4 * draw))
+    """base·2^attempt ±20 %, at most `cap_ms` (`ExponentialBackoff`). `attempt` counts from 0, `draw` is uniform in [0, 1)."""
+    return min(cap_ms, min(cap_ms, base_ms * 2.0 ** min(attempt, 30)) * (0.8 + 0.4 * draw))
 
 
 class LinkState(enum.Enum):

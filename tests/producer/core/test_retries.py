@@ -201,12 +201,14 @@ def test_a_duplicate_answers_with_the_first_offset() -> None:
 
 
 def test_backoffs_grow_and_have_jitter() -> None:
-    """retry_backoff_ms doubles up to retry_backoff_max_ms, within 20 % either way."""
+    """retry_backoff_ms doubles, within 20 % either way, and is never longer than retry_backoff_max_ms."""
     from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
 
     assert [backoff_ms(n, 100, 1000, 0.5) for n in range(6)] == [100, 200, 400, 800, 1000, 1000]
     assert backoff_ms(0, 100, 1000, 0.0) == pytest.approx(80)
-    assert backoff_ms(10_000, 100, 1000, 0.999) == pytest.approx(1200, rel=0.01)
+    assert backoff_ms(0, 100, 1000, 0.999) == pytest.approx(120, rel=0.01)
+    assert backoff_ms(10_000, 100, 1000, 0.0) == pytest.approx(800)
+    assert backoff_ms(10_000, 100, 1000, 0.999) == 1000
     assert QUICK["retry_backoff_ms"] < 100
 
 

@@ -208,8 +208,33 @@ def test_a_coordinator_that_never_answers_again(site: Site, call: Callable[..., 
             with contextlib.suppress(TransactionTimeout):  # it was not even asked in that time
                 call(site.resume(token), 1.0)
     silent.remove()
-    unknown.value.resolve(WAIT_S)
+    with contextlib.nullcontext() if outcome is Outcome.COMMITTED else pytest.raises(TransactionAborted):
+        unknown.value.resolve(WAIT_S)
     assert site.resume(token).status(WAIT_S).outcome is outcome
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_an_abort_whose_outcome_is_unknown_at_first(site: Site, committed: bool, asynchronous: bool) -> None:
+    """`resolve` means the same after an `abort` as after a `commit`: it returns None if the transaction is committed, here by another
+    process, and raises TransactionAborted if it is aborted."""
+    token = site.prepare(b"one")
+    rule = site.stub.faults.on(Api.END_TXN)
+    silent = (rule.before() if committed else rule.after_append()).forever().drop()
+    with pytest.raises(CommitOutcomeUnknown) as unknown:
+        if asynchronous:
+            asyncio.run(resume_async(token, site.stub.bootstrap).abort(1.0))
+        else:
+            site.resume(token).abort(1.0)
+    silent.remove()
+    if committed:
+        site.resume(token).commit(WAIT_S)
+
+    async def resolve() -> object:
+        return await unknown.value.resolve(WAIT_S)
+
+    with contextlib.nullcontext() if committed else pytest.raises(TransactionAborted):
+        assert (asyncio.run(resolve()) if asynchronous else unknown.value.resolve(WAIT_S)) is None
 
 
 def test_nobody_answers(site: Site) -> None:
