@@ -17,6 +17,7 @@ from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.configs.server_properties import LISTENERS, read_properties
 from fencepost.broker_stub.network.addresses import TOKEN_VARIABLE
 from fencepost.broker_stub.stub import BrokerStub
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.network.tls import Tls
@@ -73,7 +74,7 @@ def serve(
     )
     try:
         with stub, controlled(stub, control) as url:
-            print(f"{brokers} broker{'s' if brokers > 1 else ''} listening on {stub.bootstrap}", flush=True)
+            print(f"{counted(brokers, 'broker')} listening on {stub.bootstrap}", flush=True)
             if url is not None:
                 print(f"control at {url}", flush=True)
             stopped.wait()

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 from msgspec.structs import replace
 
 from fencepost.broker_stub import handlers
+from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.cluster.topics import Topic
-from fencepost.broker_stub.configs.arguments import check_arguments
 from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
 from fencepost.broker_stub.configs.topic_configs import Value, as_text
 from fencepost.broker_stub.faults.rules import Faults
@@ -31,6 +31,7 @@ from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
+from fencepost.broker_stub.requests.router import served
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.restrictions import Restrictions
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
@@ -113,7 +114,7 @@ class BrokerStub(Restrictions):
             protocol=PROTOCOLS[tls is not None, sasl is not None],
         )
         if not 0 <= self._place.port <= PORT_MAX - (brokers - 1):
-            room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that all {brokers} brokers have a port, or 0 for free ones"
+            room = f"give 1 to {PORT_MAX - (brokers - 1)}, so that every broker of brokers={brokers} has a port, or 0 for free ones"
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = RealClock() if clock is None else clock
         self._tls = _context(tls) if tls is not None else None
@@ -126,6 +127,7 @@ class BrokerStub(Restrictions):
             config=self._place.config,
             seed=seed,
             cluster_id=cluster_id,
+            faults=Faults(served={each.api for each in served()}, nodes=range(1, brokers + 1)),
             acls=acls,
             super_users=super_users,
             emulate=emulate,
@@ -187,6 +189,7 @@ class BrokerStub(Restrictions):
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
+        check_arguments(timeout=timeout)
         if self._thread is not None:
             self._thread.stop(timeout)
 
@@ -238,11 +241,12 @@ class BrokerStub(Restrictions):
 
     def delete_topic(self, name: str) -> None:
         """Deletes the topic. KeyError if there is none."""
+        check_arguments(name=name)
         self._call(lambda: self.cluster.delete_topic(self._topic(name)))
 
     def add_partitions(self, name: str, total: int) -> None:
         """Grows the topic to `total` partitions. ValueError if it has as many already, or if they are more than 10,000 more."""
-        check_arguments(total=total)
+        check_arguments(name=name, total=total)
         self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
 
     def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed") -> list[Record]:
@@ -269,29 +273,32 @@ class BrokerStub(Restrictions):
 
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
         """Makes another in-sync replica the leader, by default the next one. ValueError when there is none. Returns the new leader."""
+        if to is not None:
+            self._known(to=to)
         return self._call(lambda: self.cluster.move_leader(self._partition(topic, partition), to=to))
 
     # Brokers
 
     def stop_broker(self, node: int, *, clean: bool = True) -> None:
         """Stops a broker: its connections end, its port refuses, its leaderships move. As in Kafka, clients cannot tell a clean stop."""
-        self._known(node)
+        self._known(node=node)
+        check_arguments(clean=clean)
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=clean))
 
     def start_broker(self, node: int, *, port: int | None = None) -> None:
         """Starts a broker on the same port, or on another one, 0 for a free one. OSError for a port in use; then it stays down."""
-        self._known(node)
+        self._known(node=node)
+        self._check_port(port)
         server = self._server
         if server is not None:
             self._call(lambda: server.start_broker(node, port=port))
-        elif port is None:
-            self._call(lambda: self.cluster.start_broker(node))
         else:
-            raise RuntimeError("the stub has not started, so its brokers have no ports: call start() first")
+            self._call(lambda: self.cluster.start_broker(node))
 
     def restart_broker(self, node: int, *, clean: bool = True, port: int | None = None) -> None:
         """Stops and starts a broker; `port` as in `start_broker`."""
+        self._check_port(port)
         self.stop_broker(node, clean=clean)
         self.start_broker(node, port=port)
 
@@ -316,7 +323,7 @@ class BrokerStub(Restrictions):
     def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
         if node is not None:
-            self._known(node)
+            self._known(node=node)
         return self._call(lambda: self.cluster.cut_connections(node))
 
     def stats(self) -> dict[str, int]:
@@ -346,21 +353,30 @@ class BrokerStub(Restrictions):
         return topic
 
     def _partition(self, topic: str, index: int) -> Partition:
+        check_arguments(topic=topic, partition=index)
         partition = self._topic(topic).partition(index)
         if partition is None:
             raise KeyError(f"{topic!r} has no partition {index}")
         return partition
 
     def _between(self, one: int, other: int, change: Callable[[], None]) -> None:
-        self._known(one)
-        self._known(other)
+        self._known(one=one, other=other)
         if one == other:
             raise ValueError(f"broker {one} has no link to itself: give two brokers")
         self._call(change)
 
-    def _known(self, node: int) -> None:
-        if node not in self.cluster.brokers:
-            raise KeyError(f"there is no broker {node!r}, only {sorted(self.cluster.brokers)}")
+    def _check_port(self, port: int | None) -> None:
+        check_arguments(port=port)
+        if port is not None and not 0 <= port <= PORT_MAX:
+            raise ValueError(f"port={port}: must be from 0, for a free one, to {PORT_MAX}")
+        if port is not None and self._server is None:
+            raise RuntimeError("the stub has not started, so its brokers have no ports: call start() first")
+
+    def _known(self, **nodes: int) -> None:
+        check_arguments(**nodes)
+        for node in nodes.values():
+            if node not in self.cluster.brokers:
+                raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
 
     def _contents(self, partition: Partition, *, read_committed: bool) -> ReadResult:
         log = partition.log

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from fencepost.producer.config.callables import PARTITIONERS
+from fencepost.producer.config.foreign_names import instead_of
 from fencepost.producer.config.limits import AT_LEAST, AT_MOST
 from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import Settings
@@ -41,9 +43,9 @@ effect because of another setting. It converts text to numbers and truth values.
 NOT_THERE: Final = """\
 ## Settings of Kafka's producer that this one does not have
 
-The producer refuses each of these as unknown.
+The producer refuses each of these as unknown, and the error says what to do instead.
 
-| settings | why |
+| settings | what to do instead |
 |---|---|
 """
 
@@ -125,54 +127,48 @@ KAFKA_NAMES: Final[dict[str, str]] = {
 """Kafka's names that are not our names with dots."""
 
 
-MISSING: Final[dict[str, tuple[str, ...]]] = {
-    "`TransactionalProducer` has them, beside all others ([transactions.md](transactions.md))": (
-        "transactional.id",
-        "transaction.timeout.ms",
-        "transaction.two.phase.commit.enable",
-    ),
-    "the partition follows the key unless `partitioner` is round_robin; keyless records skip leaderless partitions and prefer fast ones": (
-        "partitioner.ignore.keys",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-    ),
-    "the producer uses the operating system's sizes": ("send.buffer.bytes", "receive.buffer.bytes"),
-    "the timeout does not grow": ("socket.connection.setup.timeout.max.ms",),
-    "use `producer.stats()` and `on_statistics`: two samples of 30 s": (
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "enable.metrics.push",
-    ),
-    "a program reads its own configuration": ("config.providers",),
-    "they name Java's classes and keystores; `ssl_context` offers everything that Python's ssl can do": (
-        "security.providers",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.engine.factory.class",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.certificates",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    ),
-    "Kerberos is not supported, and JAAS is Java's; use `sasl_username` and `sasl_password`": (
-        "sasl.client.callback.handler.class",
-        "sasl.jaas.config",
-        "sasl.kerberos.*",
-        "sasl.login.*",
-    ),
-    "a token comes from a function, `sasl_oauth_token_provider`": ("sasl.oauthbearer.*",),
-}
-"""Why -> Kafka's names; a star stands for all names with this beginning."""
+MISSING: Final = [
+    "transactional.id",
+    "transaction.timeout.ms",
+    "transaction.two.phase.commit.enable",
+    "partitioner.ignore.keys",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "send.buffer.bytes",
+    "receive.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "enable.metrics.push",
+    "config.providers",
+    "security.providers",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.engine.factory.class",
+    "ssl.keymanager.algorithm",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+    "sasl.client.callback.handler.class",
+    "sasl.jaas.config",
+    "sasl.login.*",
+    "sasl.kerberos.*",
+    "sasl.oauthbearer.*",
+]
+"""Kafka's names of the settings that do not exist here; a star stands for all names with this beginning."""
+
+QUOTED: Final = re.compile(r"(?<!=)'([\w.]+)'")
+"""A name in an error message, which the page shows as code."""
 
 
 def kafka_name(setting: str) -> str:
@@ -192,10 +188,13 @@ def page() -> str:
         default = _default(name, field.default)
         cells = [f"**`{name}`**", _type(name, field.type), default, _limits(name), _names(name), _kafka(name, field.default)]
         rows.append("| " + " | ".join(cells) + " |")
-    words = [f"**`{name}`**: {described[name]}\n" for name in Settings.__struct_fields__]
-    missing = "".join(f"| {', '.join(f'`{each}`' for each in names)} | {why} |\n" for why, names in MISSING.items())
+    texts = [f"**`{name}`**: {described[name]}\n" for name in Settings.__struct_fields__]
+    instead: dict[str, list[str]] = {}
+    for each in MISSING:
+        instead.setdefault(QUOTED.sub(r"`\1`", instead_of(each) or ""), []).append(f"`{each}`")
+    missing = "".join(f"| {', '.join(names)} | {words} |\n" for words, names in instead.items())
     table = "\n".join(rows)
-    return f"{INTRODUCTION}\n## What each is\n\n{table}\n\n## What each does\n\n" + "\n".join(words) + f"\n{NOT_THERE}{missing}"
+    return f"{INTRODUCTION}\n## What each is\n\n{table}\n\n## What each does\n\n" + "\n".join(texts) + f"\n{NOT_THERE}{missing}"
 
 
 def descriptions() -> dict[str, str]:

@@ -148,7 +148,7 @@ class Topics:
         if queues is not None and partition < queues.partitions:
             return queues
         if queues is not None and topic in self._short:
-            there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}, numbered from 0"
+            there = f"{topic!r} has {counted(queues.partitions, 'partition')}, numbered from 0"
             raise TopicUnavailable(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
         if topic in self._refused:
             code = self._refused[topic]
@@ -172,7 +172,7 @@ class Topics:
         )
         queues = self._accumulator.topics.get(topic)
         if queues is not None:
-            there = f"{topic!r} has {counted(queues.partitions, 'partition', 'partitions')}"
+            there = f"{topic!r} has {counted(queues.partitions, 'partition')}"
             return TopicUnavailable(f"{there}; partition {partition} did not appear {limit}")
         if topic in self._missing:
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")

@@ -15,7 +15,7 @@ def read_values(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *,
 
 
 def read_messages(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), *, isolation: str = "read_committed") -> list[Message]:
-    """The same with all fields of the messages."""
+    """Every message up to the current ends, as confluent-kafka has it. With read_committed the end is before an open transaction."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

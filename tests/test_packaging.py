@@ -63,7 +63,7 @@ SOME_HOT = '(\n    "fencepost.producer.wire.schema.varint",\n    "fencepost.prod
 
 @pytest.fixture
 def small_checkout(checkout: Path) -> Path:
-    """The same, with two hot modules."""
+    """A copy of the sources with only two hot modules."""
     listed = checkout / "producer/_hot.py"
     listed.write_text(re.sub(r"(?<=\nHOT: Final = )\(\n.*?\n\)\n", SOME_HOT, listed.read_text(), flags=re.DOTALL))
     return checkout

@@ -19,12 +19,14 @@ def forget(made: socket.socket) -> None:
 
 
 def test_it_says_where_it_was_made() -> None:
+    """The warning about a socket that was never closed shows the line that made the socket."""
     forget(socket.socket())
     with pytest.warns(ResourceWarning, match=r"unclosed <socket\.socket fd=(.|\n)*test_it_says_where_it_was_made"):
         gc.collect()
 
 
 def test_closed_ones_say_nothing() -> None:
+    """A socket that was closed causes no warning."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with socket.socket() as closed:

@@ -13,6 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.producer.foundations.counted import counted
+
 TAG: Final = b"CGMDv2:"
 """The first bytes of librdkafka's format, in the version that is read here."""
 
@@ -99,7 +101,7 @@ def read_confluent(raw: bytes) -> GroupMetadata:
     instance, ended_at_last = rest[1:-1], rest[-1:] == b"\0"
     whole = ended and ended_too and (rest == b"\1" or (rest[:1] == b"\0" and len(rest) > 1 and ended_at_last and b"\0" not in instance))
     if not whole:
-        raise ValueError(f"group metadata of {len(raw)} bytes that ends too early or too late: {raw!r}; {INSTEAD}")
+        raise ValueError(f"group metadata of {counted(len(raw), 'byte')} that ends too early or too late: {raw!r}; {INSTEAD}")
     try:
         return GroupMetadata(
             group_id.decode(), generation if member_id else OF_NO_MEMBER, member_id.decode(), None if rest == b"\1" else instance.decode()

@@ -51,10 +51,16 @@ class Broker:
         """Cuts every connection and abandons waiting requests."""
         self.alive = False
         self.generation += 1
-        for connection in tuple(self.connections):
-            connection.cut()
+        self.cut_connections()
         self.sessions.clear()
         self.quota_manager = None
+
+    def cut_connections(self) -> int:
+        """Ends every client connection; returns how many there were."""
+        connections = tuple(self.connections)
+        for connection in connections:
+            connection.cut()
+        return len(connections)
 
     def start(self) -> None:
         self.alive = True

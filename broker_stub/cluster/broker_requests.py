@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fencepost.broker_stub.faults.execution import execute
-from fencepost.broker_stub.faults.rules import Action, Kind, Point, TopicPartition
+from fencepost.broker_stub.faults.rules import Action, Kind, Point
+from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-LATEST_MS: Final = (1 << 63) - 1
+from fencepost.broker_stub.arguments import LONG_MAX, check_arguments
+
+LATEST_MS: Final = LONG_MAX
 """The latest timestamp that a record can have."""
 
 
@@ -59,9 +61,9 @@ class VirtualClock:
     """
 
     def __init__(self, start_ms: int | None = None) -> None:
-        self._now_ms = int(time.time() * 1000) if start_ms is None else _whole("start_ms", start_ms)
-        if not 0 <= self._now_ms <= LATEST_MS:
-            raise ValueError(f"start_ms={start_ms}: milliseconds since 1970, from 0 to {LATEST_MS}")
+        if start_ms is not None:
+            check_arguments(start_ms=start_ms)
+        self._now_ms = int(time.time() * 1000) if start_ms is None else start_ms
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
 
@@ -84,7 +86,8 @@ class VirtualClock:
 
     def advance(self, ms: int) -> int:
         """Moves time forward and calls the watchers. ValueError for a negative time. Returns the new time."""
-        if _whole("ms", ms) < 0:
+        check_arguments(ms=ms)
+        if ms < 0:
             raise ValueError(f"advance({ms}): a clock never runs backwards")
         with self._lock:
             if self._now_ms + ms > LATEST_MS:
@@ -99,13 +102,6 @@ class VirtualClock:
         with self._lock:
             if moved in self._watchers:
                 self._watchers.remove(moved)
-
-
-def _whole(name: str, given: object) -> int:
-    """Raises TypeError for a time that is no whole number, which would break every response that has it."""
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError(f"{name}={given!r}: whole milliseconds, an int")
-    return given
 
 
 def _nothing() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.broker_links import BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
@@ -20,12 +21,12 @@ from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
-from fencepost.broker_stub.configs.arguments import check_arguments, listed
 from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
@@ -134,10 +135,10 @@ class Cluster(Context):
         super_users = [*named, *filter(None, map(str.strip, config["super.users"].split(";")))]
         if acls is None and not super_users and not config["authorizer.class.name"]:
             return None
-        from fencepost.broker_stub.security.acls import Acl
+        from fencepost.broker_stub.security.acls import EXAMPLE, Acl
         from fencepost.broker_stub.security.authorizer import Authorizer
 
-        acls = listed("acls", acls, Acl, "[Acl.allow('alice', 'WRITE', topic='orders')]") if acls is not None else ()
+        acls = listed("acls", acls, Acl, EXAMPLE) if acls is not None else ()
         allow_everyone = config.is_on("allow.everyone.if.no.acl.found")
         return Authorizer(acls, super_users=super_users, allow_everyone=allow_everyone)
 
@@ -193,13 +194,9 @@ class Cluster(Context):
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
-        connections = [
-            connection for broker in self.brokers.values() if node_id in (None, broker.node_id) for connection in broker.connections
-        ]
-        for connection in connections:
-            connection.cut()
-        self.counters.connections_cut += len(connections)
-        return len(connections)
+        number = sum(broker.cut_connections() for broker in self.brokers.values() if node_id in (None, broker.node_id))
+        self.counters.connections_cut += number
+        return number
 
     # Topics
 
@@ -244,12 +241,12 @@ class Cluster(Context):
         grown = total - len(topic.partitions)
         if grown < 1:
             raise ValueError(
-                f"INVALID_PARTITIONS: topic {topic.name!r} has {len(topic.partitions)} partitions already, {total} are no more"
+                f"INVALID_PARTITIONS: topic {topic.name!r} has {counted(len(topic.partitions), 'partition')} already, {total} are no more"
             )
         if grown > PARTITIONS_MAX:
             raise ValueError(
-                f"topic {topic.name!r} has {len(topic.partitions)} partitions, {total} are {grown} more: one request creates at most "
-                f"{PARTITIONS_MAX}"
+                f"topic {topic.name!r} has {counted(len(topic.partitions), 'partition')}, {total} are {grown} more: "
+                f"one request creates at most {PARTITIONS_MAX}"
             )
         factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
         self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
@@ -286,8 +283,10 @@ class Cluster(Context):
     def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
         """Makes another in-sync replica the leader, by default the next one. ValueError if there is none. Returns the new leader."""
         able = [node for node in partition.replicas if node in partition.isr and self.brokers[node].alive and node != partition.leader]
-        if not able or (to is not None and to not in able):
-            raise ValueError(f"{partition} has no in-sync replica {'to lead it instead' if to is None else to}: {partition.isr}")
+        if not able:
+            raise ValueError(f"{partition} has no in-sync replica to lead it instead of {partition.leader}: {partition.isr}")
+        if to is not None and to not in able:
+            raise ValueError(f"to={to}: must be one of {able}, the in-sync replicas of {partition} that do not lead it")
         behind = [node for node in able if partition.replicas.index(node) > partition.replicas.index(partition.leader)]
         partition.elect(self.live, preferred=to if to is not None else (behind or able)[0])
         self.counters.leader_moves += 1

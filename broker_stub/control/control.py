@@ -16,6 +16,7 @@ import socket
 from types import TracebackType
 from typing import Final, Self
 
+from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.control.http import HEAD_BYTES_MAX, HttpServer
 from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
@@ -38,9 +39,13 @@ class Control:
     """
 
     def __init__(self, target: BrokerStub | FaultProxy, *, host: str = LOCALHOST, port: int = 0, token: str | None = None) -> None:
+        check_arguments(host=host, port=port)
+        if not isinstance(target, BrokerStub | FaultProxy):
+            raise TypeError(f"target={target!r}: must be a BrokerStub or a FaultProxy")
         if token is None and not is_local(host):
             token = secrets.token_urlsafe(TOKEN_BYTES)
-        if token is not None and not TOKEN.fullmatch(token):
+        given: object = token
+        if given is not None and not (isinstance(given, str) and TOKEN.fullmatch(given)):
             raise ValueError(
                 "the control's token needs 16 or more letters, digits and -._~, so that it is hard to guess and fits into a URL"
             )

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from fencepost.broker_stub.network.addresses import printable
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire import Message, error_name
 from fencepost.producer.wire.codes import api_name
 
@@ -27,13 +28,13 @@ def seen_by(stub: BrokerStub) -> str:
     """The last exchanges, oldest first, and every installed rule."""
     kept = stub.journal.requests()
     last = kept[-EXCHANGES_MAX:]
-    lines = [f"{len(kept)} exchanges in the journal{', the last of them' if len(kept) > len(last) else ''}:"]
+    lines = [f"{counted(len(kept), 'exchange')} in the journal{', the last of them' if len(kept) > len(last) else ''}:"]
     if not stub.journal.enabled:
         lines = ["no journal was kept (journal=0)"]
     lines += [f"  {_told(stub, exchange, since_ms=kept[0].at_ms)}" for exchange in last]
     faults = stub.faults.installed
-    lines += [f"{len(faults)} fault rule{'' if len(faults) == 1 else 's'}:"] if faults else ["no fault rules"]
-    lines += [f"  {fault}, {fault.hits} hit{'' if fault.hits == 1 else 's'}" for fault in faults]
+    lines += [f"{counted(len(faults), 'fault rule')}:"] if faults else ["no fault rules"]
+    lines += [f"  {fault}, {counted(fault.hits, 'hit')}" for fault in faults]
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+from fencepost.broker_stub.arguments import ARGUMENTS, check_arguments
 from fencepost.broker_stub.control.failure_report import errors_in, topics_in
 from fencepost.broker_stub.control.http import Refused, Request
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
@@ -18,9 +19,7 @@ from fencepost.broker_stub.faults.rules import Fault, Faults
 from fencepost.broker_stub.faults.specs import add_fault
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.journal import Journal
-from fencepost.broker_stub.network.addresses import PORT_MAX
 from fencepost.broker_stub.proxy.proxy import FaultProxy
-from fencepost.broker_stub.requests.router import served
 from fencepost.broker_stub.stub import BrokerStub
 from fencepost.producer.wire import Api, api_name
 
@@ -90,9 +89,7 @@ class Routes:
         return HTTPStatus.OK, {"faults": [fault.as_data() for fault in self._running.faults.installed]}
 
     def add(self, request: Request, arguments: list[str]) -> Told:
-        known = None if self._stub is None else {each.api for each in served()}
-        nodes = None if self._stub is None else self._running.addresses
-        return HTTPStatus.CREATED, add_fault(self._running.faults, request.body, served=known, nodes=nodes).as_data()
+        return HTTPStatus.CREATED, add_fault(self._running.faults, request.body).as_data()
 
     def fault(self, request: Request, arguments: list[str]) -> Told:
         return HTTPStatus.OK, self._fault(arguments[0]).as_data()
@@ -131,25 +128,23 @@ class Routes:
         return HTTPStatus.OK, {"exchanges": [self._exchange(each) for each in kept[-int(limit) :]]}
 
     def cut(self, request: Request, arguments: list[str]) -> Told:
-        (node,) = _body(request, node=(int, None))
-        if node is not None and node not in self._running.addresses:
-            raise KeyError(f"there is no broker {node}, only {sorted(self._running.addresses)}")
+        (node,) = _body(request, node=None)
         return HTTPStatus.OK, {"cut": self._running.cut_connections(node)}
 
     # -- stubs only --------------------------------------------------------------------------------------------------------
 
     def sever(self, request: Request, arguments: list[str]) -> Told:
-        one, other = _body(request, one=(int, ...), other=(int, ...))
+        one, other = _body(request, one=..., other=...)
         self._cluster.sever(one, other)
         return HTTPStatus.OK, {"severed": self._cluster.severed}
 
     def mend(self, request: Request, arguments: list[str]) -> Told:
-        one, other = _body(request, one=(int, ...), other=(int, ...))
+        one, other = _body(request, one=..., other=...)
         self._cluster.mend(one, other)
         return HTTPStatus.OK, {"severed": self._cluster.severed}
 
     def advance(self, request: Request, arguments: list[str]) -> Told:
-        (ms,) = _body(request, ms=(int, ...))
+        (ms,) = _body(request, ms=...)
         if ms > ADVANCE_MS_MAX:
             raise ValueError(f"ms={ms}: at most {ADVANCE_MS_MAX}, ten years")
         try:
@@ -158,18 +153,16 @@ class Routes:
             raise Refused(HTTPStatus.CONFLICT, "this stub has a real clock; start it with --virtual-clock to advance its time") from None
 
     def leader(self, request: Request, arguments: list[str]) -> Told:
-        topic, partition, to = _body(request, topic=(str, ...), partition=(int, ...), to=(int, None))
+        topic, partition, to = _body(request, topic=..., partition=..., to=None)
         return HTTPStatus.OK, {"leader": self._cluster.move_leader(topic, partition, to=to)}
 
     def stop(self, request: Request, arguments: list[str]) -> Told:
-        (clean,) = _body(request, clean=(bool, True))
+        (clean,) = _body(request, clean=True)
         self._cluster.stop_broker(_number(arguments[0], "a broker"), clean=clean)
         return HTTPStatus.OK, {"stopped": int(arguments[0])}
 
     def start(self, request: Request, arguments: list[str]) -> Told:
-        (port,) = _body(request, port=(int, None))
-        if port is not None and not 0 <= port <= PORT_MAX:
-            raise ValueError(f"port={port}: from 0, for a free one, to {PORT_MAX}")
+        (port,) = _body(request, port=None)
         self._cluster.start_broker(_number(arguments[0], "a broker"), port=port)
         return HTTPStatus.OK, {"started": int(arguments[0]), "address": "{}:{}".format(*self._cluster.addresses[int(arguments[0])])}
 
@@ -238,30 +231,18 @@ def _number(given: str, what: str) -> int:
     return int(given)
 
 
-def _body(request: Request, **fields: tuple[type, Any]) -> list[Any]:
-    """The fields of a body in this order. A field with the default `...` is required."""
+def _body(request: Request, **defaults: Any) -> list[Any]:
+    """The fields of a body in this order. A field with the default `...` is required. Null is for fields whose default is None."""
     body = {} if request.body is None else request.body
     if not isinstance(body, dict):
-        raise ValueError(f"the body must be an object with {', '.join(fields)}, not {repr(body)[:60]}")
+        raise ValueError(f"the body must be an object with {', '.join(defaults)}, not {repr(body)[:60]}")
     for name in body:
-        if name not in fields:
-            raise ValueError(f"{name[:60]!r} is no field of {request.path}; the fields are {', '.join(fields)}")
-    values = []
-    for name, (kind, default) in fields.items():
-        given = body.get(name)
-        value = default if given is None else given
+        if name not in defaults:
+            raise ValueError(f"{name[:60]!r} is no field of {request.path}; the fields are {', '.join(defaults)}")
+    values = defaults | body
+    for name, value in values.items():
         if value is ...:
-            raise ValueError(f"{request.path} needs {name}, {_A[kind]}")
-        if value is not None and not _fits(value, kind):
-            raise ValueError(f"{name}={repr(value)[:60]}: {_A[kind]}")
-        values.append(value)
-    return values
-
-
-def _fits(value: object, kind: type) -> bool:
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-    return isinstance(value, kind)
-
-
-_A: Final = {int: "a whole number", str: "a text", bool: "true or false"}
+            raise ValueError(f"{request.path} needs {name}, {ARGUMENTS[name].must_be}")
+        if value is not defaults[name]:
+            check_arguments(**{name: value})
+    return [*values.values()]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fencepost.producer.foundations.counted import counted
+
 OFTEN: Final = ("times", "on_call", "forever", "probability")
 OWN: Final = ("id", "on", "at", "action", "code", "ms", *OFTEN, "seed", "hits", "holding")
 """The fields of a rule besides its filters."""
@@ -15,4 +17,4 @@ def one_line(rule: Mapping[str, Any]) -> str:
     often = " ".join(f"{name}={rule[name]}" for name in (*OFTEN, "seed") if name in rule)
     held = f", holding {rule['holding']}" if rule["holding"] else ""
     parts = (",".join(rule["on"]) or "any API", where, f"at {rule['at']}:", what, f"({often})")
-    return f"fault {rule['id']}: {' '.join(filter(None, parts))}, {rule['hits']} hit{'' if rule['hits'] == 1 else 's'}{held}"
+    return f"fault {rule['id']}: {' '.join(filter(None, parts))}, {counted(rule['hits'], 'hit')}{held}"

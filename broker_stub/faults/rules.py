@@ -4,6 +4,8 @@
 engine has no sockets, messages or clock: it only answers which actions apply to a subject at a point. `execution` carries them out. Any
 thread may add and remove rules.
 
+A rule that could never fire is refused, and so is a second point, a second `where` or a second action of one rule.
+
 Rules do not match raw request fields. A subject names resolved topics, never topic ids, and never "all" where the topics are known.
 """
 
@@ -13,15 +15,17 @@ from enum import Enum
 from itertools import count
 from typing import Any, Final, Protocol, Self
 
+from fencepost.broker_stub.arguments import INT_MAX, check_arguments, is_whole
+from fencepost.broker_stub.faults.filters import check_filters
 from fencepost.broker_stub.faults.one_line import one_line
-from fencepost.broker_stub.faults.schedule import Schedule, Scheduled, whole
+from fencepost.broker_stub.faults.schedule import Schedule, Scheduled
+from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import ErrorCode, api_name, error_name
 
-TopicPartition = tuple[str, int]
 CODES: Final = frozenset(map(int, ErrorCode))
-ANY_PARTITION = -1  # stands for a topic as a whole, such as in Metadata
-FILTERS: Final[Mapping[str, type]] = {"topic": str, "partition": int, "group": str, "txn": str, "node": int, "client_id": str}
-"""What a rule can filter by, and the types."""
+DROP_REPLY: Final = "drop_reply"
+"""The method of a rule that names a point and an action."""
 
 
 class Point(Enum):
@@ -117,8 +121,10 @@ class Rule(Scheduled):
         self._engine = engine
         self._lock = engine._lock
         self._schedule = Schedule()
+        self.filters: dict[str, Any] = {}
+        self._point: Point | None = None
+        self._fault: Fault | None = None
         self.apis = apis
-        self.point = Point.BEFORE
         self.topic: str | None = None
         self.partition: int | None = None
         self.group: str | None = None
@@ -136,67 +142,88 @@ class Rule(Scheduled):
         node: int | None = None,
         client_id: str | None = None,
     ) -> Self:
-        """Matches only exchanges like this; a missing filter matches anything. TypeError for a filter that could never match.
+        """Matches only exchanges like this; a missing filter matches anything. TypeError or ValueError for a filter that could never match.
 
         `topic` and `partition` also narrow an error to what they name. The others only choose requests, each as a whole: `group` and
         `txn` (a transactional id) those that name it, alone or among others.
         """
         given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
-        for name, value in given.items():
-            if value is not None and (not isinstance(value, FILTERS[name]) or isinstance(value, bool)):
-                raise TypeError(f"where({name}={value!r}): a {FILTERS[name].__name__}, or it would never match")
+        said = {name: value for name, value in given.items() if value is not None}
+        if self.filters:
+            raise ValueError(f"where({_spelled(said)}) after where({_spelled(self.filters)}): name all filters of a rule at once")
+        check_filters(said, apis=self.apis, nodes=self._engine.nodes)
+        self.filters = said
         self.topic, self.partition, self.group, self.txn, self.node, self.client_id = topic, partition, group, txn, node, client_id
         return self
 
     def before(self) -> Self:
         """Acts when the request has arrived, before any effect: the default."""
-        self.point = Point.BEFORE
-        return self
+        return self.at(Point.BEFORE)
 
     def after_append(self) -> Self:
         """Acts after the request's effect, before its response is made."""
-        self.point = Point.AFTER_APPEND
-        return self
+        return self.at(Point.AFTER_APPEND)
 
     def reply(self) -> Self:
         """Acts when the response is about to be written."""
-        self.point = Point.REPLY
+        return self.at(Point.REPLY)
+
+    def at(self, point: Point) -> Self:
+        """Acts at that point. ValueError for a second one."""
+        if not isinstance(point, Point):
+            raise TypeError(f"at({point!r}): a Point; before(), after_append() and reply() are short for it")
+        if self._point not in (None, point):
+            raise ValueError(f"{point.value} after {self.point.value}: a rule acts at one point; begin another rule for another one")
+        self._point = point
         return self
 
+    @property
+    def point(self) -> Point:
+        return self._point or Point.BEFORE
+
     def error(self, code: int) -> "Fault":
-        """Responds with that error code, without effect. TypeError for no int, ValueError for one beyond 16 bits."""
-        number = whole(
-            "error", code, least=-(1 << 15), most=(1 << 15) - 1, must_be="an ErrorCode, such as ErrorCode.NOT_COORDINATOR, or its number"
-        )
-        return self._engine._install(Fault(self, Kind.ERROR, code=int(number)))
+        """Responds with that error code, without effect. TypeError for no int, ValueError for NONE and for one beyond 16 bits."""
+        check_arguments(code=code)
+        return self._act(Kind.ERROR, code=int(code))
 
     def drop(self) -> "Fault":
         """Sends no response, and none to any later request of that connection."""
-        return self._engine._install(Fault(self, Kind.DROP))
+        return self._act(Kind.DROP)
 
     def drop_reply(self) -> "Fault":
         """Drops the response after the effect, which is the main test of idempotence."""
+        if self._point not in (None, Point.AFTER_APPEND):
+            raise ValueError(f"{DROP_REPLY} at {self.point.value}: it is drop at after_append; for another point say drop")
         return self.after_append().drop()
 
     def delay(self, ms: int) -> "Fault":
         """Continues after these milliseconds. TypeError for no int, ValueError for a negative one."""
-        return self._engine._install(Fault(self, Kind.DELAY, ms=whole("delay", ms, least=0)))
+        return self._act(Kind.DELAY, ms=ms)
 
     def duplicate(self) -> "Fault":
         """Processes the request twice and answers it once."""
-        return self._engine._install(Fault(self, Kind.DUPLICATE))
+        return self._act(Kind.DUPLICATE)
 
     def disconnect(self) -> "Fault":
         """Cuts the connection; at `reply` in the middle of the response."""
-        return self._engine._install(Fault(self, Kind.DISCONNECT))
+        return self._act(Kind.DISCONNECT)
 
     def hold(self) -> "Fault":
         """Waits until the fault is released or removed."""
-        return self._engine._install(Fault(self, Kind.HOLD))
+        return self._act(Kind.HOLD)
 
     def throttle(self, ms: int) -> "Fault":
         """Responds with this throttle_time_ms. The connection's next request waits as long (KIP-219)."""
-        return self._engine._install(Fault(self, Kind.THROTTLE, ms=whole("throttle", ms, least=0)))
+        return self._act(Kind.THROTTLE, ms=ms)
+
+    def _act(self, kind: Kind, *, code: int = 0, ms: int = 0) -> "Fault":
+        check_arguments(ms=ms)
+        if not 0 <= ms <= INT_MAX:
+            raise ValueError(f"ms={ms}: must be whole milliseconds from 0 to {INT_MAX}")
+        if self._fault is not None:
+            raise ValueError(f"{kind.value} after {self._fault.kind.value}: a rule has one action; begin another rule for another one")
+        self._fault = self._engine._install(Fault(self, kind, code=code, ms=ms))
+        return self._fault
 
     def matches(self, subject: Subject) -> frozenset[TopicPartition] | Everything | bool:
         """False, True for the whole request, or the partitions that the rule names. It does not consult the schedule."""
@@ -222,8 +249,11 @@ class Rule(Scheduled):
 
     def __str__(self) -> str:
         apis = ",".join(map(api_name, sorted(self.apis))) or "any api"
-        where = ", ".join(f"{name}={getattr(self, name)!r}" for name in FILTERS if getattr(self, name) is not None)
-        return f"{apis}{f' where {where}' if where else ''} {self.point.value}"
+        return f"{apis}{f' where {_spelled(self.filters)}' if self.filters else ''} {self.point.value}"
+
+
+def _spelled(filters: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in filters.items())
 
 
 class Fault(Scheduled):
@@ -257,9 +287,10 @@ class Fault(Scheduled):
 
     def wait(self, hits: int = 1, timeout: float = 5.0) -> bool:
         """Blocks until it has fired that often. Raises TimeoutError after `timeout` seconds."""
+        check_arguments(hits=hits, timeout=timeout)
         with self._engine._fired:
             if not self._engine._fired.wait_for(lambda: self.hits >= hits, timeout):
-                raise TimeoutError(f"{self}: {self.hits} of {hits} hits after {timeout} s")
+                raise TimeoutError(f"{self}: {self.hits} of {counted(hits, 'hit')} after {timeout} s")
         return True
 
     def remove(self) -> None:
@@ -293,7 +324,7 @@ class Fault(Scheduled):
     def as_data(self) -> dict[str, Any]:
         """The rule as data that can be given again, with its hits and held exchanges."""
         data: dict[str, Any] = {"id": self.id, "on": [api_name(api) for api in sorted(self.rule.apis)]}
-        data |= {name: getattr(self.rule, name) for name in FILTERS if getattr(self.rule, name) is not None}
+        data |= self.rule.filters
         data |= {"at": self.rule.point.value, "action": self.kind.value}
         if self.kind is Kind.ERROR:
             data["code"] = error_name(self.code) if self.code in CODES else self.code
@@ -303,9 +334,12 @@ class Fault(Scheduled):
 
 
 class Faults:
-    """All faults of one stub or proxy. `match` costs one comparison while there are none."""
+    """All faults of one stub or proxy. `match` costs one comparison while there are none. `served`, `nodes`: the APIs and the brokers that
+    there are, None if unknown; a rule about others is refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, served: Collection[int] | None = None, nodes: Collection[int] | None = None) -> None:
+        self.nodes = nodes
+        self._served = served
         self._lock = threading.RLock()
         self._fired = threading.Condition(self._lock)
         self._faults: tuple[Fault, ...] = ()
@@ -318,8 +352,10 @@ class Faults:
         """Begins a rule about these APIs, `Api.PRODUCE` or its number. Without arguments it is about every API."""
         given: tuple[object, ...] = apis
         for api in given:
-            if not (isinstance(api, int) and not isinstance(api, bool) and 0 <= api < 1 << 15):
+            if not (is_whole(api) and 0 <= api < 1 << 15):
                 raise TypeError(f"faults.on({api!r}): an Api, or the number of one")
+            if self._served is not None and api not in self._served:
+                raise ValueError(f"on={api_name(api)}: this stub does not serve it, so the rule would never fire")
         return Rule(self, frozenset(apis))
 
     def match(self, subject: Subject, point: Point, *, named: bool = False) -> list[Action]:

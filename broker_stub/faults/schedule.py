@@ -5,20 +5,9 @@ It counts matching calls. It does not know what matches.
 
 import random
 import threading
-from typing import Any, Final, Self
+from typing import Any, Self
 
-INT_MAX: Final = (1 << 31) - 1
-OFTEN_MAX: Final = 1 << 53
-"""The largest count of a rule: JSON's readers take larger numbers for others."""
-
-
-def whole(what: str, given: object, *, least: int, most: int = INT_MAX, must_be: str = "a whole number") -> int:
-    """The number. Raises TypeError for anything but an int, and ValueError for one outside the limits."""
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"{what}({given!r}): {must_be}")
-    if not least <= given <= most:
-        raise ValueError(f"{what}({given}): from {least} to {most}")
-    return given
+from fencepost.broker_stub.arguments import check_arguments
 
 
 class Schedule:
@@ -67,9 +56,9 @@ class Scheduled:
 
     def times(self, n: int) -> Self:
         """Fires on the first n matching calls."""
-        limit = whole("times", n, least=1, most=OFTEN_MAX)
+        check_arguments(times=n)
         with self._lock:
-            self._schedule.set(limit=limit)
+            self._schedule.set(limit=n)
         return self
 
     def forever(self) -> Self:
@@ -80,18 +69,14 @@ class Scheduled:
 
     def on_call(self, n: int) -> Self:
         """Fires only on the nth matching call, counted from 1."""
-        call = whole("on_call", n, least=1, most=OFTEN_MAX)
+        check_arguments(on_call=n)
         with self._lock:
-            self._schedule.set(call=call)
+            self._schedule.set(call=n)
         return self
 
     def probability(self, p: float, seed: int) -> Self:
         """Fires on each matching call with probability p, drawn from its own generator."""
-        given: object = p
-        if not isinstance(given, int | float) or isinstance(given, bool):
-            raise TypeError(f"probability({p!r}): a number")
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"probability({p}): between 0 and 1")
+        check_arguments(probability=p, seed=seed)
         with self._lock:
             self._schedule.set(chance=p, seed=seed)
         return self

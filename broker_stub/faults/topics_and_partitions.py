@@ -10,14 +10,15 @@ from uuid import UUID
 
 import msgspec
 
-from fencepost.broker_stub.faults.rules import ANY_PARTITION, TopicPartition
 from fencepost.producer.wire import Api, ErrorCode, Message, MetadataResponse
 
+TopicPartition = tuple[str, int]
 NameOf = Callable[[UUID], str | None]
 Covers = Callable[[str, int], bool]
 S = TypeVar("S", bound=msgspec.Struct)
 
 TOPIC_RESOURCE = 2
+ANY_PARTITION = -1  # stands for a topic as a whole, such as in Metadata
 
 # api: (topics, partitions of a topic, index of a partition); no partitions where entries are topics.
 ASKED: dict[int, tuple[str, str | None, str | None]] = {
@@ -144,9 +145,14 @@ def asks_for_all(request: Message, version: int) -> bool:
     return any(topics is None or (empty and not topics) for topics in lists)
 
 
+def names_topics(api: int) -> bool:
+    """Whether requests of that API name topics."""
+    return api in ASKED or api in ASKED_WITHIN
+
+
 def names_partitions(api: int) -> bool:
     """Whether requests of that API name partitions, and not only topics."""
-    return api in ASKED and ASKED[api][1] is not None
+    return api in ASKED_WITHIN or (api in ASKED and ASKED[api][1] is not None)
 
 
 def _within(request: Message) -> list[TopicPartition]:

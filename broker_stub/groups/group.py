@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.groups.states import TABLE, Event, State
 from fencepost.broker_stub.network.addresses import printable
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class Group:
         self.protocol = self.choose_protocol() if self.members else None
         self.note_subscriptions()
         if self.members:
-            self.happened(Event.JOINED, now_ms, f"generation {self.generation} with {len(self.members)} members")
+            self.happened(Event.JOINED, now_ms, f"generation {self.generation} with {counted(len(self.members), 'member')}")
         else:
             self.happened(Event.DESERTED, now_ms, f"generation {self.generation} without members")
 
@@ -231,7 +232,7 @@ def subscription(metadata: bytes) -> list[str]:
     for _ in range(count):
         (size,) = struct.unpack_from(">h", metadata, at)
         if size < 0 or at + 2 + size > len(metadata):
-            raise struct.error(f"a name of {size} bytes at {at} of {len(metadata)}")
+            raise struct.error(f"a name of {counted(size, 'byte')} at {at} of {len(metadata)}")
         topics.append(metadata[at + 2 : at + 2 + size].decode())
         at += 2 + size
     return topics

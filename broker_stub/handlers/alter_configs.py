@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.alter_config_checks import answer_about, request_refusal, topic_refusal
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call

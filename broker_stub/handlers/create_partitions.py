@@ -14,7 +14,7 @@ from collections import Counter
 from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED

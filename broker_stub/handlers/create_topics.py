@@ -19,7 +19,7 @@ from fencepost.broker_stub.cluster.replica_assignment import misplaced
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED

@@ -14,7 +14,7 @@ from collections import Counter
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.topics import Topic
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS, words_for
 from fencepost.broker_stub.requests.router import handles

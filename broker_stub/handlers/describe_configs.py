@@ -14,7 +14,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.topics import illegal_name
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, topic_entries
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
-from fencepost.broker_stub.faults.rules import TopicPartition
+from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
 from fencepost.producer.wire import Message
 
 

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from typing import Protocol
 
+from fencepost.broker_stub.arguments import check_arguments, is_whole
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import footprint
 
@@ -85,11 +86,12 @@ class Journal:
             self._bytes -= oldest.weight
 
     def requests(self, api: int | None = None, *, node: int | None = None, client_id: str | None = None) -> list[Exchange]:
-        """The kept exchanges of that API, node and client, oldest first. Raises TypeError for a name in place of an Api, which no exchange
-        has."""
+        """The kept exchanges of that API, node and client, oldest first. Raises TypeError for what no exchange has, such as a name in place
+        of an Api."""
         given: object = api
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+        if given is not None and not is_whole(given):
             raise TypeError(f"journal.requests({given!r}): an Api, such as Api.PRODUCE, or the number of one")
+        check_arguments(**{name: value for name, value in (("node", node), ("client_id", client_id)) if value is not None})
         with self._lock:
             kept = list(self._kept)
         return [

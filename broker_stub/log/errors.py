@@ -1,6 +1,6 @@
 """The errors of a log.
 
-None is a failure of the stub: a client gets it as an error code, or recovery continues without the file (CorruptSnapshot).
+A client gets them as error codes. CorruptSnapshot is for a reader of snapshots.
 """
 
 from __future__ import annotations

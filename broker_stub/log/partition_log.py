@@ -6,15 +6,14 @@ changes nothing. It does not replicate: code that replicates sets `replicated_at
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from fencepost.broker_stub.log.batch_index import BatchIndex
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
-from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
+from fencepost.broker_stub.log.errors import AppendRefused, OffsetOutOfRange
 from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
@@ -29,7 +28,6 @@ from fencepost.broker_stub.log.producer_append_info import (
 )
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
 from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager, is_expired
-from fencepost.broker_stub.log.recovery import scan
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
     AppendResult,
@@ -52,8 +50,6 @@ from fencepost.producer.wire.records import (
     read_records,
 )
 
-_log = logging.getLogger(__name__)
-
 PRODUCE_VERSION: Final = 13
 
 Batch = tuple[BatchHeader, bytes | memoryview]
@@ -72,7 +68,7 @@ class PartitionLog:
     def __init__(
         self, storage: Storage, *, clock_ms: Callable[[], int], config: LogConfig | None = None, log_start_offset: int = 0
     ) -> None:
-        """A log over an empty storage. Use `recover` for a storage with bytes."""
+        """A log over an empty storage."""
         self.config = config or LogConfig()
         self.replicated_at_once = True
         self._storage = storage
@@ -82,34 +78,6 @@ class PartitionLog:
         self._epochs = LeaderEpochs()
         self._producers = ProducerStateManager()
         self._verifications = Verifications()
-
-    @classmethod
-    def recover(
-        cls,
-        storage: Storage,
-        *,
-        clock_ms: Callable[[], int],
-        config: LogConfig | None = None,
-        snapshot: bytes | None = None,
-        snapshot_offset: int | None = None,
-        log_start_offset: int = 0,
-        high_watermark: int | None = None,
-        check_crcs: bool = True,
-    ) -> Self:
-        """The log of these bytes. It ends before the first damaged batch; the bytes from there on are removed.
-
-        Without a snapshot every producer has its five newest batches, as on a replica that becomes leader. With one it has the newest batch
-        before `snapshot_offset`, by default the log's end, and all after it, as after a restart. A snapshot is ignored if it is damaged or
-        newer than the recovered log. With a high watermark the later records count as not replicated, and `replicated_at_once` is False.
-        """
-        log = cls(storage, clock_ms=clock_ms, config=config, log_start_offset=log_start_offset)
-        log.replicated_at_once = high_watermark is None
-        whole = log._load(check_crcs=check_crcs)
-        if whole if snapshot_offset is None else snapshot_offset <= log.log_end_offset:
-            log._remember(log._usable(snapshot), log.log_end_offset if snapshot_offset is None else snapshot_offset)
-        if high_watermark is not None:
-            log.advance_high_watermark(high_watermark)
-        return log
 
     @property
     def log_start_offset(self) -> int:
@@ -294,7 +262,13 @@ class PartitionLog:
         when it went down. State that only a leader has is lost.
         """
         self._verifications = Verifications()
-        self._remember(self._usable(snapshot), snapshot_offset)
+        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
+
+        def is_over(entry: ProducerEntry) -> bool:
+            return is_expired(entry, now_ms, after_ms=after_ms)
+
+        kept = None if snapshot is None else {pid: entry for pid, entry in read_snapshot(snapshot).items() if not is_over(entry)}
+        self._producers.hand_over(kept, snapshot_offset, is_over)
 
     def snapshot(self) -> bytes:
         """The snapshot of the producers at the log's end, as after a clean shutdown."""
@@ -360,45 +334,6 @@ class PartitionLog:
                 self._verifications.written(each.producer_id, each.epoch, marker=each.marker is not None)
         if self.replicated_at_once:
             self.advance_high_watermark(self._log_end_offset)
-
-    def _load(self, *, check_crcs: bool) -> bool:
-        """Derives the state from the storage. Returns whether all of its bytes are valid."""
-        end = 0
-        for position, header, batch in scan(self._storage, check_crcs=check_crcs):
-            try:
-                candidates = _candidates([(header, batch)])
-            except CorruptBatch:
-                break
-            verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
-            if not isinstance(verdict, list):
-                break  # no leader has written this
-            self._note(header, position)
-            self._applied(candidates, verdict)
-            end = position + header.size
-        whole = end == self._storage.size
-        if not whole:
-            _log.warning("the log ends at offset %d: %d bytes after it are damaged", self._log_end_offset, self._storage.size - end)
-            self._storage.truncate(end)
-        self._log_start_offset = min(self._log_start_offset, self._log_end_offset)
-        self._high_watermark = min(self._high_watermark, self._log_end_offset)
-        self._epochs.truncate_from_start(self._log_start_offset)
-        return whole
-
-    def _remember(self, snapshot: dict[int, ProducerEntry] | None, snapshot_offset: int) -> None:
-        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
-        self._producers.hand_over(snapshot, snapshot_offset, lambda entry: is_expired(entry, now_ms, after_ms=after_ms))
-
-    def _usable(self, snapshot: bytes | None) -> dict[int, ProducerEntry] | None:
-        """The unexpired producers of a snapshot. None without a readable snapshot."""
-        if snapshot is None:
-            return None
-        try:
-            entries = read_snapshot(snapshot)
-        except CorruptSnapshot as error:
-            _log.warning("the producer snapshot is not used: %s", error)
-            return None
-        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
-        return {pid: entry for pid, entry in entries.items() if not is_expired(entry, now_ms, after_ms=after_ms)}
 
     def _range(self, offset: int, end: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, int]:
         """Position and size of the bytes for a reader of [offset, end)."""

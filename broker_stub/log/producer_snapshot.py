@@ -14,6 +14,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from fencepost.broker_stub.log.errors import CorruptSnapshot
 from fencepost.broker_stub.log.producer_append_info import ProducerEntry, RememberedBatch
+from fencepost.producer.foundations.counted import counted
 
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hI")  # version, CRC-32C of everything after it
@@ -39,7 +40,7 @@ def read_snapshot(data: bytes) -> dict[int, ProducerEntry]:
         raise CorruptSnapshot("the checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     if len(body) != _COUNT.size + count * _ENTRY.size:
-        raise CorruptSnapshot(f"{count} entries in {len(data)} bytes")
+        raise CorruptSnapshot(f"{counted(count, 'entry', 'entries')} in {counted(len(data), 'byte')}")
     return dict(_unpack(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :]))
 
 

@@ -1,6 +1,6 @@
 """The producers of one partition: their entries, their transactions, and their expiry.
 
-Only this file changes the state, and the state follows from the log: a leader's appends, a replica's and a recovery's scan all call `judge`
+Only this file changes the state, and the state follows from the log: a leader's appends and a replica's both call `judge`
 and `apply`. `producers.admit` decides about a batch.
 """
 

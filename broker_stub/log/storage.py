@@ -42,12 +42,11 @@ class MemoryStorage:
 
     __slots__ = ("_chunks", "_starts", "_tail", "_tail_start")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._starts: list[int] = []
         self._tail = bytearray()
         self._tail_start = 0
-        self.append(data)
 
     @property
     def size(self) -> int:

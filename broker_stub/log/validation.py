@@ -19,6 +19,7 @@ from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.log.record_scan import EndlessLength, InvalidRecords, RecordScan
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import (
     BATCH_OVERHEAD,
@@ -74,7 +75,9 @@ def validate(data: bytes | memoryview, terms: Terms, config: LogConfig) -> tuple
         # Kafka starts to rebuild the batch and fails, because it has skipped the keys and values.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "offsets inside the compressed batch do not count up", rule="V9")
     if len(stored) > config.segment_bytes:
-        raise AppendRefused(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(stored)} bytes, a segment holds {config.segment_bytes}", rule="V14")
+        raise AppendRefused(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"{counted(len(stored), 'byte')}, a segment holds {config.segment_bytes}", rule="V14"
+        )
     return _timed(stored, terms.now_ms if config.timestamp_type is TimestampType.LOG_APPEND_TIME else latest, config)
 
 
@@ -159,7 +162,7 @@ def _walked(walk: RecordScan, count: int) -> RecordScan:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if uncaught else ErrorCode.INVALID_RECORD
         raise AppendRefused(code, str(error), rule="V9") from error
     if walk.position != len(walk.data):
-        raise AppendRefused(ErrorCode.INVALID_RECORD, f"{len(walk.data) - walk.position} bytes after the last record", rule="V9")
+        raise AppendRefused(ErrorCode.INVALID_RECORD, f"{counted(len(walk.data) - walk.position, 'byte')} after the last record", rule="V9")
     return walk
 
 
@@ -235,7 +238,7 @@ def _rebuilt(header: BatchHeader, data: bytes, codec: Codec, terms: Terms, confi
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
     if len(rebuilt) > config.max_message_bytes:
-        reason = f"{len(rebuilt)} bytes when recompressed, at most {config.max_message_bytes} are taken"
+        reason = f"{counted(len(rebuilt), 'byte')} when recompressed, at most {config.max_message_bytes} are taken"
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, reason, rule="V13")
     return rebuilt
 

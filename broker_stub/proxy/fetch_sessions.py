@@ -10,8 +10,7 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from fencepost.broker_stub.faults.rules import TopicPartition
-from fencepost.broker_stub.faults.topics_and_partitions import NameOf
+from fencepost.broker_stub.faults.topics_and_partitions import NameOf, TopicPartition
 from fencepost.broker_stub.proxy.request import ProxiedRequest
 from fencepost.producer.wire import Api, Message
 from fencepost.producer.wire.messages.fetch import FetchRequest

@@ -18,7 +18,8 @@ import msgspec
 
 from fencepost.broker_stub.cluster.clock import RealClock
 from fencepost.broker_stub.configs.server_properties import Place
-from fencepost.broker_stub.faults.rules import Faults, TopicPartition
+from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import printable, spelled
 from fencepost.broker_stub.network.limits import ACCEPT_BACKLOG, CLOSE_TURNS_MAX, WRITE_BUFFER_BYTES_MAX

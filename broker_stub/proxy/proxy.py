@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 from uuid import UUID
 
-from fencepost.broker_stub.configs.arguments import check_arguments
+from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.configs.server_properties import PLAINTEXT, place_from
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
@@ -95,6 +95,7 @@ class FaultProxy:
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
+        check_arguments(timeout=timeout)
         if self._thread is not None:
             self._thread.stop(timeout)
         self._hub = None
@@ -111,7 +112,11 @@ class FaultProxy:
             self._thread.stop_soon()
 
     def cut_connections(self, node: int | None = None) -> int:
-        """Ends every client connection, of one broker or of all. Returns how many there were."""
+        """Ends every client connection, of one broker or of all. Returns how many there were. KeyError for an unknown broker."""
+        if node is not None:
+            check_arguments(node=node)
+            if node not in self.addresses:
+                raise KeyError(f"there is no broker {node}, only {sorted(self.addresses)}")
         hub = self._running()
         return self._call(lambda: hub.cut_connections(node))
 

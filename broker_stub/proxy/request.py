@@ -14,8 +14,8 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
-from fencepost.broker_stub.faults.rules import Action, Everything, TopicPartition
-from fencepost.broker_stub.faults.topics_and_partitions import asks_for_all, names_partitions, partitions_of, with_error
+from fencepost.broker_stub.faults.rules import Action, Everything
+from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition, asks_for_all, names_partitions, partitions_of, with_error
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.proxy.messages import must_read, names_in, read_answer, read_request, readdressed
 from fencepost.broker_stub.proxy.writes import together

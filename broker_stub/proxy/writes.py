@@ -14,8 +14,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
-from fencepost.broker_stub.faults.topics_and_partitions import ANSWERED, ASKED, ASKED_WITHIN, Covers, NameOf, failed, topic_name
+from fencepost.broker_stub.faults.topics_and_partitions import (
+    ANSWERED,
+    ANY_PARTITION,
+    ASKED,
+    ASKED_WITHIN,
+    Covers,
+    NameOf,
+    failed,
+    topic_name,
+)
 from fencepost.producer.wire import RESPONSES, Api, Message, WireStruct
 from fencepost.producer.wire.messages.end_txn import (
     WritableTxnMarker,

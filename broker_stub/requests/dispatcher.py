@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 from fencepost.broker_stub.cluster.broker import Broker
-from fencepost.broker_stub.faults.rules import ANY_PARTITION
-from fencepost.broker_stub.faults.topics_and_partitions import asks_for_all, names_partitions, partitions_of
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION, asks_for_all, names_partitions, partitions_of
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import lightened
 from fencepost.broker_stub.requests.call import Call, Reply

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeVar
 
+from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.security.operations import CLUSTER_NAME, IMPLIED, Operation, Pattern, Permission, Resource
 
 ANYTHING: Final = "*"  # any principal's name, any host, any resource
 USER: Final = "User:"
+EXAMPLE: Final = "[Acl.allow('alice', 'WRITE', topic='orders')]"
+"""What errors show for a list of ACLs."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ def operation_named(name: str | Operation) -> Operation:
     """The operation, written as `IDEMPOTENT_WRITE`, `IdempotentWrite` or `idempotent write`."""
     if isinstance(name, Operation):
         return name
+    check_arguments(operation=name)
     wanted = name.replace("_", "").replace(" ", "").lower()
     found = next((each for each in Operation if each.name.replace("_", "").lower() == wanted), Operation.UNKNOWN)
     if found in (Operation.UNKNOWN, Operation.ANY):
@@ -133,6 +137,7 @@ def operation_named(name: str | Operation) -> Operation:
 def _acl(
     permission: Permission, principal: str, operation: str | Operation, *, host: str, prefixed: bool, given: dict[str, str | bool]
 ) -> Acl:
+    check_arguments(principal=principal, host=host, prefixed=prefixed)
     if len(given) != 1 or not given.keys() <= _KINDS.keys():
         raise ValueError(f"an ACL is about one of topic=, group=, transactional_id= and cluster=True, not {', '.join(given) or 'nothing'}")
     ((kind, name),) = given.items()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from fencepost.broker_stub.arguments import check_arguments, is_number, listed
+
 if TYPE_CHECKING:
     from fencepost.broker_stub.quotas.quotas import Quotas
     from fencepost.broker_stub.security.acls import Acl
@@ -55,7 +57,9 @@ class Restrictions:
 
     def revoke(self, acls: Iterable[Acl]) -> None:
         """Removes these ACLs. Missing ones are ignored."""
-        gone = list(acls)
+        from fencepost.broker_stub.security.acls import EXAMPLE, Acl
+
+        gone = listed("acls", acls, Acl, EXAMPLE)
         self._call(lambda: self._authorizer().remove(gone))
 
     def _add(self, acls: list[Acl]) -> list[Acl]:
@@ -80,8 +84,9 @@ class Restrictions:
             raise ValueError(f"quotas are {', '.join(obeyed)}, not {', '.join(unknown) or 'nothing'}")
         given: dict[str, object] = dict(rates)
         for key, rate in given.items():
-            if rate is not None and (not isinstance(rate, int | float) or isinstance(rate, bool) or rate != rate):
+            if rate is not None and (not is_number(rate) or rate != rate):
                 raise TypeError(f"{key}={rate!r}: a number, or None to remove the quota")
+        check_arguments(**{name: value for name, value in (("user", user), ("client_id", client_id)) if value is not None})
         named = {USER: user, CLIENT_ID: client_id}
         entity = frozenset((kind, None if name == DEFAULT else name) for kind, name in named.items() if name is not None)
         reason = (

@@ -18,9 +18,11 @@ import hmac
 import re
 from collections.abc import Callable, Generator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from fencepost.broker_stub.arguments import is_number
 
 ITERATIONS: Final = 4096
 UNTIL_MAX_MS: Final = (1 << 63) - 1
@@ -172,9 +174,9 @@ def unsecured(token: str, now_ms: float) -> Authenticated:
     name, issued, expires = claims.get("sub"), claims.get("iat"), claims.get("exp")
     if not isinstance(name, str) or not name.strip():
         raise ValueError("it has no subject")
-    if not _is_number(expires) or now_ms >= expires * 1000:
+    if not is_number(expires) or now_ms >= expires * 1000:
         raise ValueError("it has expired, or never says when it does")
-    if issued is not None and (not _is_number(issued) or issued * 1000 > now_ms or expires <= issued):
+    if issued is not None and (not is_number(issued) or issued * 1000 > now_ms or expires <= issued):
         raise ValueError("it was issued after now, or after it expired")
     return Authenticated(name, round(min(expires * 1000, UNTIL_MAX_MS)))
 
@@ -204,7 +206,3 @@ def _json(part: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return decoded if isinstance(decoded, dict) else {}
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,6 +5,9 @@ too. Only a response that a fault holds at the REPLY point lets the next request
 (garbage, an unknown API, a version that is not offered) end the connection without a response; only ApiVersions answers an unknown version
 (KIP-511). A connection whose response was dropped stays silent from then on, because Kafka's responses have no gaps either.
 
+Requests that wait when the client closes its connection are still processed, as by Kafka's `Selector` (`CloseMode.GRACEFUL`): one by one,
+muted as before, until a response cannot be sent. Requests with acks=0 have none, so all of them are.
+
 It does no I/O: `write` takes the pieces of a frame, `cut` ends the connection after the written bytes.
 """
 
@@ -107,6 +110,7 @@ class ClientConnection:
         self._silent = False
         self._muted_until_ms = 0
         self._open = True
+        self._reset = False  # whether the client's system refuses what is sent
 
     @property
     def open(self) -> bool:
@@ -145,19 +149,28 @@ class ClientConnection:
         """Ends the connection at once, and drops unsent bytes."""
         self._finish(flush=False)
 
-    def lost(self) -> None:
-        """The connection is down. The current request continues; requests that have not begun are dropped."""
+    def lost(self, *, reset: bool = False) -> None:
+        """The client has closed the connection. `reset`: its system refuses a response already, not only what follows the next one."""
         self._open = False
-        self._frames.clear()
+        self._reset = reset
         self._pending.clear()
-        self.broker.connections.discard(self)
-        call, self._call = self._call, None
-        if call is not None:
-            call.abandon()
+        if self._choked or not self.proven:  # a response waits to be sent, or Kafka's channel is not READY
+            self._frames.clear()
+        self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        """Leaves the broker once a lost connection has no further requests. Its last one continues, but waits for nothing."""
+        if not self._open and not self._frames:
+            self.broker.connections.discard(self)
+            call, self._call = self._call, None
+            if call is not None:
+                call.abandon()
 
     def _finish(self, *, flush: bool) -> None:
-        if self._open:
-            self.lost()
+        was_open = self._open
+        self._frames.clear()
+        self.lost()
+        if was_open:
             self._wire.cut(flush=flush)
 
     def _pump(self) -> None:
@@ -178,6 +191,7 @@ class ClientConnection:
         if full is not self._paused and self._open:
             self._paused = full
             self._wire.pause(full)
+        self._leave_if_done()
 
     def _may_begin(self) -> bool:
         """Whether no request is being processed, and not too many responses wait."""
@@ -204,7 +218,7 @@ class ClientConnection:
             self._refuse(str(error))
             return
         pending = _PendingResponse(header.api_version if known else 0, header.correlation_id)
-        if not self._silent:
+        if self._open and not self._silent:
             self._pending.append(pending)
         self._call = self._dispatcher.call(
             self.broker,
@@ -231,7 +245,7 @@ class ClientConnection:
         response = RESPONSES.get(header.api_key) if admission is Admission.ILLEGAL else None
         if response is not None and header.api_version in response.versions and "error_code" in response.__struct_fields__:
             answer = response(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-            self._wire.write(encode_response(answer, header.api_version, correlation_id=header.correlation_id))
+            self._write(encode_response(answer, header.api_version, correlation_id=header.correlation_id))
         self._refuse(f"{api_name(header.api_key)} from a client that is not authenticated")
         return False
 
@@ -241,7 +255,7 @@ class ClientConnection:
         if answer is None:
             self._refuse("the client was not authenticated")
         else:
-            self._wire.write([len(answer).to_bytes(4, "big") + answer])
+            self._write([len(answer).to_bytes(4, "big") + answer])
 
     def _refuse(self, reason: str) -> None:
         """Ends the connection as Kafka does, without a response, and logs the reason."""
@@ -263,6 +277,10 @@ class ClientConnection:
         if pending not in self._pending:
             if reply.exchange is not None:
                 reply.exchange.response = None
+            if not self._open and reply.fate is Fate.CUT:
+                self._finish(flush=False)
+            elif not self._open and reply.response is not None:
+                self._write([])
             return  # the connection is down or silent
         if reply.fate is Fate.SILENCE:
             self._silent = True
@@ -296,10 +314,18 @@ class ClientConnection:
         while self._pending and self._pending[0].filled:
             pending = self._pending.popleft()
             if pending.parts:
-                self._wire.write(pending.parts)
+                self._write(pending.parts)
             if pending.cut:
                 self._finish(flush=True)
         self._pump()
+
+    def _write(self, parts: list[Buffer]) -> None:
+        """Sends these pieces. After the client's close its system takes one response, and resets the connection for it."""
+        if self._open:
+            self._wire.write(parts)
+        elif self._reset:
+            self._finish(flush=False)
+        self._reset = not self._open
 
     def _mute(self, ms: int) -> None:
         """KIP-219: the answer goes out at once, the next request is looked at later."""

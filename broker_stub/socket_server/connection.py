@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         # The connection and its ClientConnection refer to each other, so drop everything that was received.
         self._splitter, self._tls = FrameSplitter(), None
         if client is not None:
-            client.lost()
+            client.lost(reset=error is not None)
             self._server.arm()
 
     def pause_writing(self) -> None:

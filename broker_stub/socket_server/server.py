@@ -124,6 +124,8 @@ class Server:
             task.cancel()
         if self._timer is not None:
             self._timer.cancel()
+        for broker in self.acceptor.cluster.brokers.values():
+            broker.cut_connections()
         for _ in range(CLOSE_TURNS_MAX):
             for connection in tuple(self._connections):
                 connection.cut(flush=False)

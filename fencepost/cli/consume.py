@@ -18,6 +18,7 @@ from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -65,7 +66,7 @@ def consume(
         finally:
             reader.close()
         if max_messages is not None and came < max_messages:
-            raise CommandError(f"only {came} of {max_messages} records came", code=1)
+            raise CommandError(f"only {came} of {counted(max_messages, 'record')} came", code=1)
 
 
 class Reader:

@@ -18,6 +18,7 @@ from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
 from fencepost.producer import FencepostError
+from fencepost.producer.foundations.counted import counted
 
 OPEN_S = 30  # for the brokers to answer and to create a topic
 ROWS_MIN = 2_000  # with fewer rows there are not enough batches for every fault
@@ -87,5 +88,5 @@ def _verdict(report: Report, found: list[str], seconds: float) -> str:
     ours, other = report.idempotent, report.without_idempotence
     return (
         f"[bold green]{ours.sent:,} flights sent, {ours.in_log:,} in the log, each once and in order[/]; "
-        f"without idempotence the same faults left {other.doubled:,} duplicates ({seconds:.0f} s)"
+        f"without idempotence the same faults left {counted(other.doubled, 'duplicate', spec=',')} ({seconds:.0f} s)"
     )

@@ -19,6 +19,7 @@ from fencepost.cli.doctor_topics import topic_findings
 from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.version import VERSION
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import API_VERSIONS_MAX, Connector, Versions
@@ -198,7 +199,7 @@ class Examination:
         wanted = [MetadataRequestTopic(name=topic)] if topic is not None else []
         answer = await connection.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
         assert isinstance(answer, MetadataResponse)
-        words = f"{answer.cluster_id or 'without an id'}: {len(answer.brokers)} brokers, controller {answer.controller_id}"
+        words = f"{answer.cluster_id or 'without an id'}: {counted(len(answer.brokers), 'broker')}, controller {answer.controller_id}"
         self._say(Verdict.OK if answer.brokers else Verdict.FAIL, Subject.CLUSTER, words)
         return answer
 
@@ -222,7 +223,11 @@ class Examination:
                 hint = "no producer here can reach it: check the broker's advertised.listeners"
                 self._say(Verdict.FAIL, Subject.BROKER, f"{where}: {result}; {hint}")
         if others > 0:
-            self._say(Verdict.WARN, Subject.BROKER, f"{others} more brokers were not tried: the limit is {BROKERS_MAX}")
+            self._say(
+                Verdict.WARN,
+                Subject.BROKER,
+                f"{counted(others, 'more broker was', 'more brokers were')} not tried: the limit is {BROKERS_MAX}",
+            )
 
     async def _idempotence(self, connection: BrokerConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from fencepost.cli.doctor_findings import Finding, Verdict
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire import ErrorCode, Message, MetadataResponse, MetadataResponseTopic, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.txn.protocol.cluster_client import the_one
@@ -41,7 +42,7 @@ def _leaders(subject: str, topic: MetadataResponseTopic) -> Finding:
     leaderless = [each.partition_index for each in topic.partitions if each.leader_id < 0]
     if leaderless:
         return Finding(Verdict.FAIL, subject, f"partitions {', '.join(map(str, sorted(leaderless)))} have no leader: writes to them wait")
-    return Finding(Verdict.OK, subject, f"{len(topic.partitions)} partitions, each with a leader")
+    return Finding(Verdict.OK, subject, f"{counted(len(topic.partitions), 'partition, with', 'partitions, each with')} a leader")
 
 
 async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, settings: Settings) -> list[Finding]:

@@ -76,9 +76,11 @@ def add(
     with reporting_errors("fault add"):
         if probability is not None and not 0 <= probability <= 1:  # JSON has no NaN
             raise CommandError(f"probability={probability}: a number from 0 to 1")
-        given = {"topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id, "at": at}
+        which = {"on": on, "topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
+        what = {"at": at, "action": action, "code": code, "ms": ms}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
-        added = _ask(control, "POST", "/faults", Rule, {"on": on or [], **given, "action": action, "code": code, "ms": ms, **often})
+        given = {name: value for name, value in (which | what | often).items() if value is not None}
+        added = _ask(control, "POST", "/faults", Rule, given)
         _tell([added], json=json)
 
 

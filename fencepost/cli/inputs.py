@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import select
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from fencepost.cli.error_lines import CommandError
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
 from fencepost.producer import BulkFuture, Producer
+from fencepost.producer.foundations.counted import counted
 
 BLOCK_BYTES: Final = 256 * 1024
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -34,6 +36,8 @@ NAMES_MAX: Final = 20
 NAME_CHARACTERS_MAX: Final = 40
 TICK_S: Final = 0.2
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+ESCAPES: Final = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|\\.")
+"""A surrogate pair in JSON, one half of a pair, or another escape."""
 
 Row = Any
 Convert = Callable[[bytes], Row]
@@ -155,7 +159,7 @@ def json_chunks(lines: Lines, fields: Fields) -> Iterator[RowChunk]:
             try:
                 rows.append(convert(raw))
             except ValueError as error:  # msgspec's errors are subclasses
-                bad.append((number, raw, str(error)))
+                bad.append((number, raw, half_of_a_pair(raw) or str(error)))
             except RecursionError:
                 bad.append((number, raw, "brackets are nested too deeply"))
             else:
@@ -182,6 +186,14 @@ def json_converter(fields: Fields) -> Convert:
     return convert
 
 
+def half_of_a_pair(raw: bytes) -> str | None:
+    """What is wrong with a line that escapes one half of a surrogate pair. msgspec calls such a line truncated if it ends soon after."""
+    for escape in ESCAPES.finditer(raw):
+        if escape["half"]:
+            return f"\\u{escape['half'].decode()} (byte {escape.start()}) is one half of a surrogate pair: alone it is no character"
+    return None
+
+
 def as_bytes(found: dict[str, msgspec.Raw], name: str) -> bytes | None:
     """A string's text, None for null, and any other value as its JSON text."""
     raw = found.get(name)
@@ -197,7 +209,7 @@ def named(names: Iterable[str]) -> str:
     """The first names, each cut to a length that fits into a message."""
     every = list(names)
     words = [name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..." for name in every[:NAMES_MAX]]
-    more = f" and {len(every) - NAMES_MAX:,} others" if len(every) > NAMES_MAX else ""
+    more = f" and {counted(len(every) - NAMES_MAX, 'other', spec=',')}" if len(every) > NAMES_MAX else ""
     return f"{', '.join(words)}{more}" if every else "none"
 
 
@@ -316,7 +328,7 @@ def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Ro
 
     def convert(cells: list[str]) -> Row:
         if len(cells) != len(header):
-            raise ValueError(f"{len(cells)} cells where the first line names {len(header)} columns")
+            raise ValueError(f"{counted(len(cells), 'cell')} where the first line names {counted(len(header), 'column')}")
         key = cell(cells, fields.key) if fields.key is not None else None
         if fields.value is not None:
             value = cell(cells, fields.value)

@@ -20,6 +20,7 @@ import typer
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.waiting import waiting
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.cli.console import Screen
@@ -276,7 +277,8 @@ def _report(console: Screen, name: str, outcome: Outcome, seconds: float, *, uni
     if not quiet or outcome.failed or outcome.stopped:
         speed = outcome.acknowledged / max(0.001, seconds)
         failed = f", {outcome.failed:,} failed" if outcome.failed else ""
-        say(f"{source}: {outcome.acknowledged:,} records acknowledged{failed}, in {seconds:.1f} s ({speed:,.0f} records/s)")
+        acknowledged = counted(outcome.acknowledged, "record", spec=",")
+        say(f"{source}: {acknowledged} acknowledged{failed}, in {seconds:.1f} s ({speed:,.0f} records/s)")
     runs = _runs(outcome.failures)
     for first, last, failure in runs[:SHOWN_MAX]:
         where = f"{unit} {first}" if first == last else f"{unit}s {first} to {last}"

@@ -17,6 +17,7 @@ from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire import Api
 
 Control = Annotated[
@@ -77,4 +78,4 @@ def _produce(running: FaultProxy, topic: str | None) -> Rule:
 
 def _summary(faults: dict[str, Fault], stats: dict[str, int]) -> str:
     hits = ", ".join(f"{fault.hits} {name}" for name, fault in faults.items())
-    return f"stopped after {stats['requests']} requests; replies to Produce: {hits}"
+    return f"stopped after {counted(stats['requests'], 'request')}; replies to Produce: {hits}"

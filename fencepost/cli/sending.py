@@ -18,6 +18,7 @@ import msgspec
 from fencepost.cli import waiting
 from fencepost.cli.stopping import Stop
 from fencepost.producer import BufferFull, BulkFuture, FencepostError, Persisted, Producer, RecordTooLarge, UndeliveredRecords
+from fencepost.producer.foundations.counted import counted
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 TICK_S: Final = 0.2
@@ -232,7 +233,8 @@ class Sending:
         if self._pending and not self._said and time.monotonic() - self._moved_at > waiting.SAY_AFTER_S:
             self._said = True
             count = sum(len(chunk) - begin for _, chunk, begin in self._pending)
-            self.notice(f"still waiting for {self._place}: {count:,} records are in flight, each for at most {self._deliver_s:g} s")
+            records = counted(count, "record is", "records are", spec=",")
+            self.notice(f"still waiting for {self._place}: {records} in flight, each for at most {self._deliver_s:g} s")
 
     def _fail(self, failure: Failure) -> None:
         outcome = self.outcome

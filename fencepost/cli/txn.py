@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,7 @@ from fencepost.cli.options import TIMEOUT_S, Bootstrap
 from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
-from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, ask_within, moment, settings_from
-
-STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
-"""Kafka's states of a transaction (`TransactionState`)."""
-NAMED: Final = {name.lower(): name for name in STATES}
+from fencepost.cli.txn_options import OTHER_WAY, STATES, Config, Json, Timeout, ask_within, moment, settings_from
 
 txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
@@ -28,7 +24,7 @@ txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, an
 @txn.command("list")
 def list_ids(
     state: Annotated[
-        list[str] | None, typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES)}.")
+        list[str] | None, typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES.values())}.")
     ] = None,
     longer_than: Annotated[
         float | None, typer.Option(min=0, metavar="SECONDS", help="Only transactions that have been open for longer.")
@@ -45,7 +41,7 @@ def list_ids(
 
         asked = partial(
             list_transactions,
-            states=[NAMED.get(each.lower(), each) for each in state or ()],
+            states=[STATES.get(each.lower(), each) for each in state or ()],
             longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
             pattern=pattern,
         )

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.cli.txn_log import ended_with_a_bump
+from fencepost.cli.txn_options import STATES
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -98,9 +99,18 @@ async def list_transactions(
         answer: ListTransactionsResponse = await client.ask(node_id, request, range(least, 3))
         refuse(Api.LIST_TRANSACTIONS, answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
-            raise UnknownStates(f"no state of a transaction: {', '.join(answer.unknown_state_filters)} (txn list --help names them)")
+            raise UnknownStates(
+                f"no state of a transaction: {', '.join(map(_with_the_nearest, answer.unknown_state_filters))}; txn list --help names them"
+            )
         found += [Listed(each.transactional_id, node_id, each.producer_id, each.transaction_state) for each in answer.transaction_states]
     return sorted(found, key=lambda each: each.transactional_id)
+
+
+def _with_the_nearest(state: str) -> str:
+    import difflib  # imported only for a misspelt name
+
+    near = difflib.get_close_matches(state.lower(), STATES, n=1)
+    return f"{state} (did you mean {STATES[near[0]]}?)" if near else state
 
 
 async def describe_transaction(client: ClusterClient, transactional_id: str) -> tuple[TransactionState, int] | None:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "fencepost-txn"
 OTHER_WAY: Final = 1
 NOBODY_KNOWS: Final = 3
+STATES: Final = {
+    state.lower(): state
+    for state in ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
+}
+"""Kafka's states of a transaction (`TransactionState`), by their names in lower case."""
 
 Config = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on each line.")]

@@ -10,6 +10,8 @@ from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
+from fencepost.producer.foundations.counted import counted
+
 
 class Outcome(Struct, frozen=True, kw_only=True):
     """One run: the sent and acknowledged records, the content of the log, and the faults of the cluster."""
@@ -65,9 +67,11 @@ def problems(report: Report) -> list[str]:
     for name in VERDICTS:
         count = getattr(ours, name)
         if count:
-            found.append(f"{count:,} records {LABELS[name]} by the idempotent producer")
+            found.append(f"{counted(count, 'record', spec=',')} {LABELS[name]} by the idempotent producer")
     if ours.acknowledged != ours.sent:
-        found.append(f"{ours.sent - ours.acknowledged:,} records were not acknowledged to the idempotent producer")
+        found.append(
+            f"{counted(ours.sent - ours.acknowledged, 'record was', 'records were', spec=',')} not acknowledged to the idempotent producer"
+        )
     for outcome, (run, names) in zip((ours, report.without_idempotence), NEVER_ZERO.items(), strict=True):
         found += [f"no {LABELS[name]} in the run {run}" for name in names if getattr(outcome, name) == 0]
     if report.without_idempotence.doubled == 0:

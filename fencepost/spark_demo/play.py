@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from fencepost.demo.flights import Flight
 from fencepost.demo.readback import Audit, read_back
+from fencepost.producer.foundations.counted import counted
 from fencepost.spark_demo.files import FILES_PER_BATCH, padded, write_files
 from fencepost.spark_demo.plan import Plan
 from fencepost.spark_demo.processes import Driver, Stub, spark_home
@@ -39,7 +40,7 @@ def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
     with tempfile.TemporaryDirectory(prefix="fencepost-spark-demo-", ignore_cleanup_errors=True) as place:
         root = Path(place)
         batches = write_files(flights, root / "flights")
-        say(f"{len(flights):,} flights in Parquet files, {batches} micro-batches")
+        say(f"{len(flights):,} flights in Parquet files, {counted(batches, 'micro-batch', 'micro-batches')}")
         environment = {**os.environ, **_java(), "SPARK_HOME": str(spark_home(root))}
         environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         stub = Stub(PARTITIONS)
@@ -51,7 +52,8 @@ def run_spark_demo(flights: Sequence[Flight], say: Say) -> Report:
                 without = run.play(executors_in=range(1, batches), driver_in=None)
                 if without.lost or without.doubled:
                     break
-                say(f"guard off: nothing was lost this time, with {without.executors_killed} executors killed and {without.reruns} reruns")
+                killed, reruns = counted(without.executors_killed, "executor"), counted(without.reruns, "rerun")
+                say(f"guard off: nothing was lost this time, with {killed} killed and {reruns}")
         finally:
             stub.close()
     return Report(guarded, without)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from rich.table import Table
 
+from fencepost.producer.foundations.counted import counted
+
 
 class Outcome(Struct, frozen=True, kw_only=True):
     """One run. `reruns`: how often a batch was aborted and written again."""
@@ -43,7 +45,9 @@ LABELS = {
 def problems(report: Report) -> list[str]:
     """The promises that the demo did not keep."""
     ours = report.guarded
-    found = [f"{getattr(ours, name):,} rows {name} by the guarded run" for name in ("lost", "doubled") if getattr(ours, name)]
+    found = [
+        f"{counted(getattr(ours, name), 'row', spec=',')} {name} by the guarded run" for name in ("lost", "doubled") if getattr(ours, name)
+    ]
     if ours.executors_killed == 0 or ours.drivers_killed == 0:
         found.append("no process was killed in the guarded run: it shows nothing")
     return found

@@ -44,6 +44,8 @@ AT_MOST: Final[dict[str, float]] = {
     "retries": 2_147_483_647,
     "request_timeout_ms": 2_147_483_647,
 }
+UNLIMITED: Final = ("delivery_timeout_ms", "connections_max_idle_ms")
+"""Settings that other clients switch off with 0 or -1."""
 
 
 def check_ranges(settings: Settings) -> None:
@@ -52,7 +54,8 @@ def check_ranges(settings: Settings) -> None:
         high = AT_MOST.get(name, float("inf"))
         if not low <= value <= high:
             allowed = f"at least {plain(low)}" if high == float("inf") else f"between {plain(low)} and {plain(high)}"
-            raise ConfigError(f"{name}={plain(value)} is out of range: it must be {allowed}")
+            no_limit = ", or float('inf') for no limit" if name in UNLIMITED else ""
+            raise ConfigError(f"{name}={plain(value)} is out of range: it must be {allowed}{no_limit}")
 
 
 def check_conflicts(s: Settings) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.compression import NAMES, check_key
-from fencepost.producer.config.foreign_names import REASONS
 from fencepost.producer.config.security import ALIASES
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import ConfigError
@@ -81,7 +79,11 @@ def setting_name(key: str, value: object = None) -> str:
             return DOTTED[spelling]
     if key in Settings.__struct_fields__:
         return key
-    reason = REASONS.get(key.replace("_", "."))
+    import difflib  # imported, as the names of other clients, only for an unknown name
+
+    from fencepost.producer.config.foreign_names import instead_of
+
+    reason = instead_of(key.replace("_", "."), value)
     if reason is not None:
         raise ConfigError(f"unknown setting {key!r}: {reason}")
     candidates = [*DOTTED, *Settings.__struct_fields__]

@@ -50,6 +50,12 @@ NEEDS: Final[dict[SaslMechanism, tuple[str, ...]]] = {
 TAKES: Final[dict[SaslMechanism, tuple[str, ...]]] = {**dict.fromkeys(SaslMechanism, PASSWORD), SaslMechanism.OAUTHBEARER: TOKEN}
 """The settings that each mechanism uses."""
 
+NOT_MECHANISMS: Final[dict[str, str]] = {
+    "GSSAPI": "Kerberos is not supported",
+    "AWS_MSK_IAM": "use OAUTHBEARER, with a 'sasl_oauth_token_provider' that signs for AWS",
+}
+"""Mechanisms of other clients, and what an error says of them."""
+
 
 def check_security(s: Settings, *, given: Collection[str]) -> None:
     """Refuse settings that contradict each other or would be ignored. `given`: the names of the settings that the caller gave."""
@@ -120,10 +126,12 @@ def _protocol(key: str, value: object) -> SecurityProtocol:
 def _mechanism(key: str, value: object) -> SaslMechanism | None:
     if value is None or isinstance(value, SaslMechanism):
         return value
+    name = str(value).upper()
     try:
-        return SaslMechanism(str(value).upper())
+        return SaslMechanism(name)
     except ValueError:
-        raise ConfigError(f"{key}={value!r}: the SASL mechanisms are {_mechanisms()}") from None
+        hint = f"{NOT_MECHANISMS[name]}; " if name in NOT_MECHANISMS else ""
+        raise ConfigError(f"{key}={value!r}: {hint}the SASL mechanisms are {_mechanisms()}") from None
 
 
 def _secret(key: str, value: object) -> Secret[str] | None:

@@ -135,7 +135,7 @@ class Core:
         records = self._accumulator.unacknowledged()
         return ", ".join(
             [
-                *([f"a call waits for {counted(len(topics), 'topic', 'topics')} ({', '.join(topics)})"] if topics else []),
+                *([f"a call waits for {counted(len(topics), 'topic')} ({', '.join(topics)})"] if topics else []),
                 *([f"{counted(records, 'record waits', 'records wait')} for an acknowledgement"] if records else []),
             ]
         )

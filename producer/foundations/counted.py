@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """`1 record`, `2 records`. `one` and `many`: the words after the number."""
-    return f"{number} {one if number == 1 else many}"
+def counted(number: int, one: str, many: str | None = None, *, spec: str = "") -> str:
+    """`1 record`, `2 records`. `one`, `many`: the words after the number, by default with an s. `spec`: its format, such as ","."""
+    return f"{number:{spec}} {one if number == 1 else many or f'{one}s'}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fencepost.producer.foundations.counted import counted
+
 
 class BytesWriter(bytearray):
     """Grows at its end; `len`, items and `append` are a bytearray's."""
@@ -45,7 +47,7 @@ def write_i64_le(writer: BytesWriter, number: int, /) -> None:
 
 def _read(data: bytes, index: int, size: int) -> int:
     if not 0 <= index <= len(data) - size:
-        raise IndexError(f"index {index}: {len(data)} bytes have no {size} bytes there")
+        raise IndexError(f"index {index}: {counted(len(data), 'byte has', 'bytes have')} no {counted(size, 'byte')} there")
     return int.from_bytes(data[index : index + size], "little", signed=True)
 
 

@@ -54,7 +54,7 @@ class Failures:
         if unseen:
             count = sum(int(batch.unseen) for batch in unseen)
             in_batches = f"in {counted(len(unseen), 'batch', 'batches')} {'was' if count == 1 else 'were'}"
-            log.error("%s %s not delivered; first: %s", counted(count, "record", "records"), in_batches, unseen[0].failure)
+            log.error("%s %s not delivered; first: %s", counted(count, "record"), in_batches, unseen[0].failure)
 
     def take(self) -> UndeliveredRecords | None:
         """The failures that the program did not read, as the error to raise. From now on they count as read."""

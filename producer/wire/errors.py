@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api, api_name
 
 NO_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -41,7 +42,7 @@ class FrameTooLarge(WireError):
     """A length prefix that is negative or above the limit. `frames` are the complete frames that came before it in the same data."""
 
     def __init__(self, size: int, limit: int, *, frames: list[bytes]) -> None:
-        super().__init__(f"a frame of {size} bytes, where 0 to {limit} are allowed")
+        super().__init__(f"a frame of {counted(size, 'byte')}, where 0 to {limit} are allowed")
         self.size = size
         self.limit = limit
         self.frames = frames

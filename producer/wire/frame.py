@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.errors import FrameTooLarge, Malformed, UnsupportedFieldValue
 from fencepost.producer.wire.message import Message, decode, encode_into
@@ -76,7 +77,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         pos = _REQUEST_HEADER.size
         stop = pos + size
         if size < -1 or stop > len(data):
-            raise Refused(f"client id of length {size} where {len(data) - pos} bytes are left", pos)
+            raise Refused(f"client id of length {size} where {counted(len(data) - pos, 'byte is', 'bytes are')} left", pos)
         client_id = None
         if size >= 0:
             client_id = str(data[pos:stop], "utf-8")
@@ -201,7 +202,7 @@ def _frame(message: Message, version: int, out: bytearray) -> list[Buffer]:
     for part in parts:
         size += memoryview(part).nbytes
     if size > 0x7FFFFFFF:
-        raise UnsupportedFieldValue(f"a frame of {size} bytes is above what its length can say")
+        raise UnsupportedFieldValue(f"a frame of {counted(size, 'byte')} is above what its length can say")
     _SIZE.pack_into(out, 0, size)
     return parts
 

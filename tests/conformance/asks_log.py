@@ -129,7 +129,7 @@ class LogAsks(Stage):
         self.list_offsets(topic, -1, partition=partition, label=label if partition == 0 else f"{label} of partition {partition}")
 
     def compressed(self, codec: int, batch: Batch) -> Batch:
-        """The same batch with its records in one LZ4 frame, as Java writes it."""
+        """The batch with its records in one LZ4 frame, as Java writes it."""
         assert codec == LZ4
         frame = lz4.frame.compress(batch.encode()[61:], block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX64KB, store_size=False)
         return replace(batch, payload=frame, attributes=batch.attributes | LZ4)

@@ -58,7 +58,7 @@ class TxnAsks(LogAsks):
         return txn
 
     def begun(self, *, timeout_ms: int = TIMEOUT_MS) -> Txn:
-        """The same with a producer; nothing is noted."""
+        """An unused transactional id that has a producer id. Nothing is noted."""
         txn = self.txn()
         answer = self._init(txn, (-1, -1), 5, timeout_ms)
         assert answer.error_code == 0, error_name(answer.error_code)

@@ -55,7 +55,7 @@ def require_kafka() -> None:
 
 
 def require_older_kafka() -> None:
-    """The same for the older release that some tests use, which is fetched separately."""
+    """Skip or fail the test, as `require_kafka` does, if the older release is missing. Some tests use it, and it is fetched separately."""
     require_kafka()
     from tests.conformance.kafka_home import OLDER_VERSION, kafka_home
 

@@ -91,7 +91,7 @@ def expected(case: Case) -> Notes:
 
 
 def expected_of_the_stub(case: Case) -> Notes:
-    """The same, with the known gaps of the stub."""
+    """The answers of a stub that emulates Kafka 3.9: Kafka's, with the known gaps of the stub."""
     notes = expected(case)
     for gaps in (GAPS, GAPS_3_9):
         if case.name in gaps:

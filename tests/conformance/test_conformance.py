@@ -1,4 +1,4 @@
-"""The same questions to the stub and to Apache Kafka. Every answer must be Kafka's recorded one."""
+"""Asks the stub and Apache Kafka each question. Every answer must be the one recorded from Kafka."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Site:
         self.ledger = self.another()
 
     def another(self) -> Ledger:
-        """The same ledger as another process opens it."""
+        """This site's ledger as another process opens it."""
         return Ledger(read_settings({"bootstrap_servers": self.bootstrap}), self.topic)
 
     def create(self, partitions: int, config: dict[str, str]) -> None:

@@ -377,7 +377,7 @@ def test_run_writes_again_what_had_to_be_aborted(site: Site) -> None:
 
 
 def test_asyncio(site: Site) -> None:
-    """The same on an event loop: commit, abort, a cancelled commit whose outcome is reported later, and lost connections."""
+    """On an event loop: commit, abort, a cancelled commit whose outcome is reported later, and lost connections."""
 
     async def story(bootstrap: str, proxy: FaultProxy) -> None:
         settings = {"bootstrap_servers": bootstrap, "transactional_id": site.name, "linger_ms": 0}

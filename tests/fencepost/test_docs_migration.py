@@ -25,6 +25,7 @@ from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"`([^`]+)`")
+NO_EQUAL = "Settings of confluent-kafka that have no equal here"
 
 
 @cache
@@ -62,7 +63,7 @@ def test_aiokafkas_and_kafka_pythons_settings_are_theirs() -> None:
         assert not none & known
 
 
-@pytest.mark.parametrize("name", names("Settings", "confluent-kafka"))
+@pytest.mark.parametrize("name", [*names("Settings", "confluent-kafka"), *names(NO_EQUAL, "there")])
 def test_confluents_settings_are_theirs(name: str) -> None:
     """librdkafka knows the property: it may refuse the value, but not the name."""
     given: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, name: "\0no such value"}
@@ -124,7 +125,7 @@ def test_the_calls_of_a_producer_run(column: str, messages: int) -> None:
 
 @pytest.mark.parametrize(("column", "messages"), [("ours", 5), ("aiokafka", 3)], ids=["ours", "aiokafka"])
 def test_the_calls_of_an_async_producer_run(column: str, messages: int) -> None:
-    """The same on a loop."""
+    """The calls of our asyncio producer and of aiokafka's run one after the other against a stub, and what they sent is there."""
 
     async def story(bootstrap: str) -> None:
         known: dict[str, Any] = {"AsyncProducer": AsyncProducer, "aiokafka": aiokafka, "bootstrap": bootstrap}
@@ -144,7 +145,7 @@ def test_the_calls_of_an_async_producer_run(column: str, messages: int) -> None:
 
 @pytest.mark.parametrize("column", ["ours", "confluent-kafka", "kafka-python"])
 def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
-    """The same in transactions: a record and an offset are committed."""
+    """The calls of each client's transactional producer run one after the other, and commit a record and an offset."""
     with BrokerStub() as stub:
         stub.create_topic("t")
         consumer = confluent_kafka.Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})
@@ -169,7 +170,7 @@ def test_the_calls_of_a_transactional_producer_run(column: str) -> None:
 
 @pytest.mark.parametrize("column", ["ours", "aiokafka"])
 def test_the_calls_of_an_async_transactional_producer_run(column: str) -> None:
-    """The same on a loop."""
+    """The calls of our asyncio transactional producer and of aiokafka's run one after the other, and commit a record."""
 
     async def story(bootstrap: str) -> None:
         known: dict[str, Any] = {

@@ -38,7 +38,7 @@ def test_a_rule_that_denies_a_sequence_doubles_a_record(code: str) -> None:
 
 @pytest.mark.parametrize("point", ["after_append", "reply"])
 def test_a_rule_that_denies_a_write_fails_a_record_that_is_there(point: str) -> None:
-    """The other kind of such rules."""
+    """With `after_append` or `reply`, a record that the broker appended fails with the rule's code, and the failure says NO."""
     with BrokerStub() as stub, Producer(stub.settings) as producer:
         rule = stub.faults.on(Api.PRODUCE)
         (rule.after_append() if point == "after_append" else rule.reply()).error(ErrorCode.MESSAGE_TOO_LARGE)

@@ -55,7 +55,7 @@ def test_every_change_compiles() -> None:
 
 
 def test_the_seed_decides_what_is_drawn() -> None:
-    """The same seed draws the same changes, equally many from all areas. Another seed draws others."""
+    """A seed always draws its own changes, equally many from all areas. Another seed draws others."""
     drawn = draw(7, 20, AREAS)
     assert [one.key for one in drawn] == [one.key for one in draw(7, 20, AREAS)]
     assert [one.key for one in drawn] != [one.key for one in draw(8, 20, AREAS)]

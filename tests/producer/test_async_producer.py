@@ -221,7 +221,8 @@ def test_an_unknown_topic_has_a_deadline() -> None:
 @pytest.mark.parametrize("wrong", [1.5, True])
 @pytest.mark.parametrize("name", ["partition", "timestamp"])
 def test_an_argument_of_the_wrong_type_is_named(name: str, wrong: Any) -> None:
-    """Also where the topic has no such partition yet, for which another number would be waited for; and in a row of `send_many`."""
+    """The error names the argument and its type, in a row of `send_many`, too. The producer does not wait for a partition of that
+    number."""
     says = f"{name} must be an int or None, not {type(wrong).__name__}$"
 
     async def story() -> None:
@@ -314,6 +315,7 @@ def test_collection_without_close_warns() -> None:
     """Dropped on a running loop: a ResourceWarning, and what was undelivered fails."""
 
     async def story() -> None:
+        own = asyncio.all_tasks()
         held = [made(stub, linger_ms=60_000)]
         await held[0].partitions_for("t")
         future = await held[0].send("t", b"x", partition=0)
@@ -322,7 +324,8 @@ def test_collection_without_close_warns() -> None:
         while not future.done():
             await asyncio.sleep(0)
         assert isinstance(future.exception(), DeliveryFatal)
-        await asyncio.sleep(0.05)
+        while left := asyncio.all_tasks() - own:
+            await asyncio.wait(left)
 
     with BrokerStub(default_partitions=1) as stub:
         run_story(story())

@@ -89,7 +89,7 @@ def test_close_is_bounded_when_the_broker_is_dead(timeout: float) -> None:
 
 
 def test_close_is_bounded_when_the_broker_hangs() -> None:
-    """The same when requests are in flight and never answered."""
+    """close(timeout) returns soon after the timeout when requests are in flight and never answered."""
     with BrokerStub() as stub:
         producer = quick(stub)
         held = stub.faults.on(Api.PRODUCE).before().forever().hold()
@@ -194,7 +194,7 @@ def test_two_threads_close() -> None:
 
 
 def test_a_second_close_waits_for_the_thread_too() -> None:
-    """Also where it comes after the first has closed the loop, and before the thread has ended."""
+    """A second `close` returns only when the sender thread has ended, even if the first has closed the loop already."""
     with BrokerStub() as stub, ThreadPoolExecutor() as pool:
         producer = quick(stub)
         loop, leave = producer._sender._loop, threading.Event()

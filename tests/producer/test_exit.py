@@ -24,7 +24,7 @@ def test_what_was_sent_is_delivered(ending: str) -> None:
 
 
 def test_a_name_can_be_looked_up_at_exit() -> None:
-    """The same with host names instead of addresses: looking them up must work while the interpreter is on its way out."""
+    """A broker's host name can be looked up while the interpreter ends, so records that were sent last are delivered."""
     with BrokerStub(host="localhost") as stub:
         ended = run("producer = Producer(bootstrap_servers=bootstrap, exit_flush_ms=30_000)\nproducer.send('t', b'x')", stub.bootstrap)
         assert (ended.code, ended.complaints) == (0, "")

@@ -189,7 +189,8 @@ def test_try_send_and_a_full_buffer() -> None:
 
 
 def test_on_asyncio() -> None:
-    """The same for AsyncProducer: send, try_send and the waits for topic and room; acknowledgements on the loop."""
+    """An AsyncProducer calls interceptors for send, for try_send, and for sends that wait for a topic or for room. Acknowledgements come on
+    the loop."""
     told = Told()
 
     async def story(stub: BrokerStub) -> None:

@@ -76,7 +76,7 @@ def test_a_call(stub: BrokerStub, name: str) -> None:
 
 
 def test_a_topic_that_is_not_known(stub: BrokerStub) -> None:
-    """The same while the brokers are asked for a topic: afterwards others are still heard of."""
+    """Wherever Ctrl-C strikes while the brokers are asked for a topic, the producer still learns of other topics afterwards."""
     with quick(stub) as producer:
         wanted, later = count(), count()
         for _ in at_every_point(lambda: producer.partitions_for(f"wanted-{next(wanted)}")):

@@ -221,7 +221,8 @@ PARTITIONERS = {"send to each in turn": Partitioner.ROUND_ROBIN}
 @pytest.mark.parametrize("inner", ["send with a callback", "send_many", "result", "flush"])
 @pytest.mark.parametrize("outer", MANY)
 def test_a_finalizer(stub: BrokerStub, eager_collections: None, outer: str, inner: str) -> None:
-    """The same of a finalizer that a collection runs, on the caller's thread and on the sender's, compiled and not."""
+    """A garbage collection runs a finalizer inside another call, on the caller's thread or the sender's, and the finalizer calls the
+    producer. No thread waits for itself, and every batch, count and offset is right. It holds compiled and uncompiled."""
     producer = quick(stub, **(SMALL if "room" in outer else {"batch_size": 700}), partitioner=PARTITIONERS.get(outer, Partitioner.DEFAULT))
     producer.partitions_for("t")
     ledger = Ledger(producer)

@@ -164,7 +164,7 @@ def test_a_row_that_is_too_large_is_named() -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_many", "send_arrow"])
 def test_a_row_that_is_just_not_too_large(way: str) -> None:
-    """The same size is accepted, and a byte more refused, in each of the three ways to send."""
+    """Each of the three ways to send accepts the largest size, and refuses one byte more."""
     with BrokerStub(default_partitions=1) as stub, quick(stub, max_request_size=2_000) as producer:
         send: dict[str, Callable[[bytes], object]] = {
             "send": lambda value: producer.send("t", value),

@@ -230,7 +230,7 @@ def test_failures_by_row() -> None:
 
 
 def test_failures_nobody_looked_at() -> None:
-    """They are raised by `flush`, as those of `send` are."""
+    """`flush` raises the failures of a bulk that the program did not look at."""
     with BrokerStub(default_partitions=1) as stub, quick(stub) as producer:
         producer.partitions_for("t")
         stub.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
@@ -349,7 +349,7 @@ def test_an_unknown_topic() -> None:
 
 
 def test_on_asyncio() -> None:
-    """The same on a loop: other tasks run meanwhile, many bulks share a small buffer, and a bulk can be awaited."""
+    """On a loop, other tasks run while many bulks share a small buffer, and a bulk can be awaited."""
 
     async def story() -> None:
         async with AsyncProducer(bootstrap_servers=stub.bootstrap, **{**QUICK, "buffer_memory": 50_000, "batch_size": 5_000}) as producer:

@@ -59,7 +59,7 @@ def test_an_asyncio_producer(pki: Pki, secure: bool) -> None:
 
 @pytest.mark.usefixtures("everywhere")
 def test_a_transaction_on_asyncio() -> None:
-    """And the stub is on such a loop, too."""
+    """An asyncio producer and a stub on uvloop's loops commit a transaction."""
 
     async def commit(producer: AsyncTransactionalProducer) -> None:
         async with producer, producer.transaction() as transaction:

@@ -141,7 +141,7 @@ def test_begin(site: Site) -> None:
 
 
 def test_only_begin(site: Site) -> None:
-    """The same without an end: nothing is left open."""
+    """An interrupted `begin` leaves no transaction open, so the next one can begin."""
     open_now: list[Transaction] = []
 
     def begin() -> None:
@@ -217,7 +217,7 @@ def test_a_send(site: Site, name: str) -> None:
 
 
 def test_offsets(site: Site) -> None:
-    """They can be sent again, and the commit waits for them."""
+    """Offsets whose call was interrupted can be sent again, and the commit waits for them."""
     for point in count(1):
         tx, value = site.begun()
         given = {("t", 0): point}
@@ -231,7 +231,7 @@ def test_offsets(site: Site) -> None:
 
 
 def test_prepare(site: Site) -> None:
-    """It can be called again, or its transaction ended, and the next one begins."""
+    """After an interrupted `prepare` it can be called again, or its transaction can be ended, and the next one begins."""
     for point in count():
         tx, value = site.begun()
         try:

@@ -32,6 +32,7 @@ from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, T
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
 from tests.txn.stub_helpers import ends
+from tests.waiting import until
 
 NOWHERE = "127.0.0.1:1"
 
@@ -106,7 +107,7 @@ def test_a_closed_producer_says_so() -> None:
 def test_records_are_accepted_once_a_transaction_has_begun(
     error: Exception | None, left: bool, before: FencepostError, accepts: bool
 ) -> None:
-    """Not after a begin that failed or that its caller left, and not in a producer that was closed meanwhile."""
+    """A producer refuses records if `begin` failed, if its caller left it, or if the producer was closed meanwhile."""
     with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
         accumulator, call = producer._inner._accumulator, producer._inner.admission.call(Event.BEGIN, 30)
         accumulator.refusal = before
@@ -236,10 +237,7 @@ def test_a_send_of_one_transaction_never_goes_on_in_the_next() -> None:
         with pytest.raises(CommitOutcomeUnknown):
             producer.commit(0.1)
         slow.release()
-        deadline = time.monotonic() + 30
-        while producer._manager.machine.state is not State.READY:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: producer._manager.machine.state is State.READY, "the commit is answered")
         with pytest.raises(TransactionTimeout, match="has not returned"):
             producer.begin(0.1)
         release.set()
@@ -261,10 +259,8 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pyte
 
         def time_to_leave(error: BaseException | None) -> float | None:
             slow.release()
-            deadline = time.monotonic() + 30
-            while producer._manager.machine.state is not (State.READY if answered else State.COMMITTING):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            asked = State.READY if answered else State.COMMITTING
+            until(lambda: producer._manager.machine.state is asked, "the coordinator is asked to commit")
             return 30
 
         producer.init(30)
@@ -317,7 +313,7 @@ def test_work_of_which_nothing_has_run_is_not_committed() -> None:
 
 
 def test_a_timeout_that_is_no_number() -> None:
-    """It would never pass, so it is refused at once."""
+    """A wait of NaN seconds would never end, so each call refuses it at once."""
     with TransactionalProducer(bootstrap_servers=NOWHERE, transactional_id="a") as producer:
         for call in (producer.init, producer.begin, producer.commit, producer.abort, producer.prepare):
             with pytest.raises(ValueError, match="timeout=nan"):

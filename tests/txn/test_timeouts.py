@@ -113,7 +113,7 @@ def test_a_producer(stub: BrokerStub) -> None:
 
 
 def test_an_asyncio_producer(stub: BrokerStub) -> None:
-    """The same, on a loop."""
+    """An asyncio producer refuses a wrong timeout in each call, and then sends as if it had not been called."""
 
     async def story() -> None:
         async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK) as producer:
@@ -141,7 +141,7 @@ def test_transactions(stub: BrokerStub) -> None:
 
 
 def test_asyncio_transactions(stub: BrokerStub) -> None:
-    """The same, on a loop."""
+    """A wrong timeout leaves the open transaction of an asyncio producer open, with all that is in it."""
 
     async def story() -> None:
         async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, **SETTINGS) as producer:

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.producer.errors import ConfigError
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import printable
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.errors import (
@@ -219,9 +220,10 @@ def describe(entry: LedgerEntry | None) -> str:
     if entry is None:
         return "no entry"
     when = datetime.fromtimestamp(entry.at_ms / 1000.0, UTC).isoformat(timespec="seconds")
+    rows = counted(entry.rows, "row")
     if entry.job is not None:
-        return f"version {entry.batch} ({entry.rows} rows, written {when})"
-    return f"batch {entry.batch} of query {entry.query!r} (fingerprint {entry.fingerprint or 'none'}, {entry.rows} rows, written {when})"
+        return f"version {entry.batch} ({rows}, written {when})"
+    return f"batch {entry.batch} of query {entry.query!r} (fingerprint {entry.fingerprint or 'none'}, {rows}, written {when})"
 
 
 def _checked(**given: str) -> dict[str, str]:

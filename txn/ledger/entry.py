@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fencepost.producer.errors import Misuse
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.version import VERSION
 from fencepost.txn.foundations.versioned_json import Format
 
@@ -80,7 +81,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise BadLedgerEntry(f"no entry of a ledger: {error}") from None
         if len(value) > VALUE_BYTES_MAX:
             raise BadLedgerEntry(
-                f"an entry of {len(value)} bytes, for {len(self.partitions)} partitions: at most {VALUE_BYTES_MAX} are read"
+                f"an entry of {len(value)} bytes, for {counted(len(self.partitions), 'partition')}: at most {VALUE_BYTES_MAX} are read"
             )
         self.loads(value)
         return value

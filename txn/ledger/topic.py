@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from fencepost.producer.core.cluster.view import NO_TOPIC_ID
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import printable
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.metadata import MetadataResponse
@@ -130,7 +131,7 @@ async def _check(client: ClusterClient, topic: str, known: UUID | None = None) -
     if fewest < REPLICAS:
         _warn(
             said.topic_id,
-            f"topic {topic!r} has a partition on {fewest} broker{'s' if fewest > 1 else ''}: if that is lost, the ledger is lost, and "
+            f"topic {topic!r} has a partition on {counted(fewest, 'broker')}: if that is lost, the ledger is lost, and "
             f"batches are refused or written twice. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
         )
     try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
@@ -41,7 +42,8 @@ async def create_topic(client: ClusterClient, topic: str, partitions: int, confi
         return False
     if told.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
         raise Unanswered(
-            f"topic {topic!r}: there were {replicas} brokers a moment ago, and there are fewer now ({said(told.error_message)})"
+            f"topic {topic!r}: {counted(replicas, 'broker was', 'brokers were')} there a moment ago, and fewer are "
+            f"there now ({said(told.error_message)})"
         )
     if told.error_code == ErrorCode.NOT_CONTROLLER:
         raise Unanswered(f"topic {topic!r}: broker {metadata.controller_id} is no longer the controller")

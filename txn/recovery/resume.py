@@ -47,9 +47,8 @@ def resume_async(
     return AsyncResumed(*_read(token, bootstrap_servers, settings))
 
 
-class Resumed:
-    """A prepared transaction, to end or to ask about. Times are seconds; without a `timeout` it is `max_block_ms`. Any process can make
-    each call, any number of times: the answer stays true."""
+class _Prepared:
+    """A prepared transaction, and the settings with which it is asked for."""
 
     def __init__(self, token: PreparedTransaction, settings: Settings) -> None:
         self.token: Final = token
@@ -57,6 +56,11 @@ class Resumed:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.token!r})"
+
+
+class Resumed(_Prepared):
+    """A prepared transaction, to end or to ask about. Times are seconds; without a `timeout` it is `max_block_ms`. Any process can make
+    each call, any number of times: the answer stays true."""
 
     def commit(self, timeout: float | None = None) -> PreparedStatus:
         """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
@@ -84,12 +88,8 @@ class Resumed:
             raise
 
 
-class AsyncResumed:
+class AsyncResumed(_Prepared):
     """`Resumed` for asyncio. A cancelled call may have been carried out: ask again."""
-
-    def __init__(self, token: PreparedTransaction, settings: Settings) -> None:
-        self.token: Final = token
-        self._settings: Final = settings
 
     async def commit(self, timeout: float | None = None) -> PreparedStatus:
         """`Resumed.commit`."""

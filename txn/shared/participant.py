@@ -19,6 +19,7 @@ from fencepost.producer.core.events import Called
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import ConfigError, DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed, again, plain
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
@@ -251,8 +252,8 @@ class Participant(Producer):
         reached = sender.window.next_sequence if sender is not None and tally.records else first
         if advance(first, tally.records % SEQUENCE_RING) != reached:
             raise Fatal(
-                f"{name((topic, partition))}: {tally.records} records were acknowledged, but their sequences go from {first} to {reached}: "
-                "the transaction must be aborted"
+                f"{name((topic, partition))}: {counted(tally.records, 'record was', 'records were')} acknowledged, but their sequences "
+                f"go from {first} to {reached}: the transaction must be aborted"
             )
         return Written(topic, partition, tally.records, tally.first_offset, tally.last_offset, reached)
 

@@ -15,6 +15,7 @@ from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VE
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, NoUsableBroker
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import DeliveryAborted
 from fencepost.txn.foundations.call_outcome import CallOutcome
@@ -138,7 +139,7 @@ class SharedIdentity:
 
     def not_shared(self, tp: TP) -> NotShared:
         """The error for a partition that is not part of the participation."""
-        named = f"transactional id {self.transactional_id!r} ({len(self.tallies)} partitions)"
+        named = f"transactional id {self.transactional_id!r} ({counted(len(self.tallies), 'partition')})"
         return NotShared(f"{name(tp)} is not part of the participation in {named}: the participant may not write to it")
 
     # -- the source of the producer id -------------------------------------------------------------------------------

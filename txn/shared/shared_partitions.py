@@ -12,6 +12,7 @@ from typing import Final
 
 from fencepost.producer.core.idempotence.sequence import advance, distance
 from fencepost.producer.errors import Misuse
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.shared.participation import TP, BadParticipation, Participation, Written, name
 
@@ -121,7 +122,7 @@ class SharedPartitions:
             left.difference_update(of_it)
             if of_it:
                 named = ", ".join(map(name, of_it[:NAMED])) + (", ..." if len(of_it) > NAMED else "")
-                parts.append(f"{len(of_it)} of the {len(participation)} partitions of participation {number} ({named})")
+                parts.append(f"{len(of_it)} of the {counted(len(participation), 'partition')} of participation {number} ({named})")
         return NotReturned(
             f"transactional id {self._id!r}: {' and '.join(reversed(parts))} not returned: a participant may still write to"
             " them. Pass to returned() what Participant.finish returned, and participation.unused(written) for the others; or abort"
@@ -150,9 +151,10 @@ class SharedPartitions:
             if tp not in self._out:
                 return BadParticipation(f"{name(tp)} is not shared in this transaction, so it cannot be returned")
             if advance(self._out[tp], account.records % (1 << 31)) != account.next_sequence:
+                distant = counted(distance(self._out[tp], account.next_sequence), "record")
                 return BadParticipation(
-                    f"{name(tp)}: {account.records} records from sequence {self._out[tp]} on cannot end at {account.next_sequence} "
-                    f"({distance(self._out[tp], account.next_sequence)} records): this is the account of another participation"
+                    f"{name(tp)}: {counted(account.records, 'record')} from sequence {self._out[tp]} on cannot end at "
+                    f"{account.next_sequence} ({distant}): this is the account of another participation"
                 )
         for tp, account in accounts.items():
             del self._out[tp]

@@ -15,6 +15,7 @@ from typing import Final
 
 import cramjam
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codecs.damage import CorruptBatch, too_much
 
 _MAGIC: Final = b"\x82SNAPPY\0"
@@ -59,7 +60,7 @@ def _blocks(stream: bytes) -> list[memoryview]:
         (length,) = _LENGTH.unpack_from(stream, at)
         at += _LENGTH.size
         if not 0 <= length <= len(stream) - at:
-            raise CorruptBatch(f"snappy: a block of {length} bytes, {len(stream) - at} are there")
+            raise CorruptBatch(f"snappy: a block of {counted(length, 'byte')}, {len(stream) - at} are there")
         blocks.append(view[at : at + length])
         at += length
     return blocks
@@ -72,7 +73,7 @@ def _open_blocks(blocks: list[memoryview], limit: int) -> bytes:
         for block in blocks:
             claimed = cramjam.snappy.decompress_raw_len(block)
             if claimed > len(block) * _EXPANSION_MAX:
-                raise CorruptBatch(f"snappy: {len(block)} bytes cannot decompress to {claimed}")
+                raise CorruptBatch(f"snappy: {counted(len(block), 'byte')} cannot decompress to {claimed}")
             total += claimed
             if total > limit:
                 raise too_much("snappy", limit)

@@ -13,6 +13,7 @@ from typing import Final
 from fastcrc.crc32 import iscsi as crc32c
 from msgspec import Struct
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codecs.codec import Codec, CorruptBatch
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, LOG_OVERHEAD
 
@@ -122,7 +123,7 @@ def read_header(data: Readable, offset: int = 0) -> BatchHeader:
     if offset < 0 or room < BATCH_OVERHEAD:
         if offset >= 0 and room > _MAGIC_AT:
             _check_magic(data[offset + _MAGIC_AT])
-        raise CorruptBatch(f"{max(room, 0)} bytes where a batch header has {BATCH_OVERHEAD}")
+        raise CorruptBatch(f"{counted(max(room, 0), 'byte')} where a batch header has {BATCH_OVERHEAD}")
     _check_magic(data[offset + _MAGIC_AT])
     header = BatchHeader(*_HEADER.unpack_from(data, offset))
     if header.batch_length < BATCH_OVERHEAD - LOG_OVERHEAD:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.runtime import BytesWriter
 from fencepost.producer.wire.codecs.codec import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch, TooMuch, compress, decompress
 from fencepost.producer.wire.records.batch_builder import Headers, pack_headers, write_record
@@ -112,14 +113,14 @@ def read_records(
     """
     header = read_header(batch)
     if header.size != len(batch):
-        raise CorruptBatch(f"a batch of {header.size} bytes, {len(batch)} are there")
+        raise CorruptBatch(f"a batch of {counted(header.size, 'byte')}, {len(batch)} are there")
     if verify_crc and not check_crc(batch):
         raise CorruptBatch("the checksum does not match")
     if header.records_count == 0:
         # Compaction can leave a batch without records that keeps its codec. Kafka ignores the bytes after its header, too.
         return []
     if records_max is not None and header.records_count > records_max:
-        raise TooMuch(f"{header.records_count} records, where at most {records_max} are taken")
+        raise TooMuch(f"{counted(header.records_count, 'record')}, where at most {records_max} are taken")
     return parse_records(
         decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], limit=limit),
         header.records_count,

@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.records.record_reader import RECORD_BYTES_MIN, TIMESTAMP_MAX
@@ -62,9 +63,9 @@ class RecordColumns:
         An append time replaces every record's timestamp.
         """
         if count < 0 or count * RECORD_BYTES_MIN > len(data):
-            raise CorruptBatch(f"{count} records in {len(data)} bytes")
+            raise CorruptBatch(f"{counted(count, 'record')} in {counted(len(data), 'byte')}")
         if place + len(data) > ENDS_MAX:
-            raise ValueError(f"{len(data)} bytes at {place}: positions above {ENDS_MAX} do not fit")
+            raise ValueError(f"{counted(len(data), 'byte')} at {place}: positions above {ENDS_MAX} do not fit")
         at: i64 = 0
         index: i64 = 0
         fixed_time: i64 = append_time if append_time is not None else 0
@@ -76,21 +77,21 @@ class RecordColumns:
                 length, at = read_signed(data, at)
                 stop: i64 = at + length
                 if length < 0 or stop > size:
-                    raise CorruptBatch(f"record {index} claims {length} bytes, {size - at} are there")
+                    raise CorruptBatch(f"record {index} claims {counted(length, 'byte')}, {size - at} are there")
                 timestamp, at = read_signed_long(data, at + 1)
                 delta, at = read_signed(data, at)
                 key_length, key_begin = read_signed(data, at)
                 key_end: i64 = key_begin + key_length if key_length > 0 else key_begin
                 if key_end > stop:
-                    raise CorruptBatch(f"record {index}: a key of {key_length} bytes, {stop - key_begin} are there")
+                    raise CorruptBatch(f"record {index}: a key of {counted(key_length, 'byte')}, {stop - key_begin} are there")
                 value_length, value_begin = read_signed(data, key_end)
                 value_end: i64 = value_begin + value_length if value_length > 0 else value_begin
                 if value_end > stop:
-                    raise CorruptBatch(f"record {index}: a value of {value_length} bytes, {stop - value_begin} are there")
+                    raise CorruptBatch(f"record {index}: a value of {counted(value_length, 'byte')}, {stop - value_begin} are there")
                 if value_end >= stop:
-                    raise CorruptBatch(f"record {index} claims {length} bytes and ends before its headers")
+                    raise CorruptBatch(f"record {index} claims {counted(length, 'byte')} and ends before its headers")
                 if data[value_end] == 0 and value_end + 1 != stop:
-                    raise CorruptBatch(f"record {index} claims {length} bytes, its fields take {length + value_end + 1 - stop}")
+                    raise CorruptBatch(f"record {index} claims {counted(length, 'byte')}, its fields take {length + value_end + 1 - stop}")
                 offset: i64 = base_offset + delta
                 if first <= offset < until:
                     if self.rows - begun >= room:
@@ -123,12 +124,12 @@ class RecordColumns:
         except VarintError as error:
             raise CorruptBatch(f"record {index}: {error}") from None
         if at != size:
-            raise CorruptBatch(f"{size - at} bytes after the last record")
+            raise CorruptBatch(f"{counted(size - at, 'byte')} after the last record")
 
     def _append_headers(self, data: bytes, start: i64, stop: i64, place: i64) -> None:
         count, at = read_signed(data, start)
         if count < 0 or count > stop - at:
-            raise CorruptBatch(f"{count} headers in {stop - at} bytes")
+            raise CorruptBatch(f"{counted(count, 'header')} in {counted(stop - at, 'byte')}")
         index: i64 = 0
         while index < count:
             name_length, name_begin = read_signed(data, at)
@@ -136,11 +137,11 @@ class RecordColumns:
                 raise CorruptBatch(f"a header without a name before byte {name_begin}")
             name_end: i64 = name_begin + name_length
             if name_end > stop:
-                raise CorruptBatch(f"{name_length} bytes at byte {name_begin}, {stop - name_begin} are there")
+                raise CorruptBatch(f"{counted(name_length, 'byte')} at byte {name_begin}, {stop - name_begin} are there")
             value_length, value_begin = read_signed(data, name_end)
             at = value_begin + value_length if value_length > 0 else value_begin
             if at > stop:
-                raise CorruptBatch(f"{value_length} bytes at byte {value_begin}, {stop - value_begin} are there")
+                raise CorruptBatch(f"{counted(value_length, 'byte')} at byte {value_begin}, {stop - value_begin} are there")
             write_i64_le(self.header_pieces, (place + name_begin) | (place + name_end) << 32)
             write_i64_le(self.header_pieces, (place + value_begin) | (place + at) << 32)
             null: int = 0

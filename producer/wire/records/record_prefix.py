@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.runtime import BytesWriter, write_i64_le
 from fencepost.producer.wire.schema.varint import signed_size, unsigned_size, write_signed, write_unsigned
 
@@ -70,7 +71,7 @@ def write_long_prefix(writer: BytesWriter, offset_delta: i64, timestamp_delta: i
     deltas: i64 = signed_size(timestamp_delta) + signed_size(offset_delta)
     body: i64 = content + 1 + deltas + unsigned_size(key_field) + unsigned_size(value_field)
     if body > BODY_BYTES_MAX:
-        raise ValueError(f"a record of {body} bytes does not fit the format: the limit is {BODY_BYTES_MAX} bytes")
+        raise ValueError(f"a record of {counted(body, 'byte')} does not fit the format: the limit is {BODY_BYTES_MAX} bytes")
     write_signed(writer, body)
     writer.append(0)
     write_signed(writer, timestamp_delta)

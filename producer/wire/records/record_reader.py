@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from mypy_extensions import i64
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.schema.varint import VarintError, read_signed, read_signed_long
 
@@ -36,7 +37,7 @@ def parse_records(
 ) -> list[T]:
     """Each record as `make(offset, timestamp, key, value, headers, sequence)`. An append time replaces every record's timestamp."""
     if count < 0 or count * RECORD_BYTES_MIN > len(data):
-        raise CorruptBatch(f"{count} records in {len(data)} bytes")
+        raise CorruptBatch(f"{counted(count, 'record')} in {counted(len(data), 'byte')}")
     records: list[T] = []
     at: i64 = 0
     index: i64 = 0
@@ -45,14 +46,14 @@ def parse_records(
             length, at = read_signed(data, at)
             stop: i64 = at + length
             if length < 0 or stop > len(data):
-                raise CorruptBatch(f"record {index} claims {length} bytes, {len(data) - at} are there")
+                raise CorruptBatch(f"record {index} claims {counted(length, 'byte')}, {len(data) - at} are there")
             timestamp_delta, at = read_signed_long(data, at + 1)
             offset_delta, at = read_signed(data, at)
             key, at = _read_sized(data, at, stop)
             value, at = _read_sized(data, at, stop)
             headers: Headers = ()
             if at >= stop:
-                raise CorruptBatch(f"record {index} claims {length} bytes and ends before its headers")
+                raise CorruptBatch(f"record {index} claims {counted(length, 'byte')} and ends before its headers")
             if data[at] == 0:
                 at += 1
             elif not with_headers:
@@ -60,7 +61,7 @@ def parse_records(
             else:
                 headers, at = _read_headers(data, at, stop)
             if at != stop:
-                raise CorruptBatch(f"record {index} claims {length} bytes, its fields take {length + at - stop}")
+                raise CorruptBatch(f"record {index} claims {counted(length, 'byte')}, its fields take {length + at - stop}")
             timestamp: int
             if append_time is not None:
                 timestamp = append_time
@@ -78,7 +79,7 @@ def parse_records(
     except VarintError as error:
         raise CorruptBatch(f"record {index}: {error}") from None
     if at != len(data):
-        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+        raise CorruptBatch(f"{counted(len(data) - at, 'byte')} after the last record")
     return records
 
 
@@ -88,14 +89,14 @@ def _read_sized(data: bytes, start: i64, stop: i64) -> tuple[bytes | None, i64]:
         return None, at
     end: i64 = at + length
     if end > stop:
-        raise CorruptBatch(f"{length} bytes at byte {at}, {stop - at} are there")
+        raise CorruptBatch(f"{counted(length, 'byte')} at byte {at}, {stop - at} are there")
     return data[at:end], end
 
 
 def _read_headers(data: bytes, start: i64, stop: i64) -> tuple[Headers, i64]:
     count, at = read_signed(data, start)
     if count < 0 or count > stop - at:
-        raise CorruptBatch(f"{count} headers in {stop - at} bytes")
+        raise CorruptBatch(f"{counted(count, 'header')} in {counted(stop - at, 'byte')}")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, at = _read_sized(data, at, stop)

@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import Final
 from uuid import UUID
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.errors import Malformed, UnsupportedFieldValue
 from fencepost.producer.wire.schema.fields import ZERO_UUID, Buffer
 
@@ -61,7 +62,7 @@ def not_null(where: str, version: int) -> UnsupportedFieldValue:
 
 def too_long(where: str, size_bytes: int) -> UnsupportedFieldValue:
     """The error for text that is longer than either string encoding allows."""
-    return UnsupportedFieldValue(f"{where} has {size_bytes} bytes, 32767 are the most that a string carries")
+    return UnsupportedFieldValue(f"{where} has {counted(size_bytes, 'byte')}, 32767 are the most that a string carries")
 
 
 def uvarint(number: int) -> bytes:
@@ -93,12 +94,12 @@ def skip_tags(data: bytes | memoryview, pos: int, end: int) -> int:
     """Skip a whole tag buffer, from its count on, and return where it ends."""
     count, pos = read_uvarint(data, pos)
     if count * 2 > end - pos:
-        raise Refused(f"{count} tags in {end - pos} bytes", pos)
+        raise Refused(f"{counted(count, 'tag')} in {counted(end - pos, 'byte')}", pos)
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)
         if size > end - pos:
-            raise Refused(f"a tag of {size} bytes where {end - pos} are left", pos)
+            raise Refused(f"a tag of {counted(size, 'byte')} where {end - pos} are left", pos)
         pos += size
     return pos
 

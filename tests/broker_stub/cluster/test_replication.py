@@ -120,8 +120,8 @@ def test_who_comes_to_lead_has_only_what_it_got() -> None:
 
 
 def test_a_leader_that_is_moved_away_from_its_lead() -> None:
-    """The same while all brokers run. An acknowledgement with acks=1 does not prevent the loss. A Produce with acks=all is told the new
-    leader."""
+    """All brokers run, and a follower that was cut off is made the leader. It lacks the end of the log, which is lost, even if a Produce
+    with acks=1 was acknowledged. A Produce with acks=all is told the new leader."""
     world, partition = three()
     follower, other = followers(partition)
     cut_off(world, partition, follower)

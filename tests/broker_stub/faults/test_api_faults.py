@@ -274,7 +274,7 @@ def test_a_request_for_all_is_about_each(point: str, request_: wire.Message, ver
         world.cluster.move_leader(partition)
         world.commit(name, 3, group="empty")
     other = faulty(world, request_.api, point, topic="other")
-    elsewhere: Fault = getattr(world.cluster.faults.on(request_.api).where(topic="t", partition=7), point)().error(CODE)
+    elsewhere: Fault = getattr(world.cluster.faults.on().where(topic="t", partition=7), point)().error(CODE)
     fault = faulty(world, request_.api, point, topic="t")
     answer = world.start(request_, version, node=world.coordinator("empty")).answer
     assert (fault.hits, other.hits, elsewhere.hits) == (1, 0, 0)
@@ -294,7 +294,8 @@ def entries(answer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_list_that_may_be_null_asks_for_all() -> None:
-    """Also in messages that are added later: a request whose list of topics may be null is for all of them when it is."""
+    """For every message with a list of topics that may be null, a request whose list is null is for all topics. It holds for messages that
+    are added later."""
     found: set[int] = set()
     for api, (topics, _, _) in ASKED.items():
         for field in describe(wire.REQUESTS[api]):

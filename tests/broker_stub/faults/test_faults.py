@@ -236,8 +236,8 @@ def test_a_fault_for_one_partition_spares_the_other(stub: BrokerStub, talker: Ta
 
 
 def test_where_narrows(stub: BrokerStub, talker: Talker) -> None:
-    """Another topic, node or client is left alone, and does not use the fault up."""
-    narrowings: list[dict[str, Any]] = [{"topic": "u"}, {"node": 2}, {"client_id": "nobody"}, {"topic": "t", "partition": 1}]
+    """Another topic, partition or client is left alone, and does not use the fault up."""
+    narrowings: list[dict[str, Any]] = [{"topic": "u"}, {"client_id": "nobody"}, {"topic": "t", "partition": 1}]
     for where in narrowings:
         fault = stub.faults.on(Api.PRODUCE).where(**where).error(ErrorCode.NOT_ENOUGH_REPLICAS)
         assert talker.produce("t", numbered(-1, -1)).error_code == 0
@@ -389,19 +389,50 @@ def test_a_rule_about_no_api_is_refused(api: Any) -> None:
         stub.faults.on(api)
 
 
-@pytest.mark.parametrize(("name", "value"), [("topic", 1), ("partition", "0"), ("node", "x"), ("client_id", b"x")])
-def test_a_filter_that_could_never_match_is_refused(name: str, value: Any) -> None:
-    """With the name of the filter and what was given."""
-    with BrokerStub() as stub, pytest.raises(TypeError, match=rf"where\({name}={value!r}\)"):
-        stub.faults.on(Api.PRODUCE).where(**{name: value})
+@pytest.mark.parametrize(
+    ("filters", "reason"),
+    [
+        ({"topic": 1}, "topic=1: must be the name of a topic"),
+        ({"partition": "0"}, "partition='0': must be a whole number from 0"),
+        ({"partition": -1}, "partition=-1: must be a whole number from 0"),
+        ({"node": "x"}, "node='x': must be a whole number"),
+        ({"client_id": b"x"}, "client_id=b'x': must be a client id"),
+        ({"node": 9}, "node=9: there is no such broker, only 1, 2"),
+        ({"group": "g"}, "group='g': PRODUCE name no group, so it would never fire; .*JOIN_GROUP"),
+    ],
+)
+def test_a_filter_that_could_never_match_is_refused(filters: dict[str, Any], reason: str) -> None:
+    """With the name of the filter, what was given and what can be."""
+    stub = BrokerStub(brokers=2)
+    with pytest.raises((TypeError, ValueError), match=f"^{reason}"):
+        stub.faults.on(Api.PRODUCE).where(**filters)
 
 
-def test_an_error_code_that_does_not_fit_is_refused() -> None:
-    """The format has 16 bits for it; any code within them may be injected, known or not."""
-    with BrokerStub() as stub:
-        with pytest.raises(ValueError, match="error\\(99999\\): from -32768 to 32767"):
-            stub.faults.on(Api.PRODUCE).error(99_999)
-        stub.faults.on(Api.PRODUCE).error(4711).remove()
+def test_a_filter_that_one_of_the_apis_has_is_taken() -> None:
+    """The markers of a transaction name topics inside other entries, and its coordinator knows its id."""
+    stub = BrokerStub()
+    stub.faults.on(Api.WRITE_TXN_MARKERS).where(topic="t", partition=0, txn="x").drop()
+    stub.faults.on(Api.PRODUCE, Api.HEARTBEAT).where(group="g").drop()
+    assert len(stub.faults.installed) == 2
+
+
+@pytest.mark.parametrize("api", [Api.FETCH_SNAPSHOT, 999])
+def test_an_api_that_the_stub_does_not_serve_is_refused(api: int) -> None:
+    """A rule about it would never fire."""
+    with pytest.raises(ValueError, match=rf"^on=.*({api}|FETCH_SNAPSHOT).*: this stub does not serve it"):
+        BrokerStub().faults.on(api)
+
+
+@pytest.mark.parametrize("code", [99_999, 0, ErrorCode.NONE])
+def test_an_error_code_that_is_none_is_refused(code: int) -> None:
+    """The format has 16 bits for it. With 0 a producer would take a record for written that is not in the log."""
+    with pytest.raises(ValueError, match=r"^code=.*: must be an error code, .* from -32768 to 32767, but not NONE \(0\)"):
+        BrokerStub().faults.on(Api.PRODUCE).error(code)
+
+
+def test_an_unknown_error_code_is_injected() -> None:
+    """A newer Kafka may have it."""
+    assert BrokerStub().faults.on(Api.PRODUCE).error(4711).code == 4711
 
 
 @pytest.mark.parametrize(("brokers", "port"), [(1, 65_536), (3, 65_534), (1, -1)])

@@ -1,15 +1,15 @@
 """The rule engine alone: what fires, where, how often, and what a held exchange hears."""
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
-from fencepost.broker_stub.faults.rules import Faults, Kind, Point
+from fencepost.broker_stub.faults.rules import Faults, Kind, Point, Rule
 from fencepost.broker_stub.faults.specs import add_fault
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, TXN_OFFSET_COMMIT = 0, 1, 28
 
 
 class Call:
@@ -77,7 +77,7 @@ def test_schedules() -> None:
 
 
 def test_probability_is_replayed_by_its_seed() -> None:
-    """The same seed draws the same calls; another seed draws others; 0 and 1 are never and always."""
+    """A seed always draws its own calls, and another seed draws others. 0 means never, and 1 means always."""
 
     def drawn(p: float, seed: int) -> list[bool]:
         faults = Faults()
@@ -114,8 +114,8 @@ def test_probability_is_replayed_by_its_seed() -> None:
 def test_where(where: dict[str, Any], hit: bool) -> None:
     """Every condition must hold; one that is not given matches anything."""
     faults = Faults()
-    faults.on(PRODUCE).where(**where).drop()
-    assert bool(kinds(faults, Call())) is hit
+    faults.on(TXN_OFFSET_COMMIT).where(**where).drop()
+    assert bool(kinds(faults, Call(TXN_OFFSET_COMMIT))) is hit
 
 
 def test_only_the_named_api_and_point() -> None:
@@ -147,7 +147,7 @@ def test_partitions_are_resolved_only_when_a_rule_wants_them() -> None:
     """Looking into a request costs something, so a subject is asked only by rules that want to know."""
     faults = Faults()
     faults.on(PRODUCE).where(node=1).drop().forever()
-    faults.on(PRODUCE).where(node=2, group="g", txn="x").drop().forever()
+    faults.on().where(node=2, group="g", txn="x").drop().forever()
     call = Call()
     faults.match(call, Point.BEFORE)
     assert call.asked == 0
@@ -215,12 +215,13 @@ def test_impossible_numbers_are_refused(setting: str) -> None:
     faults = Faults()
     more: tuple[Any, ...] = (1,) if setting == "probability" else ()
     impossible = {"times": 0, "on_call": 0, "delay": -1, "throttle": -1, "error": 1 << 15, "probability": 1.5}[setting]
-    with pytest.raises(ValueError, match=setting):
+    parameter = {"delay": "ms", "throttle": "ms", "error": "code"}.get(setting, setting)
+    with pytest.raises(ValueError, match=f"^{parameter}={impossible}: must be"):
         getattr(faults.on(PRODUCE), setting)(impossible, *more)
     for wrong in NO_WHOLE_NUMBER:
         if setting == "probability" and wrong == 1.5:
             continue
-        with pytest.raises(TypeError, match=setting):
+        with pytest.raises(TypeError, match=f"^{parameter}={wrong!r}: must be"):
             getattr(faults.on(PRODUCE), setting)(wrong, *more)
     assert not faults.installed
 
@@ -234,6 +235,50 @@ def test_the_largest_count_is_that_of_the_text_form(often: str) -> None:
     assert [fault.as_data()[often] for fault in faults.installed] == [largest, largest]
     with pytest.raises(ValueError, match=often):
         getattr(faults.on(PRODUCE), often)(largest + 1)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda rule: rule.before().reply(), "reply after before: a rule acts at one point"),
+        (lambda rule: rule.after_append().before(), "before after after_append: a rule acts at one point"),
+        (lambda rule: rule.reply().drop_reply(), "drop_reply at reply: it is drop at after_append; for another point say drop"),
+        (lambda rule: rule.where(topic="t").where(partition=0), r"where\(partition=0\) after where\(topic='t'\): name all filters"),
+    ],
+)
+def test_a_rule_says_each_thing_once(build: Callable[[Rule], Any], reason: str) -> None:
+    """The later of two points or filters does not silently replace the earlier one."""
+    faults = Faults()
+    with pytest.raises(ValueError, match=f"^{reason}"):
+        build(faults.on(PRODUCE))
+    assert faults.installed == ()
+
+
+def test_a_rule_has_one_action() -> None:
+    """Two actions would share one count of hits."""
+    faults = Faults()
+    rule = faults.on(PRODUCE).after_append().after_append()
+    fault = rule.drop_reply()
+    with pytest.raises(ValueError, match=r"^delay after drop: a rule has one action; begin another rule"):
+        rule.delay(5)
+    assert faults.installed == (fault,)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"hits": "1"}, "hits='1': must be a whole number, 0 or more"),
+        ({"hits": True}, "hits=True: must be a whole number"),
+        ({"hits": -1}, "hits=-1: must be a whole number, 0 or more"),
+        ({"timeout": "1"}, "timeout='1': must be a number of seconds, 0 or more"),
+        ({"timeout": float("nan")}, "timeout=nan: must be a number of seconds"),
+        ({"timeout": float("inf")}, "timeout=inf: must be a number of seconds"),
+    ],
+)
+def test_a_wait_is_for_a_number(given: dict[str, Any], reason: str) -> None:
+    """The error names the parameter, the value and what it must be."""
+    with pytest.raises((TypeError, ValueError), match=f"^{reason}"):
+        Faults().on(PRODUCE).drop().wait(**given)
 
 
 def test_a_rule_without_an_action_says_so() -> None:

@@ -136,7 +136,8 @@ def test_groups_of_newer_protocols_are_passed_over() -> None:
 
 
 def test_a_topic_takes_offsets_along_that_nobody_has_asked_for() -> None:
-    """Also those of a coordinator that has just begun, and those that a transaction would yet have decided about."""
+    """A deleted topic loses its committed offsets, even if its group's coordinator has just begun, or if an open transaction has still to
+    decide about them."""
     world = Transactions(brokers=3)
     world.given()
     assert world.commit_offset(5).answer == ErrorCode.NONE

@@ -202,7 +202,7 @@ def test_topics_made_on_demand() -> None:
 
 @pytest.mark.parametrize("how", ["constructor", "config", "request"])
 def test_topics_are_not_made_where_they_must_not_be(how: str) -> None:
-    """Neither where the cluster does not want it, nor where the request does not."""
+    """Metadata creates no topic if the cluster does not want it or the request does not."""
     options: dict[str, dict[str, Any]] = {
         "constructor": {"auto_create_topics": False},
         "config": {"config": {"auto.create.topics.enable": "false"}},

@@ -112,7 +112,7 @@ class World:
         assert self.state.transactions.last_stable_offset(self.end) == self.model.last_stable_offset(self.end)
 
     def check_aborted(self) -> None:
-        """So is the list of aborted transactions, which only grows: to be looked at once, at the end."""
+        """The list of aborted transactions is the model's. It only grows, so a look at the end is enough."""
         aborted = [(txn.producer_id, txn.first_offset, txn.last_offset) for txn in self.state.transactions.aborted]
         assert aborted == self.model.aborted()
 
@@ -178,8 +178,8 @@ def test_admit_does_what_the_whole_history_says(plan: list[Step]) -> None:
 
 
 def test_plans_by_seed_agree_and_reach_the_cases_they_are_for() -> None:
-    """The same over plans drawn from seeds 0 to 399, whose number a failure names; each kind of case is met with the answer that makes it
-    interesting, so that neither property is empty."""
+    """Answer and state are those of the model for plans drawn from seeds 0 to 399; a failure names the seed. Each kind of case occurs with
+    the answer that makes it interesting, so that neither property is empty."""
     seen: Counter[str] = Counter()
     for seed in range(400):
         transcript: list[str] = []

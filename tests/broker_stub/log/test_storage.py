@@ -84,8 +84,3 @@ def test_a_stored_byte_costs_about_a_byte(size: int) -> None:
     finally:
         tracemalloc.stop()
     assert used < storage.size * 1.1
-
-
-def test_it_may_start_with_bytes() -> None:
-    """A storage made from another's bytes holds them: that is how a log is copied."""
-    assert MemoryStorage(b"abc").read(1, 9) == b"bc"

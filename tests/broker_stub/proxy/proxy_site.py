@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -19,6 +18,7 @@ from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import RawConnection
 from tests.conformance.stage import Topic
+from tests.waiting import until
 
 TIMEOUT_S = 30.0
 
@@ -69,14 +69,11 @@ def _proxied(upstream: str) -> Iterator[Site]:
 def create(upstream: str, name: str, *, partitions: int = 1, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": upstream})
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=replicas)])[name].result(TIMEOUT_S)
-    until(lambda: all(part.leader >= 0 for part in admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions.values()))
 
+    def has_leaders() -> bool:
+        return all(part.leader >= 0 for part in admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions.values())
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+    until(has_leaders, "every partition has a leader", timeout_s=TIMEOUT_S)
 
 
 def codes(answer: object) -> set[int]:

@@ -12,12 +12,13 @@ import pytest
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
-from tests.broker_stub.proxy.proxy_site import Site, codes, create, site, until
+from tests.broker_stub.proxy.proxy_site import Site, codes, create, site
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.fixtures import kafka
 from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.stage import Topic
+from tests.waiting import until
 
 __all__ = ["kafka", "site"]
 
@@ -31,7 +32,7 @@ def test_a_dropped_reply_silences_the_connection(site: Site) -> None:
         _ask_produce(connection, site.produce(0), expect=Silent)
         fault.wait()
         connection.send(site.produce(1), 12)
-        until(lambda: site.end_offset() == 2)
+        until(lambda: site.end_offset() == 2, "both batches are in the log")
         with pytest.raises(Silent):
             connection.ask(wire.ApiVersionsRequest(), 0)
         other.ask(wire.ApiVersionsRequest(), 0)
@@ -44,7 +45,7 @@ def test_a_dropped_request_never_arrives(site: Site) -> None:
         connection.ask(wire.ApiVersionsRequest(), 0)
         _ask_produce(connection, site.produce(0), expect=Silent)
         _ask_produce(connection, site.produce(1, pid=4712), expect=Silent)
-    until(lambda: site.end_offset() == 1)
+    until(lambda: site.end_offset() == 1, "the batch is in the log")
 
 
 def test_answers_before_a_cut_still_arrive(site: Site) -> None:
@@ -102,7 +103,7 @@ def test_a_refused_deletion_deletes_nothing(site: Site) -> None:
         assert codes(connection.ask(request, 5)) == {ErrorCode.POLICY_VIOLATION}
         assert _topic_code(site, connection) == 0
         assert codes(connection.ask(request, 5)) == {0}
-        until(lambda: _topic_code(site, connection) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        until(lambda: _topic_code(site, connection) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic is gone")
 
 
 def _topic_code(site: Site, connection: RawConnection) -> int:
@@ -142,7 +143,7 @@ def test_errors_in_other_answers(site: Site, api: Api) -> None:
 def test_a_rule_for_a_topic_meets_requests_for_all(site: Site, point: str) -> None:
     """Which topics there are only the broker knows, so a request for all is about any that a rule names: the error is in that topic's
     entry and in no other's; a partition is nothing that Metadata is about."""
-    getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name, partition=0), point)().drop()
+    getattr(site.proxy.faults.on(Api.METADATA, Api.PRODUCE).where(topic=site.topic.name, partition=0), point)().drop()
     fault = getattr(site.proxy.faults.on(Api.METADATA).where(topic=site.topic.name), point)().error(ErrorCode.LEADER_NOT_AVAILABLE)
     with site.connection() as connection:
         told = [_codes_by_topic(connection.ask(wire.MetadataRequest(topics=None), 12)) for _ in range(2)]
@@ -249,7 +250,7 @@ def test_a_held_reply_has_taken_effect(site: Site) -> None:
         first = connection.send(site.produce(0), 12)
         fault.wait()
         second = connection.send(wire.ApiVersionsRequest(), 0)
-        until(lambda: site.end_offset() == 1)
+        until(lambda: site.end_offset() == 1, "the batch is in the log")
         assert connection.quiet(0.2)
         fault.release()
         connection.receive(site.produce(0), 12, correlation_id=first)
@@ -262,11 +263,11 @@ def test_a_held_request_arrives_after_its_client_is_gone(site: Site) -> None:
     with site.connection() as connection:
         connection.send(site.produce(0), 12)
         fault.wait()
-    until(lambda: site.proxy.stats()["open"] == 1)
+    until(lambda: site.proxy.stats()["open"] == 1, "one connection is open")
     assert site.end_offset() == 0
     fault.release()
-    until(lambda: site.end_offset() == 1)
-    until(lambda: site.proxy.stats()["open"] == 0)
+    until(lambda: site.end_offset() == 1, "the batch is in the log")
+    until(lambda: site.proxy.stats()["open"] == 0, "every connection is closed")
 
 
 def test_a_duplicated_request_is_answered_once(site: Site) -> None:

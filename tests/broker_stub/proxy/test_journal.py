@@ -19,13 +19,14 @@ from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.records import read_header, read_records
-from tests.broker_stub.proxy.proxy_site import Site, create, site, until
+from tests.broker_stub.proxy.proxy_site import Site, create, site
 from tests.broker_stub.stub_calls import batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request as produce_many
 from tests.conformance.fixtures import kafka
 from tests.conformance.raw import Closed, RawConnection, Silent
 from tests.conformance.stage import Topic
+from tests.waiting import until
 
 __all__ = ["kafka", "site"]
 
@@ -127,7 +128,7 @@ def test_later_answers_on_a_silent_connection_are_still_the_brokers(site: Site) 
     with site.connection() as connection:
         for sequence in range(3):
             connection.send(site.produce(sequence), VERSION)
-        until(lambda: len(produced(site.proxy)) == 3 and all(each.response for each in produced(site.proxy)))
+        until(lambda: len(produced(site.proxy)) == 3 and all(each.response for each in produced(site.proxy)), "every Produce is answered")
     assert [verdict(each) for each in produced(site.proxy)] == [(Heard.NOTHING, 0, offset) for offset in range(3)]
 
 
@@ -163,7 +164,7 @@ def test_a_request_that_was_doubled_is_two(site: Site) -> None:
     site.proxy.faults.on(Api.PRODUCE).before().duplicate()
     with site.connection() as connection:
         connection.ask(site.produce(0), VERSION)
-        until(lambda: all(each.response for each in produced(site.proxy)))
+        until(lambda: all(each.response for each in produced(site.proxy)), "every Produce is answered")
     assert [verdict(each) for each in produced(site.proxy)] == [(Heard.ALL, 0, 0), (Heard.NOTHING, 0, 0)]
     assert site.end_offset() == 1
 
@@ -188,7 +189,7 @@ def test_a_connection_that_ends_before_the_answer_leaves_it_open() -> None:
             proxy.cut_connections()
             assert connection.is_closed()
         held.release()
-        until(lambda: proxy.stats()["open"] == 0)
+        until(lambda: proxy.stats()["open"] == 0, "every connection is closed")
         assert len(stub.records("t", 0)) == 1
         (exchange,) = produced(proxy)
         assert (exchange.response, exchange.heard) == (None, Heard.NOTHING)

@@ -18,12 +18,13 @@ from fencepost.broker_stub.proxy import hub as proxy_hub
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
-from tests.broker_stub.proxy.proxy_site import TIMEOUT_S, Site, codes, site, until
+from tests.broker_stub.proxy.proxy_site import TIMEOUT_S, Site, codes, site
 from tests.conformance import batches
 from tests.conformance.asks_log import produce_request
 from tests.conformance.fixtures import ClusterFactory, kafka, kafka_cluster
 from tests.conformance.raw import Closed, RawConnection
 from tests.conformance.stage import Topic
+from tests.waiting import until
 
 __all__ = ["kafka", "kafka_cluster", "site"]
 
@@ -127,7 +128,10 @@ def test_coordinators_are_behind_the_proxy_too(site: Site) -> None:
     """FindCoordinator names the proxy, in the old form and the new one."""
     addresses = set(site.proxy.addresses.values())
     with site.connection() as connection:
-        until(lambda: 0 in codes(connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)))
+        until(
+            lambda: 0 in codes(connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)),
+            "the group has a coordinator",
+        )
         new = connection.ask(wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
         old = connection.ask(wire.FindCoordinatorRequest(key_type=0, key="g"), 3)
     assert isinstance(new, wire.FindCoordinatorResponse)

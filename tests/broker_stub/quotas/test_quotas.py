@@ -134,6 +134,12 @@ class Muted:
         """The answers so far."""
         return [decode_response(answer, *sent)[1] for answer, sent in zip(self._answers, self._sent, strict=False)]
 
+    @property
+    def end_offset(self) -> int:
+        partition = self.cluster.find("t", 0)
+        assert partition is not None
+        return partition.log.log_end_offset
+
     def advance(self, ms: int) -> None:
         self.clock.advance(ms)
         self.cluster.tick()
@@ -163,6 +169,35 @@ def test_without_acks_the_connection_is_muted_without_a_word() -> None:
     assert muted.heard() == []
     muted.advance(60_000)
     assert len(muted.heard()) == 1
+
+
+@pytest.mark.parametrize(("acks", "reset", "appended"), [(0, False, 6), (0, True, 6), (-1, False, 3), (-1, True, 2)])
+def test_what_a_muted_client_sent_before_it_closed(acks: int, reset: bool, appended: int) -> None:
+    """Kafka processes it, one request after each pause, until a response cannot be sent. After a close the client's system takes one more
+    response, after a reset none. The numbers are those of Apache Kafka 4.3."""
+    muted = Muted(producer_byte_rate=1000)
+    for _ in range(6):
+        muted.send(produce_request("t", batch(bytes(12_000)), acks=acks), 9)
+    muted.connection.lost(reset=reset)
+    assert muted.end_offset == 1
+    muted.advance(5_000)
+    assert muted.end_offset == 2
+    for _ in range(10):
+        muted.advance(60_000)
+    assert muted.end_offset == appended
+    assert muted.cluster.brokers[1].connections == set()
+
+
+def test_a_stopped_broker_drops_what_a_muted_client_sent() -> None:
+    """Whether or not the client has closed its connection."""
+    muted = Muted(producer_byte_rate=1000)
+    for _ in range(2):
+        muted.send(produce_request("t", batch(bytes(12_000)), acks=0), 9)
+    muted.connection.lost()
+    muted.cluster.stop_broker(1)
+    muted.cluster.start_broker(1)
+    muted.advance(60_000)
+    assert muted.end_offset == 1
 
 
 def test_a_fetch_comes_again() -> None:

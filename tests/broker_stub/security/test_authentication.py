@@ -331,7 +331,7 @@ def test_faults_reach_authentication() -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    """Neither by the journal's exchanges nor by the stub's own objects."""
+    """Neither the journal's exchanges nor the stub's own objects show a password."""
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
         client.log_in()
         shown = repr([(exchange, exchange.request, exchange.response) for exchange in stub.journal.requests()])
@@ -346,7 +346,7 @@ def test_passwords_are_not_shown() -> None:
         ({"mechanisms": ["PLAIN", "GSSAPI"]}, "not GSSAPI"),
         ({"mechanisms": []}, "not none"),
         ({"mechanisms": ["PLAIN"], "oauth": str}, "does not have OAUTHBEARER"),
-        ({"session_lifetime_ms": -1}, "session_lifetime_ms=-1: from 0"),
+        ({"session_lifetime_ms": -1}, "session_lifetime_ms=-1: must be whole milliseconds from 0"),
     ],
 )
 def test_what_no_listener_can_be(given: dict[str, Any], words: str) -> None:
@@ -489,8 +489,8 @@ def test_no_users_are_a_mistake() -> None:
     [
         ({"users": {"a": 1}}, "users and their passwords must be text"),
         ({"users": [("a", "b")]}, "users is a list"),
-        ({"session_lifetime_ms": True}, "session_lifetime_ms=True: whole milliseconds"),
-        ({"session_lifetime_ms": 1.5}, "session_lifetime_ms=1.5: whole milliseconds"),
+        ({"session_lifetime_ms": True}, "session_lifetime_ms=True: must be whole milliseconds"),
+        ({"session_lifetime_ms": 1.5}, "session_lifetime_ms=1.5: must be whole milliseconds"),
         ({"session_lifetime_ms": 10**30}, "session_lifetime_ms=1000"),
     ],
 )

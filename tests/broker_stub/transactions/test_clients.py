@@ -97,7 +97,7 @@ def new_site(cluster: BrokerStub | KafkaCluster) -> Site:
 
 @pytest.fixture
 def patient(cluster: BrokerStub | KafkaCluster) -> Iterator[Site]:
-    """The same release, where time passes by hand."""
+    """A cluster of this release on which time passes by hand."""
     if isinstance(cluster, BrokerStub):
         with BrokerStub(brokers=3, emulate=cluster.cluster.release.name, config=CONFIG, clock=VirtualClock()) as stub:
             yield new_site(stub)

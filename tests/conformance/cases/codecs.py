@@ -217,7 +217,7 @@ def _ask_all(w: World, codec: int, blobs: Mapping[str, bytes]) -> None:
 
 
 def _with_byte(blob: bytes, at: int, add: int = 0x55) -> bytes:
-    """The same bytes with one of them changed."""
+    """The bytes with one of them changed."""
     changed = bytearray(blob)
     changed[at] = changed[at] + add & 0xFF
     return bytes(changed)

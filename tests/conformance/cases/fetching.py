@@ -6,7 +6,7 @@ from tests.conformance.world import World, case
 
 @case()
 def every_version(w: World) -> None:
-    """The same three records in every version."""
+    """Three records, fetched in every version."""
     topic = w.topic()
     w.produce(of(w.pid(), 0, 0, 3), topic, label="three")
     for version in range(4, 19):

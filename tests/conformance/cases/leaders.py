@@ -17,7 +17,7 @@ def produce_to_a_follower(w: World) -> None:
 
 @case(brokers=3)
 def produce_to_a_broker_without_a_replica(w: World) -> None:
-    """The same answer from a broker without a replica of the topic."""
+    """A broker without a replica of the topic answers NOT_LEADER_OR_FOLLOWER, and from version 10 on with the leader and its address."""
     topic = w.topic(replicas=1)
     for version in (9, 10, 12, 13):
         w.produce(plain(), topic, version=version, node=w.follower(topic), label=f"v{version}")

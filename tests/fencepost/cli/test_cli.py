@@ -154,7 +154,7 @@ def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
 
 
 def test_starting_a_broker_loads_nothing_it_does_not_need() -> None:
-    """Neither typer nor rich, nor tenacity, nor the consumer of the demo, stands between a script and its broker."""
+    """`fencepost broker` starts without typer, rich and tenacity, without the demo's consumer, and without the producer."""
     code = (
         "import sys, fencepost.broker_stub.command; fencepost.broker_stub.command.serve = lambda **options: print(options['port'])\n"
         "sys.argv = ['fencepost', 'broker', '--port', '7']\n"

@@ -49,6 +49,7 @@ def test_a_cluster_without_fault(stub: BrokerStub) -> None:
     assert of(findings, "version") == [("OK", "Apache Kafka 4.3 or later, or a compatible broker (Produce up to version 13)")]
     assert "transaction.version=2" in of(findings, "features")[0][1]
     assert "3 brokers, controller 1" in of(findings, "cluster")[0][1]
+    assert ("OK", "1 partition, with a leader") in of(findings, "topic t")
     assert len(of(findings, "advertised address")) == 3
     assert of(findings, "idempotence") == [("OK", "permitted: the broker gave a producer id")]
     assert "gave an identity to 'fencepost-doctor-" in of(findings, "transactions")[0][1]
@@ -102,7 +103,7 @@ def test_topics_that_make_trouble(stub: BrokerStub, configs: dict[str, str], ver
 
 
 def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
-    """It is said, and it does not come into being."""
+    """The doctor reports a missing topic, and does not create it."""
     code, findings = doctor(stub.bootstrap, "--topic", "nope")
     assert code == 1
     assert of(findings, "topic nope")[0][1].startswith("UNKNOWN_TOPIC_OR_PARTITION: it does not exist")
@@ -110,7 +111,7 @@ def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
 
 
 def test_partitions_without_leaders(stub: BrokerStub) -> None:
-    """They are counted out."""
+    """The doctor counts the partitions without a leader."""
     stub.create_topic("t", partitions=3, replication_factor=1)
     stub.stop_broker(2)
     code, findings = doctor(stub.bootstrap, "--topic", "t")

@@ -53,6 +53,7 @@ def test_lines(stub: BrokerStub, tmp_path: Path) -> None:
     assert rows(stub) == [(None, b"one"), (None, b""), (None, b"\xff\xfe two\r"), (None, b"last")]
     assert produce(stub, "--quiet", "-", given=b"five\n").stderr == ""
     assert rows(stub)[-1] == (None, b"five")
+    assert "standard input: 1 record acknowledged, in " in produce(stub, "-", given=b"six\n").stderr
 
 
 def test_many_lines_from_a_pipe(stub: BrokerStub) -> None:

@@ -58,6 +58,21 @@ def test_brackets_without_end_are_a_bad_line(stub: BrokerStub, fields: tuple[str
     assert values(stub) == [b'{"a": 1}', b'{"a": 2}']
 
 
+@pytest.mark.parametrize("fields", [(), ("--key-field", "a")], ids=["whole", "fields"])
+@pytest.mark.parametrize(
+    ("escaped", "half", "byte"),
+    [(rb"\ud800", "d800", 7), (rb"x\uDC00y", "DC00", 8), (rb"\ud83d\ude00\uD800\u0041", "D800", 19), (rb"\\\ud800", "d800", 9)],
+)
+def test_half_of_a_surrogate_pair_is_a_bad_line(stub: BrokerStub, fields: tuple[str, ...], escaped: bytes, half: str, byte: int) -> None:
+    """The command names the escape and its place in the line, and sends the other lines, also those with a whole pair."""
+    whole = rb'{"a": "\ud83d\ude00 \\ud800"}'
+    ran = produce(stub, "--format", "json", *fields, "-", given=whole + b'\n{"a": "' + escaped + b'"}\n')
+    assert ran.returncode == 1
+    words = f"\\u{half} (byte {byte}) is one half of a surrogate pair: alone it is no character (not in the log)"
+    assert f"  line 2: {words}" in ran.stderr
+    assert values(stub) == [whole]
+
+
 def test_fields_are_taken_of_lines_of_a_bounded_size(stub: BrokerStub) -> None:
     """A line of millions of fields would take many times its size; it is named, and the others are sent."""
     many = b"{" + b",".join(b'"%x":1' % number for number in range(1_000_000)) + b"}"
@@ -142,7 +157,7 @@ def test_random_damage_is_told_and_nothing_else(kind: str) -> None:
 
 
 def damage(data: bytes, chance: random.Random) -> bytes:
-    """The same with one to four things done to it."""
+    """The data after one to four changes: bits flipped, bytes lost, bytes doubled, or others between them."""
     for _ in range(chance.randint(1, 4)):
         at, size = chance.randrange(len(data)), chance.choice([1, 1, 2, 8, 200])
         more = chance.choice([b'"', b"\n", b"\\", b"\x00", b",", b"[" * 3_000, b"{", b"\r", b"\xff", chance.randbytes(8)])

@@ -89,7 +89,7 @@ def test_topics(stub: BrokerStub) -> None:
 
 @pytest.mark.timeout(300)
 def test_topics_on_kafka(kafka: KafkaCluster) -> None:
-    """And on Apache Kafka."""
+    """Each command does what it says on Apache Kafka."""
     whole_life_of_a_topic(kafka.bootstrap, f"cli-topics-{secrets.token_hex(4)}")
 
 

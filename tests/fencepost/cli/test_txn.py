@@ -65,8 +65,9 @@ def test_ids_and_their_states(stub: BrokerStub) -> None:
     assert [each["transactional_id"] for each in txn("list", "--pattern", "[ac]", *at).objects] == ["a", "c"]
     assert txn("list", "--longer-than", 60, *at).objects == []
     assert len(txn("list", "--longer-than", 5, "--state", "ongoing", "--state", "Empty", *at).objects) == 3
-    unknown = txn("list", "--state", "Asleep", "--bootstrap", stub.bootstrap)
-    assert (unknown.code, unknown.err) == (2, "fencepost txn list: no state of a transaction: Asleep (txn list --help names them)\n")
+    unknown = txn("list", "--state", "Asleep", "--state", "ongoin", "--bootstrap", stub.bootstrap)
+    words = "no state of a transaction: Asleep, ongoin (did you mean Ongoing?); txn list --help names them"
+    assert (unknown.code, unknown.err) == (2, f"fencepost txn list: {words}\n")
     table = txn("list", "--bootstrap", stub.bootstrap).out
     assert "transactional id" in table
     assert "Ongoing" in table
@@ -300,7 +301,7 @@ def test_an_abort_of_an_older_client_that_did_not_reach_a_partition() -> None:
 
 
 def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
-    """Neither of a transaction that is open, nor of one that its coordinator has forgotten."""
+    """Neither an open transaction nor one that its coordinator has forgotten is called committed."""
     prepare(stub)
     place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0, "--bootstrap", stub.bootstrap)
     for _ in range(2):

@@ -152,7 +152,7 @@ def test_before_a_broker_that_says_nothing(silent: str, token: str, command: str
     ],
 )
 def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, api: Api, words: tuple[object, ...], awaited: str) -> None:
-    """Also where the connection was fine: what is awaited is named."""
+    """The line names what is awaited, if the connection was fine and the broker then does not answer one API."""
     stub.faults.on(api).forever().hold()
     # On a slow machine it may have waited for the connection, too.
     line = said([*words, "--bootstrap", stub.bootstrap])[-1]
@@ -174,7 +174,7 @@ def test_records_on_their_way_and_records_to_come(stub: BrokerStub) -> None:
 
 
 def test_after_five_seconds(silent: str) -> None:
-    """From a shell, while the command goes on waiting."""
+    """A command from a shell prints what it waits for while it goes on waiting."""
     with running("produce", "--bootstrap", silent, "--topic", "t", os.devnull) as process:
         assert process.stderr is not None
         line = process.stderr.readline().decode()

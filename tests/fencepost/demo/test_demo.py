@@ -205,10 +205,10 @@ def test_a_good_report_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"lost": 1, "in_log": 9}, "1 records lost by the idempotent producer"),
+        ({"lost": 1, "in_log": 9}, "1 record lost by the idempotent producer"),
         ({"doubled": 2, "in_log": 12}, "2 records doubled by the idempotent producer"),
-        ({"out_of_order": 1}, "1 records out of order per key by the idempotent producer"),
-        ({"acknowledged": 9}, "1 records were not acknowledged to the idempotent producer"),
+        ({"out_of_order": 1}, "1 record out of order per key by the idempotent producer"),
+        ({"acknowledged": 9}, "1 record was not acknowledged to the idempotent producer"),
         ({"resent": 0}, "no records that reached a broker again in the run with idempotence"),
         ({"duplicates_refused": 0}, "no duplicate batches refused by the broker in the run with idempotence"),
         ({"replies_dropped": 0}, "no replies dropped after the append in the run with idempotence"),
@@ -316,8 +316,8 @@ def test_the_demo_goes_through_a_proxy_where_the_broker_is_not_its_own() -> None
 
 
 def test_the_demo_shows_it_on_apache_kafka(kafka: KafkaCluster) -> None:
-    """The same sample, the same troubles from outside, against Apache Kafka: each once and in order, what was sent again and what was
-    refused counted as on the stub."""
+    """On Apache Kafka, with faults from the proxy, each record is once and in order. The demo counts resent and refused batches as on the
+    stub."""
     shown = played(5_000, "--bootstrap", kafka.bootstrap)
     ours = shown.idempotent
     assert [ours[name] for name in ("acknowledged", "in_log", "lost", "doubled", "out_of_order")] == [5_000, 5_000, 0, 0, 0]

@@ -92,7 +92,7 @@ def test_what_is_not_proven_does_not_count(
 
 
 def test_partitions_and_topics_have_their_own_offsets() -> None:
-    """The same sequence at the same offset of another partition is another batch."""
+    """A batch with a known sequence and offset is another batch if it is of another partition or topic."""
     traffic = Traffic()
     for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
         exchanged(traffic, FIRST, APPENDED, topic=topic, partition=partition)

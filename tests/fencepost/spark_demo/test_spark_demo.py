@@ -49,7 +49,7 @@ def test_only_the_guarded_run_is_held_to_anything() -> None:
     """The demo shows losses without a guard. A guarded run without a kill has shown nothing."""
     off = outcome("off", lost=5, doubled=5)
     assert problems(Report(outcome(), off)) == []
-    assert problems(Report(outcome(lost=1, doubled=2), off)) == ["1 rows lost by the guarded run", "2 rows doubled by the guarded run"]
+    assert problems(Report(outcome(lost=1, doubled=2), off)) == ["1 row lost by the guarded run", "2 rows doubled by the guarded run"]
     assert len(problems(Report(outcome(killed=0), off))) == 1
     assert as_table(Report(outcome(), off)).row_count == 9
 

@@ -254,7 +254,7 @@ def test_a_record_the_encoder_refuses_leaves_nothing_behind() -> None:
 
 
 def test_a_refused_first_record_leaves_no_empty_batch_to_send() -> None:
-    """The same as the very first record of a batch: no batch without records may ever reach a broker."""
+    """A refused first record leaves no batch behind, because no batch without records may ever reach a broker."""
     bench = Bench()
     with pytest.raises(TypeError):
         bench.made.append(bench.topic, 0, 1_700_000_000_000, None, b"x", POISON, None)

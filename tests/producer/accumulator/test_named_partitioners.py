@@ -26,7 +26,7 @@ def ours_and_theirs(ours: object, theirs: str) -> Iterator[tuple[BrokerStub, Pro
 
 @pytest.mark.parametrize(("name", "theirs"), [("crc32", "consistent"), ("fnv1a", "fnv1a"), ("murmur2", "murmur2"), ("default", "murmur2")])
 def test_keys_go_where_librdkafka_puts_them(name: str, theirs: str) -> None:
-    """Also through `send_many` and `send_arrow`."""
+    """`send`, `send_many` and `send_arrow` place each key where librdkafka's partitioner of that kind does."""
     with ours_and_theirs(name, theirs) as (stub, producer, stranger):
         for key in KEYS:
             producer.send("single", key, key=key)

@@ -171,5 +171,5 @@ def test_a_sticky_partition_that_is_gone_is_drawn_again() -> None:
 
 @given(st.binary(max_size=60), st.binary(max_size=10), st.binary(max_size=10))
 def test_murmur2_of_a_range(key: bytes, before: bytes, after: bytes) -> None:
-    """Neither what stands before nor what stands behind counts."""
+    """The hash of a range of bytes does not depend on the bytes before and after it."""
     assert murmur2(before + key + after, len(before), len(key)) == murmur2(key, 0, len(key))

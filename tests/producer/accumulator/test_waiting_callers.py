@@ -108,7 +108,7 @@ def test_a_user_s_timeout_is_not_ours() -> None:
 
 
 def test_a_transactional_task_asks_for_partitions_at_any_time() -> None:
-    """Also while no transaction is open, as the blocking twin does."""
+    """`partitions_for` of an asyncio transactional producer works while no transaction is open, as in the blocking producer."""
 
     async def work() -> None:
         async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="x", **QUICK) as owner:

@@ -259,7 +259,7 @@ def test_a_plan_stops_where_the_budget_does() -> None:
 
 
 def test_after_the_end_nothing_is_appended() -> None:
-    """Neither planned nor committed once the producer refuses records."""
+    """Once the producer refuses records, a table is neither planned nor committed."""
     place = Place()
     chunk = chunk_of(ROWS)
     plan = make_plan(place.target, chunk._columns, 0, len(ROWS), 0, NOW_MS, fresh=False)

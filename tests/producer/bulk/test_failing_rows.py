@@ -119,7 +119,7 @@ class Story:
         return values, given()
 
     def table(self) -> tuple[list[bytes], Any]:
-        """The same in columns: the headers' names may be no text."""
+        """Values, and a table of them. The names of its headers may be no text."""
         values = self.rows()
         bad = self.rng.randrange(len(values)) if self.rng.random() < 0.5 else None
         names = pa.array([b"\xed\xa0\x80" if number == bad else b"h" for number in range(len(values))], pa.binary()).view(pa.string())
@@ -183,7 +183,7 @@ def one(producer: Producer, story: Story) -> None:
 
 
 async def play_on_loop(producer: AsyncProducer, story: Story) -> None:
-    """The same as a task."""
+    """One caller's calls, as a task."""
     for _ in range(BULKS):
         kind = story.rng.random()
         values, rows = story.table() if kind < 0.3 else story.bulk()
@@ -281,7 +281,7 @@ def check_alive(producer: Producer, story: Story) -> None:
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_tasks(seed: int) -> None:
-    """The same of tasks on a loop, some of which are cancelled in the middle."""
+    """Several tasks, some of them cancelled in the middle, a partitioner with a mind of its own, and a broker that refuses now and then."""
     rng = random.Random(seed)
     stories = [Story(name, seed) for name in ("a", "b", "c")]
     inner = Story("inner", seed)

@@ -151,7 +151,8 @@ def test_what_may_be_in_the_log_is_not_split() -> None:
 
 
 def test_what_is_not_in_the_log_is_split() -> None:
-    """The same, and the leader does not have it: it is split, on its own sequences, and every record arrives."""
+    """The reply to the first attempt was lost, the second is told that the batch is too large, and the leader does not have it. It is
+    split, on its own sequences, and every record arrives."""
     harness, futures, question = in_doubt_and_too_large()
     harness.tell(question, (PID, 0, 0))
     for place in range(2):

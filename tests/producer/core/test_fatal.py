@@ -40,7 +40,7 @@ def test_a_fatal_code_ends_the_producer(code: ErrorCode) -> None:
 
 
 def test_a_dead_producer_sends_nothing_more() -> None:
-    """Not even what could have been sent in the same moment: another partition's batch has just lingered enough."""
+    """A producer that has ended sends nothing more, even if the batch of another partition has lingered enough in that moment."""
     harness = CoreHarness(partitions=2, batch_size=4_096, linger_ms=5.0).introduce()
     harness.send(b"first")
     harness.advance(5)

@@ -72,7 +72,8 @@ def test_what_only_an_isolated_leader_had_is_not_acknowledged() -> None:
 
 
 def test_what_an_isolated_leader_says_is_not_called_persisted() -> None:
-    """The same, and no other leader until the grace is over. It is not known yet what becomes of the records, and the failures say so."""
+    """The leader is cut from its follower, and no other one leads until the grace is over. What becomes of the records is not known yet,
+    and the failures say so."""
     with BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=1_000) as producer:
         stub.create_topic("t", replication_factor=2)
         producer.send("t", b"hello").result(20)
@@ -102,7 +103,7 @@ def test_a_hint_is_void_when_another_leads() -> None:
 
 
 def test_a_hint_is_void_under_the_next_leader_epoch() -> None:
-    """The same broker leads again, after another one: its log may have been cut meanwhile."""
+    """A broker that leads again after another one may have lost the end of its log. What it said of its log before counts no more."""
     harness, (a, b), blobs = forgotten()
     harness.tell(harness.questions()[0], (PID, 0, 2))
     harness.refuse(harness.produces()[0], ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 2))

@@ -58,7 +58,7 @@ def test_the_same_numbers(data: bytes, index: int) -> None:
 
 @pytest.mark.parametrize(("name", "number"), [("write_i32_le", 2**31), ("write_i64_le", 2**63), ("write_i64_le", -(2**63) - 1)])
 def test_a_number_that_is_too_large(name: str, number: int) -> None:
-    """Nothing is written."""
+    """A number that does not fit raises, and nothing is written."""
     for module in (plain_byte_writer, librt.strings):
         writer = module.BytesWriter()
         with pytest.raises(ValueError, match=r"."):

@@ -97,7 +97,7 @@ def test_records_without_an_answer_over_tls(pki: Pki) -> None:
 
 
 def test_an_asyncio_producer_has_the_same_settings(pki: Pki) -> None:
-    """And the same errors, awaited."""
+    """An asyncio producer takes the settings of TLS and SASL, and its awaited calls raise the errors of the blocking producer."""
 
     async def run() -> None:
         with BrokerStub(sasl=USERS, tls=tls(pki.server)) as stub:

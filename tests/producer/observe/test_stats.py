@@ -143,7 +143,7 @@ def test_the_names_are_kafkas() -> None:
 
 
 def test_the_callback_comes_on_the_sender_thread() -> None:
-    """Again and again, with numbers that grow; a call that would wait is a Misuse there."""
+    """The sender thread calls `on_statistics` at intervals, with numbers that grow. A call in it that would wait is a Misuse."""
     seen: list[tuple[str, ProducerStats]] = []
     complaints: list[BaseException] = []
 

@@ -57,7 +57,8 @@ def test_close_waits_for_a_commit_that_is_under_way() -> None:
 
 
 def test_close_waits_for_a_commit_whose_records_are_on_their_way() -> None:
-    """The same before the coordinator was asked: the commit's caller gave up waiting, `close` did not, and the records are committed."""
+    """The caller of `commit` gave up waiting before the coordinator was asked. `close` still waits for it, and the records are
+    committed."""
     with BrokerStub() as stub:
         producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
         tx = producer.begin(LIMIT_S)

@@ -145,7 +145,8 @@ def test_offsets_of_an_earlier_transaction_overtake_nothing(version: int) -> Non
 
 
 def test_newer_offsets_while_the_older_ones_are_lost() -> None:
-    """The same where the newer ones were given before the older request was lost."""
+    """Newer offsets were given while a request with older ones was under way. If that request is lost, the newer ones are refused, because
+    the older ones could arrive after them."""
     harness = waiting(2, 5)
     again = harness.send_offsets(6)
     harness.lose(1)
@@ -205,7 +206,7 @@ def test_the_groups_coordinator_is_looked_up_again(code: ErrorCode) -> None:
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT]
 )
 def test_what_passes_is_waited_for(code: ErrorCode) -> None:
-    """The same request goes to the same coordinator again; so with every code that Kafka calls retriable."""
+    """After a code that Kafka calls retriable the request goes to its coordinator again."""
     harness = waiting()
     harness.auto.discard(Api.FIND_COORDINATOR)
     harness.take_offsets(code)
@@ -314,8 +315,8 @@ def test_a_record_that_fails_takes_the_offsets_with_it() -> None:
 
 @BOTH
 def test_a_lost_connection(version: int) -> None:
-    """The same offsets are sent again. With version 1 a request that may still be under way cannot speak for the next transaction: the
-    epoch is renewed first."""
+    """The offsets are sent again. With version 1 a request that may still be under way must not count in the next transaction, so the epoch
+    is renewed first."""
     harness = waiting(version)
     harness.lose(1)
     harness.advance(200)
@@ -354,6 +355,7 @@ def test_offsets_of_another_transaction_or_of_none() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_AUTHORIZATION_FAILED])
 def test_run_does_not_repeat_what_the_group_refuses(code: ErrorCode) -> None:
-    """The same offsets of the same member would be refused again; a coordinator's own abort may pass."""
+    """The group would refuse a member's offsets again, so `run` does not repeat the work. It does if the coordinator asked for the
+    abort."""
     assert not worth_another(MustAbort("x", code=code))
     assert worth_another(MustAbort("x", code=ErrorCode.TRANSACTION_ABORTABLE))

@@ -285,8 +285,8 @@ def test_the_doubt_about_an_end_is_over_with_its_transaction(version: int) -> No
 
 @BOTH
 def test_a_doubtful_answer_to_an_end_is_over_with_its_transaction(version: int) -> None:
-    """The same of an EndTxn that the coordinator could not write in time, and then could: what refuses the next transaction's only EndTxn
-    says that it is not committed."""
+    """The coordinator could not write an EndTxn in time, and then could. When the only EndTxn of the next transaction is refused, the error
+    says that it is not committed, and not that the outcome is unknown."""
     harness = wrote(version)
     harness.call(Event.COMMIT)
     harness.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -370,7 +370,7 @@ def test_how_long_an_outcome_is_kept() -> None:
 
 
 def test_a_lost_reply_is_asked_for_again_until_the_deadline() -> None:
-    """The same EndTxn is sent again and again; at the deadline the outcome is unknown, later the same call learns it."""
+    """An EndTxn without a reply is sent again and again. At the deadline the outcome is unknown, and a later call learns it."""
     harness = wrote(2)
     commit = harness.call(Event.COMMIT, number=1, within_ms=1_000)
     for _ in range(3):

@@ -106,7 +106,7 @@ def test_a_gap() -> None:
 
 @given(entry=st.none() | st.builds(entry_of, st.none(), batches, st.none(), st.just("daily")), version=batches)
 def test_versions_of_a_job(entry: LedgerEntry | None, version: int) -> None:
-    """The same version is a no-op, a newer one goes, and an older one is refused (rule of `write_once`)."""
+    """A version that is committed is a no-op, a newer one is written, and an older one is refused (rule of `write_once`)."""
     if entry is not None and version < entry.batch:
         with pytest.raises(OlderVersion, match=rf"'orders#daily'.*version {version}, .*version {entry.batch} "):
             decide_once(entry, SINK, job="daily", version=version)

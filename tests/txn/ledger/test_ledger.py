@@ -217,7 +217,7 @@ def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_deletes(stub: BrokerStub, policy: str) -> None:
-    """It would forget: refused, naming the setting."""
+    """A ledger topic that deletes records would forget entries. The ledger refuses it and names the setting."""
     stub.create_topic(TOPIC, partitions=1, config={"cleanup.policy": policy})
     with pytest.raises(LedgerUnusable, match=f"'{TOPIC}' has cleanup.policy={policy}, which deletes .* Set cleanup.policy=compact"):
         ledger_of(stub).read("a", WAIT_S)

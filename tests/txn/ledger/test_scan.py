@@ -295,7 +295,8 @@ def test_a_process_keeps_64_readings() -> None:
     ],
 )
 def test_only_a_reading_of_the_same_log_is_continued(kept: Mark, asked: Mark, end: int, continued: bool) -> None:
-    """The same topic, in the same leader epoch, from the same start, and at least as long. Without topic ids no reading is kept."""
+    """A reading is continued if topic id, leader epoch and start are unchanged and the log is at least as long. Without topic ids no
+    reading is kept."""
     memory = Memory()
     memory.keep(kept, 0, {b"a"}, reading())
     recalled = memory.recall(asked, 0, {b"a"}, end)

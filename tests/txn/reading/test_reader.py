@@ -116,7 +116,7 @@ def test_a_wait_for_what_never_comes_ends(stub: BrokerStub) -> None:
 
 
 def test_leaders_that_move_and_replies_that_are_lost_cost_no_record(stub: BrokerStub) -> None:
-    """Neither lost nor read twice."""
+    """No record is lost or read twice while leaders move and replies are lost."""
     write(stub, numbered(300))
     stub.faults.on(Api.FETCH).drop_reply()
     stub.faults.on(Api.FETCH).error(ErrorCode.NOT_LEADER_OR_FOLLOWER).times(2)

@@ -127,7 +127,7 @@ def test_the_first_broker_may_have_the_number_0(site: Site) -> None:
 
 
 def test_an_abort_with_nothing_but_the_token(site: Site) -> None:
-    """The same the other way round."""
+    """The token aborts its transaction, any number of times, and each answer says so. A commit is told that it comes too late."""
     resumed = site.resume(site.prepare(b"one"))
     assert resumed.abort(WAIT_S).outcome is Outcome.ABORTED
     assert resumed.abort(WAIT_S).already
@@ -160,7 +160,8 @@ def test_an_old_token_touches_no_later_transaction(site: Site, committed: bool) 
 
 
 def test_an_old_token_of_a_producer_that_goes_on(site: Site) -> None:
-    """The same where the next transactions are of the very producer that prepared the first, and ended it by itself."""
+    """The producer that prepared a transaction commits it and begins another. The old token still tells the outcome of its own, and touches
+    no other."""
     with site.producer() as producer:
         with producer.transaction(WAIT_S) as tx:
             tx.send(TOPIC, b"old", partition=0)
@@ -669,7 +670,7 @@ def test_leaving_the_block_with_an_exception(site: Site) -> None:
 
 
 def test_collection_aborts_nothing(site: Site) -> None:
-    """Nor does it keep anything alive."""
+    """A prepared transaction stays open when the garbage collector removes its producer."""
     producer = site.producer()
     tx = producer.begin(WAIT_S)
     tx.send(TOPIC, b"one", partition=0)
@@ -706,6 +707,13 @@ def test_the_same_id_is_not_opened_again_by_the_way(site: Site) -> None:
     with site.producer(on_open_transaction="abort") as producer:
         producer.init(WAIT_S)
     assert site.resume(second).status(WAIT_S).outcome is Outcome.ABORTED
+
+
+@pytest.mark.parametrize(("make", "name"), [(resume, "Resumed"), (resume_async, "AsyncResumed")], ids=["Resumed", "AsyncResumed"])
+def test_it_shows_its_transaction(site: Site, make: Callable[..., object], name: str) -> None:
+    """The repr names the class, and the transaction as the token's own repr does."""
+    token = site.prepare(b"one")
+    assert repr(make(token, site.stub.bootstrap)) == f"{name}({token!r})"
 
 
 def test_on_a_running_loop(site: Site) -> None:

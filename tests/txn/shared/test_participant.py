@@ -64,7 +64,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 def write(participant: Participant, participation: Participation, *values: bytes) -> list[Written]:
-    """The same values to every partition of a participation."""
+    """Write these values to every partition of a participation."""
     participant.begin(participation, LIMIT_S)
     for topic, partition in participation.partitions:
         participant.send_many(topic, list(values), partition=partition)

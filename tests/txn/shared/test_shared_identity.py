@@ -119,7 +119,7 @@ def test_what_is_no_collision_waits_as_long_as_usual() -> None:
 
 
 def test_a_leader_that_moves_and_a_reply_that_is_lost() -> None:
-    """The same sequences go to the new leader, and again after a lost reply; each record counts once."""
+    """Batches go to the new leader, and again after a lost reply, with the sequences that they had. Each record counts once."""
     stall = Stall().take_up((0, 2))
     stall.send(b"row")
     stall.leaders[0] = (2, 1)

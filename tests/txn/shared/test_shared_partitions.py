@@ -244,7 +244,7 @@ def test_a_commit_of_nothing() -> None:
 
 
 def test_a_refused_commit_is_none_where_offsets_were_taken() -> None:
-    """The same where the owner had nothing but offsets in it."""
+    """A commit that the coordinator refuses has failed if it took offsets of the transaction, even if no participant wrote a record."""
     harness = opened(2)
     share(harness, 0)
     harness.send_offsets(5)
@@ -325,8 +325,8 @@ def test_a_commit_before_everything_came_back(version: int) -> None:
     refused = harness.call(Event.COMMIT).outcome.exception(0)
     assert isinstance(refused, NotReturned)
     assert (
-        "'tx': 1 of the 2 partitions of participation 1 (t-1) and 1 of the 1 partitions of participation 2 (t-2)"
-        " and 1 of the 1 partitions of participation 3 (t-0) not returned" in str(refused)
+        "'tx': 1 of the 2 partitions of participation 1 (t-1) and 1 of the 1 partition of participation 2 (t-2)"
+        " and 1 of the 1 partition of participation 3 (t-0) not returned" in str(refused)
     )
     assert harness.state is State.OPEN
     give_back(harness, account(0, 1, first=1), account(1, 0, offset=-1), account(2, 1))
@@ -368,7 +368,7 @@ def test_a_partition_that_is_not_looked_at_because_of_another() -> None:
 
 
 def test_an_abort_ends_a_share_that_waits() -> None:
-    """It hears so at once."""
+    """A `share` that waits for the coordinator raises MustAbort as soon as the transaction is aborted."""
     harness = opened(1)
     call = ask(harness, 0)
     harness.call(Event.ABORT)

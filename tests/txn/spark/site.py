@@ -111,12 +111,12 @@ class AnySite:
         return sorted(value.decode() for value in read_values(self.bootstrap, topic or self.topic, range(partitions)))
 
     def messages(self, topic: str | None = None, partitions: int = PARTITIONS) -> list[Any]:
-        """The same as confluent-kafka's messages."""
+        """What `committed` reads, as confluent-kafka's messages."""
         return read_messages(self.bootstrap, topic or self.topic, range(partitions))
 
 
 class Site(AnySite):
-    """The same on a stub."""
+    """A query, its checkpoint and its topic, on a stub."""
 
     def __init__(self, spark: SparkSession, stub: BrokerStub, place: Path) -> None:
         super().__init__(spark, stub.bootstrap, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.spark.errors import AttemptConflict
 
 
@@ -26,7 +27,7 @@ class AttemptRegistry:
         if self._denied:
             task, attempt_id = self._denied[0]
             raise AttemptConflict(
-                f"{len(self._denied)} more task attempts than tasks: task {task} belongs to attempt {self._registry[task]},"
+                f"{counted(len(self._denied), 'more task attempt')} than tasks: task {task} belongs to attempt {self._registry[task]},"
                 f" and attempt {attempt_id} asked for it"
             )
         return dict(self._registry)

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from fencepost.producer.config.reader import read_settings
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.recovery.resume import ask_now
@@ -66,7 +67,8 @@ class ClaimClient(Struct, frozen=True):
         return self.identities[identity], partition
 
     def __repr__(self) -> str:
-        return f"ClaimClient({self.topic}, {self.partitions} partitions, producers {[producer_id for producer_id, _ in self.identities]})"
+        producer_ids = [producer_id for producer_id, _ in self.identities]
+        return f"ClaimClient({self.topic}, {counted(self.partitions, 'partition')}, producers {producer_ids})"
 
 
 class KafkaClaims:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.errors import AttemptConflict
 from fencepost.txn.spark.guards.attempt_registry import AttemptRegistry
@@ -69,9 +70,8 @@ class PartitionLeases:
             if holder != task:
                 self.trouble = f"task {task} gave back {name(tp)}, which it did not have"
             elif advance(sequence, each.records % SEQUENCE_RING) != each.next_sequence:
-                self.trouble = (
-                    f"task {task} gave back {name(tp)} at sequence {each.next_sequence}: {each.records} records from {sequence} on"
-                )
+                records = counted(each.records, "record")
+                self.trouble = f"task {task} gave back {name(tp)} at sequence {each.next_sequence}: {records} from {sequence} on"
             else:
                 del self._held[tp]
                 self._free[tp] = each.next_sequence

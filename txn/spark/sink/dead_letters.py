@@ -11,6 +11,7 @@ from typing import Final
 
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.errors import Misuse
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.protocol.own_topics import POLICY
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.spark.errors import BadRows
@@ -44,7 +45,7 @@ def refuse(bad: Sequence[Summary], settings: WriterSettings, batch: int, *, call
     described = [each for each in bad if each.reason is not None][:NAMED]
     named = "; ".join(map(_described, described))
     left = count_of(bad) - len(described)
-    more = f" (and others: {left} more are known)" if left else ""
+    more = f" (and others: {counted(left, 'more is known', 'more are known')})" if left else ""
     way_out = (
         f'set {where_to}="<topic>" for such rows'
         if settings.dead_letters is None
@@ -106,4 +107,4 @@ def send_dead_letters(
 def _described(row: Summary) -> str:
     place = "no topic" if row.topic is None else f"topic {row.topic!r}"
     where = place if row.partition is None else f"{place}, partition {row.partition}"
-    return f"{row.reason} ({where}, {row.size} bytes of key, value and headers)"
+    return f"{row.reason} ({where}, {counted(row.size, 'byte')} of key, value and headers)"

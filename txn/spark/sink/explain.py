@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.ledger.batch_decision import describe
@@ -73,7 +74,7 @@ def _columns(df: DataFrame, columns: SinkColumns) -> str:
 
 def _named(counts: dict[str, int | None]) -> str:
     return ", ".join(
-        f"{topic} ({count} partitions)" if count is not None else f"{topic} (not there; the brokers may create it)"
+        f"{topic} ({counted(count, 'partition')})" if count is not None else f"{topic} (not there; the brokers may create it)"
         for topic, count in counts.items()
     )
 

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.connection.spark_context import context_of, settle_python, slots_that_may_come
 from fencepost.txn.spark.errors import AttemptConflict
@@ -188,7 +189,7 @@ def account(participation: Participation, rows: Sequence[Summary]) -> list[Writt
     for tp, written in found.items():
         if advance(begins[tp], written.records % SEQUENCE_RING) != written.next_sequence:
             raise AttemptConflict(
-                f"{name(tp)}: Spark delivered accounts of {written.records} records, and their sequences go from {begins[tp]} to"
+                f"{name(tp)}: Spark delivered accounts of {counted(written.records, 'record')}, and their sequences go from {begins[tp]} to"
                 f" {written.next_sequence}"
             )
     return [*found.values()]

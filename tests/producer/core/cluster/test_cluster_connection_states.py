@@ -60,8 +60,8 @@ REFUSED = AuthenticationFailed("not you")
 
 
 def test_hope_is_given_up_when_every_broker_was_tried_and_one_says_why() -> None:
-    """Not while one is up, on its way or untried, not for attempts that may go better the next time, and not for ever: what is known of
-    a broker is what its newest attempt said."""
+    """The producer gives up only if every broker was tried, none is up or being tried, and one gave a reason that a retry does not change.
+    The newest attempt of each broker decides, so the producer does not give up for ever."""
     of = nodes(A, B)
     one, other = node(of, -1), node(of, -2)
     assert of.hopeless() is None

@@ -409,7 +409,7 @@ def test_a_callback_is_told_of_a_refusal() -> None:
 
 
 def test_an_asyncio_try_send_is_told_of_a_refusal() -> None:
-    """The same on a loop."""
+    """On a loop, `try_send` does not wait for a topic, and says of one that is refused that it is."""
 
     async def story() -> None:
         async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK) as producer:
@@ -799,7 +799,7 @@ def test_one_topic_after_the_other_costs_no_pause(create: bool) -> None:
 
 @pytest.mark.parametrize("partition", [None, 0])
 def test_the_first_records_of_many_topics_cost_no_pause(partition: int | None) -> None:
-    """The same through `send`, with and without a partition: nine topics in less than one `retry_backoff_ms`, five seconds here."""
+    """`send` to nine new topics, with or without a partition, takes less than one `retry_backoff_ms`, which is five seconds here."""
     with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000) as producer:
         for number in range(10):
             stub.create_topic(f"topic-{number}")

@@ -716,7 +716,8 @@ def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
 
 
 def test_another_log_is_seen_behind_a_batch_whose_offset_nobody_told() -> None:
-    """The same where the batch before them was acknowledged without an offset, as a duplicate: it stands behind what came before it."""
+    """A batch acknowledged without an offset, as a duplicate, stands behind what came before it. If the offset of a later batch leaves no
+    room for a lost one between them, it is of another log, and the lost batch fails."""
     of, (duplicate, a, b) = behind_two(FAR, FAR, FAR)
     of.acknowledged(duplicate, -1, -1)
     assert of.take_finished() == [duplicate]
@@ -728,8 +729,8 @@ def test_another_log_is_seen_behind_a_batch_whose_offset_nobody_told() -> None:
 
 
 def test_another_log_is_seen_between_batches_that_wait_for_their_elder() -> None:
-    """The same where those around it are acknowledged, and not told yet: there is no room between their offsets for the one in the middle.
-    What there is room for may still arrive."""
+    """Batches around a lost one are acknowledged, and their callers are not told yet. Their offsets leave no room for the lost one between
+    them, so it fails. A lost batch for which there is room may still arrive."""
     of, (a, b, c, d) = behind_two(FAR, FAR, FAR, FAR)
     for each in (a, c):
         of.lost(each, 0.0, 0.0)
@@ -793,8 +794,8 @@ def test_without_sequences_a_later_batch_says_nothing_of_its_elders() -> None:
 
 
 def test_a_hole_ends_with_its_transaction() -> None:
-    """The same where the next epoch is the coordinator's to give: what a refusal of the transaction before left behind says nothing of a
-    doubtful batch of this one, which may be in what was cut."""
+    """The coordinator gives the next epoch. A hole that a refusal left in the previous transaction tells nothing of a doubtful batch of
+    this one, which may be in what was cut."""
     of, (a,) = behind_two(FAR)
     refuse(of, a, ErrorCode.INVALID_RECORD)
     of.spoil()

@@ -99,7 +99,8 @@ def test_changed_messages_are_refused_or_other_messages(cls: type[Message], vers
 
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version: int) -> None:
-    """The same with the header in front. A changed byte there may name another API or version."""
+    """A changed, longer or shorter frame, with its header, is another frame or Malformed. A changed byte of the header may name another API
+    or version."""
 
     @quickly
     @given(messages(cls, version), seeds)

@@ -88,7 +88,7 @@ def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
 
 
 def _to_kio(ours: WireStruct, version: int, theirs: Any) -> Any:
-    """The same values in kio's class for this version. A field that only one of the two has is an error."""
+    """Our values in kio's class for this version. A field that only one of the two has is an error."""
     unused = {field.name for field in describe(type(ours)) if field.present(version)}
     values = {}
     for field in dataclasses.fields(theirs):

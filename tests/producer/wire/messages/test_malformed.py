@@ -54,7 +54,7 @@ def test_null_where_nothing_is_nullable() -> None:
 def test_lengths_past_the_end() -> None:
     """A length above the remaining bytes is refused before anything is read."""
     refuse(ApiVersionsRequest, 3, "0478 00", 1, "length 3 where 2 bytes are left")
-    refuse(InitProducerIdRequest, 1, "7fff 00", 2, "length 32767 where 1 bytes are left")
+    refuse(InitProducerIdRequest, 1, "7fff 00", 2, "length 32767 where 1 byte is left")
     refuse(ProduceRequest, 3, "ffff 0001 00000000 00000001 0000 00000001 00000000 7fffffff", 26, "length 2147483647")
     refuse(ProduceRequest, 0, "0001 00000000 00000001 0000 00000001 00000000 7fffffff", 24, "length 2147483647")
 
@@ -63,7 +63,7 @@ def test_counts_that_cannot_fit() -> None:
     """The decoder compares a count with the fewest bytes of its elements, so a claim of two billion elements costs nothing."""
     refuse(MetadataRequest, 1, "7fffffff", 4, "2147483647 elements in 0 bytes")
     refuse(MetadataRequest, 1, "00000003 0000 0000", 4, "3 elements in 4 bytes")
-    refuse(DescribeProducersRequest, 0, "02 0261 ffffffff07 00", 8, "2147483646 elements in 1 bytes")
+    refuse(DescribeProducersRequest, 0, "02 0261 ffffffff07 00", 8, "2147483646 elements in 1 byte")
     refuse(ListOffsetsResponse, 0, "00000001 0000 00000001 00000000 0000 00000002 0000000000000001", 20, "2 elements in 8 bytes")
     partitions_of_four_bytes = "02 0261 04 00000001 00000002 0000"
     refuse(DescribeProducersRequest, 0, partitions_of_four_bytes, 4, "3 elements in 10 bytes")
@@ -88,7 +88,7 @@ def test_trailing_bytes() -> None:
     """A message ends where its data ends."""
     for cls, version in ((ApiVersionsRequest, 0), (ApiVersionsRequest, 3), (ProduceRequest, 0), (ProduceRequest, 8), (ProduceResponse, 12)):
         data = encode(cls(), version)
-        refuse(cls, version, data.hex() + "00", len(data), "1 bytes too many")
+        refuse(cls, version, data.hex() + "00", len(data), "1 byte too many")
 
 
 def test_tag_buffers() -> None:

@@ -319,7 +319,7 @@ def _produce(*records: Any) -> ProduceRequest:
 
 
 def _nameless(message: ProduceRequest) -> ProduceRequest:
-    """The same request without the topic names, which version 13 does not carry."""
+    """The request without the topic names, which version 13 does not carry."""
     topics = [TopicProduceData(partition_data=topic.partition_data) for topic in message.topic_data]
     return ProduceRequest(acks=message.acks, timeout_ms=message.timeout_ms, topic_data=topics)
 

@@ -206,7 +206,7 @@ def aiokafka_class(cls: type[Message], version: int) -> Any:
 
 
 def _to_aiokafka(ours: WireStruct, version: int, schema: Any) -> tuple[Any, ...]:
-    """The same values in the order of aiokafka's schema. A field that only one of the two has is an error."""
+    """Our values in the order of aiokafka's schema. A field that only one of the two has is an error."""
     renamed = NAMES.get(type(ours).__name__, {})
     names = [renamed.get(name, name) for name in schema.names]
     assert sorted(names) == sorted(field.name for field in describe(type(ours)) if field.present(version))

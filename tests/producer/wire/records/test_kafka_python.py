@@ -66,7 +66,7 @@ def test_a_stranger_reads_what_we_write(entries: list[Any], codec: Codec) -> Non
 
 @given(ENTRIES, CODECS, st.booleans())
 def test_we_read_what_a_stranger_writes(entries: list[Any], codec: Codec, transactional: bool) -> None:
-    """The other direction, also for the sequences of the records."""
+    """Our reader gets from kafka-python's bytes the records, with their offsets and sequences."""
     batch = stranger_writes(entries, codec, producer_id=11, producer_epoch=2, base_sequence=40, transactional=transactional)
     assert [
         (record.timestamp, record.key, record.value, list(record.headers), record.offset, record.sequence) for record in read_records(batch)

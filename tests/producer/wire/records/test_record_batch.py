@@ -279,11 +279,11 @@ def test_read_as_kafka_reads() -> None:
 @pytest.mark.parametrize(
     ("records", "count", "reason"),
     [
-        ("", 1, "1 records in 0 bytes"),
+        ("", 1, "1 record in 0 bytes"),
         ("0c 00 00 00 01 01 00", 2, "2 records"),
         ("0c 00 00 00 01 01 00", -1, "-1 records"),
         ("0c 00 00 00 01 01 00", 2**31 - 1, "records in 7 bytes"),
-        ("0c 00 00 00 01 01 00 00", 1, "1 bytes after the last record"),
+        ("0c 00 00 00 01 01 00 00", 1, "1 byte after the last record"),
         ("0c 00 00 00 01 01 00 0c 00 00 00 01 01", 2, "2 records in 13 bytes"),
         ("0c 00 00 00 01 01 00 10 00 00 00 01 02 78", 2, "record 1 claims 8 bytes, 6 are there"),
         ("0c 00 00 00 01 01 00 00 00 00 00 01 01 00", 2, "record 1 claims 0 bytes"),
@@ -299,7 +299,7 @@ def test_read_as_kafka_reads() -> None:
         ("10 00 00 00 01 01 02 08 01", 1, "4 bytes"),
         ("ffffffffff 00 00 00 01 01 00", 1, "does not end"),
         ("0c 00 ffffffffffffffffffff", 1, "does not end"),
-        ("ff", 1, "1 records in 1 bytes"),
+        ("ff", 1, "1 record in 1 byte"),
     ],
 )
 def test_lengths_that_do_not_add_up(records: str, count: int, reason: str) -> None:

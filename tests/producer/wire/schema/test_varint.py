@@ -99,7 +99,7 @@ def test_unended_32_bit_integers_are_refused(data: str) -> None:
 
 @pytest.mark.parametrize("data", ["", "80" * 9, "80" * 10, "80" * 10 + "00"])
 def test_unended_64_bit_integers_are_refused(data: str) -> None:
-    """The same with ten bytes."""
+    """An integer that does not end within ten bytes and within the data is refused."""
     with pytest.raises(varint.VarintError):
         varint.read_signed_long(bytes.fromhex(data), 0)
 

@@ -39,7 +39,7 @@ def give_nonsense() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "sasl.password", "ssl.key.password", "ssl.keystore.key", "ssl.truststore.password"])
 def test_nothing_shows_a_secret(name: str) -> None:
-    """Neither repr nor str nor what `explain` says; what is no secret is shown."""
+    """Neither repr nor str nor `explain` shows a secret. They show what is none."""
     options = read_options({**OPEN, f"kafka.{name}": SECRET})
     for text in (repr(options), str(options), f"{options.kafka}", str(options.kafka.shown()), repr(copy.copy(options.kafka))):
         assert SECRET not in text

@@ -22,6 +22,7 @@ def test_offsets_survive_a_checkpoint_in_one_order(offsets: dict[tuple[str, int]
 
 
 def test_they_are_written_as_sparks_own_source_writes_them() -> None:
+    """Offsets have the JSON form of Spark's own source, and the options take that form."""
     assert json.dumps(as_json({("t", 10): 5, ("t", 2): 23}), separators=(",", ":")) == '{"t":{"2":23,"10":5}}'
     assert read_numbers("startingOffsets", '{"t":{"0":23,"1":-2}}', least=-2) == {("t", 0): 23, ("t", 1): -2}
     assert read_assignment("assign", '{"b":[1,0],"a":[3]}') == (("a", 3), ("b", 0), ("b", 1))

@@ -18,7 +18,7 @@ def read(streaming: bool = False, **given: str) -> Any:
 
 
 def test_defaults_are_those_of_sparks_source() -> None:
-    """But for the isolation, which is read_committed here."""
+    """The defaults are Spark's. Only the isolation differs, which is read_committed here."""
     batch, stream = read(), read(streaming=True)
     assert (batch.starting.special, batch.ending.special, stream.starting.special) == (EARLIEST, LATEST, LATEST)
     assert batch.isolation is Isolation.READ_COMMITTED
@@ -66,18 +66,20 @@ def test_options_are_read_in_any_case() -> None:
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
-    """With the option and its value."""
+    """The error for a wrong option names the option and its value."""
     with pytest.raises(ConfigError) as error:
         read_source_options({"subscribe": "t"} | given, streaming=False)
     assert message in str(error.value)
 
 
 def test_a_batch_option_is_refused_in_a_stream() -> None:
+    """A stream has no end, so it refuses endingOffsets."""
     with pytest.raises(ConfigError, match="endingOffsets: it is for batch queries only"):
         read(streaming=True, endingOffsets="latest")
 
 
 def test_limits_of_a_trigger_have_to_leave_room() -> None:
+    """A least number of offsets above the largest is refused, with both values."""
     with pytest.raises(ConfigError, match="minOffsetsPerTrigger=10 and maxOffsetsPerTrigger=5: no trigger can have both"):
         read(streaming=True, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="5")
 

@@ -232,7 +232,8 @@ def test_it_logs_in_as_the_options_say() -> None:
 
 
 def test_only_options_travel_to_executors(stub: BrokerStub, readers: Readers) -> None:
-    """Not connections, which cannot, nor anything that was read from the options."""
+    """A reader and a partition can be pickled, and the copies read the records. Connections are not pickled, nor what was read from the
+    options."""
     write(stub, 3)
     reader = readers(startingOffsets="earliest")
     start = reader.initialOffset()

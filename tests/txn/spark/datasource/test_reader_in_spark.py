@@ -191,7 +191,8 @@ def test_a_stream_without_limits_reads_every_record_once_over_restarts(spark: Sp
 
 
 def test_a_stream_from_the_latest_begins_where_it_was_started(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:
-    """Also when its first batch failed and other records came before it was repeated."""
+    """A stream from the latest offsets begins where it was first started, even if its first batch failed and records came before the
+    repetition."""
     stub.create_topic("latest", partitions=1)
     write(stub.bootstrap, "latest", [b"before"])
     query = Query(spark, tmp_path / "checkpoint", given(stub.bootstrap, subscribe="latest"))
@@ -209,7 +210,7 @@ def test_a_stream_from_the_latest_begins_where_it_was_started(spark: SparkSessio
 
 
 def test_a_stream_whose_topic_was_made_anew_says_what_is_lost(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:
-    """With the option that lets it go on."""
+    """The error names the option with which the stream continues."""
     stub.create_topic("lost", partitions=1)
     write(stub.bootstrap, "lost", [b"%d" % n for n in range(5)])
     query = Query(spark, tmp_path / "checkpoint", given(stub.bootstrap, subscribe="lost", startingOffsets="earliest"))

@@ -54,7 +54,7 @@ def test_a_query_at_its_first_batch_goes_on(stub: BrokerStub, tmp_path: Path) ->
 
 
 def test_a_query_at_a_later_batch_goes_on(stub: BrokerStub, tmp_path: Path) -> None:
-    """Nor does the abort of one that is refused end what another one has begun."""
+    """A second query is refused while the first one writes a later batch. Its abort does not end what the first one has begun."""
     first, second = query(stub, tmp_path, "first"), query(stub, tmp_path, "second")
     write(first, 0, "a")
     query(stub, tmp_path, "first", 1)
@@ -110,7 +110,7 @@ def test_a_restart_takes_over_what_was_left_open(stub: BrokerStub, tmp_path: Pat
 
 @pytest.mark.parametrize("transactions", [0, 2], ids=["TV1", "TV2"])
 def test_a_batch_of_which_nobody_was_heard_is_aborted_at_once(tmp_path: Path, transactions: int) -> None:
-    """So that readers do not wait for its timeout."""
+    """An abort without the report of any task ends the transaction at once, so that readers do not wait for its timeout."""
     with BrokerStub(transaction_version=transactions) as stub:
         stub.create_topic(TOPIC, partitions=PARTITIONS)
         stream, job = query(stub, tmp_path, "one"), Play(stub.bootstrap, TOPIC)

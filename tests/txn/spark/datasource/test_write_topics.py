@@ -107,7 +107,8 @@ def test_a_route_for_other_counts_puts_no_row_into_another_topic(stub: BrokerStu
 
 
 def test_the_option_topic_overrides_the_column(stub: BrokerStub) -> None:
-    """Also a null one, as with Spark's sink; without either, its words; without the names, what is missing."""
+    """The option wins over the column, even where the column is null, as in Spark's sink. Without both, the error has the words of Spark's
+    sink. Without the option `topics`, it names that option."""
     play = Play(stub.bootstrap, "few")
     begun = play.begin()
     play.commit(play.task(begun, 0, topic=["many", None], value=["a", "b"]), begun=begun)

@@ -97,7 +97,8 @@ def test_without_a_job_nothing_stays_in_the_ledger(stub: BrokerStub) -> None:
 
 
 def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
-    """Nor is the batch committed without the account of the first, which may have written."""
+    """A second attempt of a task is refused, because the first may have written. Without the account of the first, the batch is not
+    committed."""
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, attempt_id=1, value=["lost"])
@@ -115,7 +116,7 @@ def test_a_second_attempt_does_not_write(stub: BrokerStub) -> None:
 
 
 def test_rows_of_a_partition_come_from_one_task(stub: BrokerStub) -> None:
-    """By key or by partition; the error says how to bring them together."""
+    """A second task, or a second attempt, with rows for a partition is refused. The error says how to bring the rows together."""
     play = Play(stub.bootstrap, TOPIC)
     begun = play.begin()
     play.task(begun, 0, value=["a", "b"], partition=ints(0, 1))
@@ -272,14 +273,14 @@ def test_another_batch_than_was_begun_is_not_committed(stub: BrokerStub, checkpo
 
 
 def test_a_checkpoint_that_cannot_be_read_is_refused(stub: BrokerStub, tmp_path: Path) -> None:
-    """With what to do."""
+    """The error says what to do."""
     for place in (str(tmp_path / "nothing"), "strange://host/place"):
         with pytest.raises(BatchUnknown, match=r"cannot be read by Python on the driver's host.*foreachBatch"):
             Play(stub.bootstrap, TOPIC, place).begin()
 
 
 def test_a_commit_whose_answer_is_lost_is_one(stub: BrokerStub) -> None:
-    """And an abort after it changes nothing, and does not raise."""
+    """If the answer to the commit is lost, the batch is committed. An abort after it changes nothing, and does not raise."""
     quick: dict[str, Any] = {"kafka.request.timeout.ms": 500}
     play = Play(stub.bootstrap, TOPIC, **quick)
     begun = play.begin()
@@ -325,7 +326,7 @@ def options(**given: str) -> dict[str, str]:
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(given: dict[str, str | None], text: str) -> None:
-    """Each with its name, its value and what to do."""
+    """The error names the option, its value and what to do."""
     wanted: dict[str, Any] = {**options(checkpointlocation="/c"), **given}
     with pytest.raises((ConfigError, Misuse), match=text):
         read_sink_options({name: value for name, value in wanted.items() if value is not None}, streaming=True)

@@ -110,7 +110,7 @@ def test_a_batch_that_is_larger_than_any_claim(stub: BrokerStub, codec: Codec) -
 
 @pytest.mark.parametrize("codec", Codec)
 def test_a_claim_that_is_too_large(stub: BrokerStub, codec: Codec) -> None:
-    """The same for one record of many bytes."""
+    """A record under the identity of claims that is larger than a claim fails the Spark batch. The reader does not decompress it."""
     claims = claims_of(stub)
     claim_client = claims.begin(1)
     ((producer_id, epoch),) = claim_client.identities

@@ -159,7 +159,7 @@ def test_a_job_that_cannot_be_written(spark: SparkSession, given: dict[str, Any]
 
 
 def test_a_stream_is_no_job(spark: SparkSession) -> None:
-    """It says what writes one."""
+    """`write_once` refuses a stream and names what writes one."""
     with pytest.raises(Misuse, match="not a streaming one: writeStream"):
         write_once(spark.readStream.format("rate").load(), NOWHERE, "sink", job_id="j", version=1, topic="out")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from fencepost.producer.errors import FencepostError, Misuse, TopicUnavailable
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
+from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping_clock import SkippingClock
 from tests.waiting import until
@@ -141,7 +141,7 @@ def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None
     frames = [site.rows(value) for value in "123"]
     with writer.batch(frames[0], site.offsets(0)) as batch:
         batch.write(frames[0])
-        time.sleep(1.1)
+        until(lambda: not still_open(site.bootstrap, TOPIC, PARTITIONS), "the coordinator has aborted the driver's transaction")
         with other.batch(frames[0], 0) as meanwhile:
             for frame in frames:
                 meanwhile.write(frame)
@@ -201,7 +201,7 @@ def test_a_dataframe_without_partitions(site: Site, guard: str, schema: str) -> 
 
 
 def test_rows_that_were_prepared_are_not_kept(site: Site, by_value: None) -> None:
-    """Also where preparing them failed, and the batch was written again or given up."""
+    """Prepared rows are released after the batch, even if preparing them failed and the batch was written again or given up."""
     kept = site.spark.sparkContext._jsc.getPersistentRDDs
     before = kept().size()
     flag = site.place / "failed"
@@ -264,7 +264,7 @@ def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_transaction_timeout_that_the_brokers_do_not_allow(site: Site) -> None:
-    """Said before anything is written, with the limit's name."""
+    """The writer raises before anything is written, and names the brokers' limit."""
     writer = site.by_hand(transaction_timeout_ms=3_600_000)
     with pytest.raises(NotPermitted, match=r"transaction\.max\.timeout\.ms"):
         writer(site.rows("1"), site.offsets(0))

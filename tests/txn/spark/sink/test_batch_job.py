@@ -54,8 +54,8 @@ def write(stub: BrokerStub, df: Any, sink: str, **settings: Any) -> dict[str, An
 
 
 def test_a_version_is_written_once(stub: BrokerStub, topic: str, spark: SparkSession) -> None:
-    """The same version again writes nothing and reads nothing, a higher one writes, an older one is an error; another job's versions are
-    its own."""
+    """A version that is committed is neither read nor written again. A higher one is written, and an older one is an error. Versions of
+    another job do not matter."""
     done = write(stub, rows(spark, 0, 50), "daily", job_id="load", version=3, topic=topic)
     assert (done["ledger"], done["rows"], done["batch"], done["sink"]) == ("committed", 50, 3, "daily#load")
     unread = rows(spark, 0, 50).select(F.raise_error(F.lit("it was read")).cast("string").alias("value"))

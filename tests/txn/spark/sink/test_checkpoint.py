@@ -25,6 +25,7 @@ def test_a_local_path_is_taken_as_it_stands(tmp_path: Path, prefix: str) -> None
 
 
 def test_a_relative_path_is_the_drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative location is read from the driver's working directory."""
     plan(tmp_path / "here:and there", 3)
     monkeypatch.chdir(tmp_path)
     assert newest_batch("./here:and there").batch == 3
@@ -66,12 +67,13 @@ def test_other_file_systems_are_pyarrows(monkeypatch: pytest.MonkeyPatch, locati
     ],
 )
 def test_what_cannot_be_read_says_what_can_be_done(location: str, text: str) -> None:
+    """The error for a location that cannot be read names it, the reason, and what to do."""
     with pytest.raises(BatchUnknown, match=rf"the checkpoint '{location}' cannot be read by Python on the driver's host .*{text}"):
         newest_batch(location)
 
 
 def test_a_checkpoint_without_a_batch_is_refused(tmp_path: Path) -> None:
-    """Empty, or with files that are not Spark's."""
+    """An empty directory is refused, and one with files that are not Spark's."""
     with pytest.raises(BatchUnknown):
         newest_batch(str(tmp_path))
     plan(tmp_path, 0)

@@ -79,14 +79,14 @@ def test_whether_rows_are_shuffled(
 
 
 def test_a_guard_that_cannot_be_had(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said instead of raised."""
+    """`explain` shows why the guard is unavailable, and does not raise."""
     monkeypatch.setattr("fencepost.txn.spark.guards.selection.allocation_and_speculation", lambda context: (False, True))
     lines = said(site.by_hand(guard="turns").explain(site.rows("1", key="value")))
     assert lines["guard"].startswith("unavailable: guard='turns': with spark.speculation=true every batch with a copied task is written")
 
 
 def test_no_secret_is_shown(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither in `explain` nor in the writer's repr."""
+    """Neither `explain` nor the writer's repr shows a secret."""
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='hush-hush';"
     with BrokerStub(sasl={"u": "hush-hush"}) as stub:
         stub.create_topic(TOPIC)

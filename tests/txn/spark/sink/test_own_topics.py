@@ -31,7 +31,7 @@ WAIT_S = 30.0
     ],
 )
 def test_names_that_they_cannot_have(setting: str, name: str, words: str) -> None:
-    """Said where the setting is, with its name and value, before any broker is asked."""
+    """The settings refuse a name that no topic of the writer can have, with its reason, before any broker is asked."""
     given: dict[str, Any] = {setting: name}
     with pytest.raises(ConfigError) as caught:
         WriterSettings(sink_id="s", **given)
@@ -40,7 +40,7 @@ def test_names_that_they_cannot_have(setting: str, name: str, words: str) -> Non
 
 
 def test_a_ledger_by_itself() -> None:
-    """The same for a ledger without Spark."""
+    """A ledger without Spark refuses the name of one of Kafka's internal topics."""
     with pytest.raises(ConfigError, match="topic='__consumer_offsets': one of Kafka's internal topics"):
         Ledger(read_settings({"bootstrap_servers": "b:9092"}), "__consumer_offsets")
 

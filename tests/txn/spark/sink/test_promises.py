@@ -47,7 +47,7 @@ def rolled_back(site: Site) -> Site:
 
 
 def test_a_checkpoint_rolled_back_by_exactly_one(rolled_back: Site) -> None:
-    """The same batch once more: it is in the ledger, and nothing is doubled."""
+    """Spark runs the newest batch again. The ledger has it, so the writer skips it, and no row is doubled."""
     writer = rolled_back.writer()
     assert rolled_back.run(writer) is None
     assert writer.metrics["ledger"] == "skipped"

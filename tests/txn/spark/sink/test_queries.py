@@ -61,7 +61,8 @@ def test_a_sink_id_that_is_taken(site: Site, *, one_writer: bool) -> None:
 
 @WRITERS
 def test_a_sink_id_that_is_taken_by_a_first_batch(site: Site, *, one_writer: bool) -> None:
-    """The same while the first query is at its very first batch, of which nothing is committed yet."""
+    """A second query with the sink id of one that is at its first batch is refused, although nothing is committed yet. The first query goes
+    on."""
     first = site.writer()
     second = first if one_writer else site.writer()
     site.feed("1")

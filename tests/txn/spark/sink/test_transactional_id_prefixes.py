@@ -153,7 +153,8 @@ def take_over(stub: BrokerStub, name: str) -> None:
 
 
 def test_the_data_source_with_another_prefix(stub: BrokerStub, tmp_path: Path) -> None:
-    """The same in its begin: what another id has begun is ended where the ledger names it, or refused."""
+    """When a write begins under another prefix, it ends the open transaction of the id that the ledger names. If the ledger names none, the
+    write is refused."""
     old, new = (Play(stub.bootstrap, TOPIC, str(tmp_path), transactionalIdPrefix=each, timeoutMs=2_000) for each in ("old.", "new."))
     plan(tmp_path, 0)
     begun = old.begin()

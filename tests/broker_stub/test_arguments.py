@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from fencepost import Acl, BrokerStub, ErrorCode, FaultProxy, Producer, VirtualClock
+from fencepost import Acl, BrokerStub, Control, ErrorCode, FaultProxy, Producer, VirtualClock
 
 LONE_SURROGATE = "\udc80"
+
+untyped_control: Any = Control
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_a_stub_refuses_what_it_cannot_have(given: dict[str, Any], reason: str) 
     ],
 )
 def test_a_proxy_refuses_what_it_cannot_have(given: dict[str, Any], reason: str) -> None:
-    """The same for a proxy."""
+    """A proxy never takes an argument that it then misreads."""
     with pytest.raises((TypeError, ValueError), match=reason):
         FaultProxy(**{"upstream_bootstrap": "localhost:9092", **given})
 
@@ -95,7 +98,7 @@ def test_a_topic_has_no_more_partitions_than_kafka_creates(count: int, *, runnin
         with pytest.raises(ValueError, match=rf"^POLICY_VIOLATION: {count} partitions: one request creates at most 10000\.$"):
             stub.create_topic("big", partitions=count)
         with pytest.raises(
-            ValueError, match=f"^topic 't' has 1 partitions, {count + 1} are {count} more: one request creates at most 10000$"
+            ValueError, match=f"^topic 't' has 1 partition, {count + 1} are {count} more: one request creates at most 10000$"
         ):
             stub.add_partitions("t", count + 1)
         assert stub.end_offset("t", 0) == 0
@@ -121,12 +124,65 @@ def test_as_many_partitions_as_kafka_creates() -> None:
         (lambda stub: stub.create_topic("t", config="a=b"), r"^config='a=b': must be a mapping"),
         (lambda stub: stub.create_topic(5), r"^name=5: must be the name of a topic$"),
         (lambda stub: stub.add_partitions("t", 2.5), r"^total=2.5: must be a whole number$"),
+        (lambda stub: stub.add_partitions(5, 2), r"^name=5: must be the name of a topic$"),
+        (lambda stub: stub.delete_topic(5), r"^name=5: must be the name of a topic$"),
+        (lambda stub: stub.records("t", True), r"^partition=True: must be a whole number from 0 to 2147483647$"),
+        (lambda stub: stub.records("t", "0"), r"^partition='0': must be a whole number"),
+        (lambda stub: stub.records(b"t", 0), r"^topic=b't': must be the name of a topic$"),
+        (lambda stub: stub.end_offset("t", 1.0), r"^partition=1.0: must be a whole number"),
+        (lambda stub: stub.leader("t", None), r"^partition=None: must be a whole number"),
+        (lambda stub: stub.isr("t", True), r"^partition=True: must be a whole number"),
+        (lambda stub: stub.move_leader("t", True), r"^partition=True: must be a whole number"),
+        (lambda stub: stub.move_leader("t", 0, to="1"), r"^to='1': must be a whole number, a broker's$"),
+        (lambda stub: stub.stop_broker(True), r"^node=True: must be a whole number, a broker's$"),
+        (lambda stub: stub.stop_broker(1, clean="no"), r"^clean='no': must be True or False$"),
+        (lambda stub: stub.start_broker("1"), r"^node='1': must be a whole number"),
+        (lambda stub: stub.start_broker(1, port=True), r"^port=True: must be a whole number, or None"),
+        (lambda stub: stub.start_broker(1, port="x"), r"^port='x': must be a whole number, or None"),
+        (lambda stub: stub.restart_broker(1, port="x"), r"^port='x': must be a whole number, or None"),
+        (lambda stub: stub.sever(1, "2"), r"^other='2': must be a whole number"),
+        (lambda stub: stub.mend(True, 2), r"^one=True: must be a whole number"),
+        (lambda stub: stub.cut_connections(True), r"^node=True: must be a whole number"),
+        (lambda stub: stub.advance("1"), r"^ms='1': must be whole milliseconds$"),
+        (lambda stub: stub.close(timeout="1"), r"^timeout='1': must be a number of seconds, 0 or more$"),
+        (lambda stub: stub.journal.requests(node="1"), r"^node='1': must be a whole number"),
+        (lambda stub: stub.journal.requests(client_id=b"x"), r"^client_id=b'x': must be a client id"),
+        (
+            lambda stub: stub.faults.on().at("reply"),
+            r"^at\('reply'\): a Point; before\(\), after_append\(\) and reply\(\) are short for it$",
+        ),
+        (lambda stub: stub.allow(5, "READ", topic="t"), r"^principal=5: must be the name of a user$"),
+        (lambda stub: stub.allow("alice", True, topic="t"), r"^operation=True: must be the name of an operation, such as WRITE$"),
+        (lambda stub: stub.deny("alice", "READ", topic="t", host=5), r"^host=5: must be a host name"),
+        (lambda stub: stub.allow("alice", "READ", topic="t", prefixed="no"), r"^prefixed='no': must be True or False$"),
+        (lambda stub: stub.revoke("x"), r"^acls='x': must be a list, such as \[Acl.allow\("),
+        (lambda stub: stub.revoke([5]), r"^acls=\[5\]: must be a list"),
+        (lambda stub: stub.quota(user=5, producer_byte_rate=1), r"^user=5: must be the name of a user$"),
+        (lambda stub: stub.quota(client_id=True, producer_byte_rate=1), r"^client_id=True: must be a client id"),
+        (lambda stub: untyped_control(stub, port="x"), r"^port='x': must be a whole number"),
+        (lambda stub: untyped_control(stub, host=5), r"^host=5: must be a host name"),
+        (lambda stub: untyped_control(5), r"^target=5: must be a BrokerStub or a FaultProxy$"),
     ],
 )
-def test_a_topic_is_created_with_what_it_can_have(call: Callable[[BrokerStub], None], reason: str) -> None:
-    """The arguments of topics are checked in the caller's thread."""
-    with pytest.raises(TypeError, match=reason):
-        call(BrokerStub())
+@pytest.mark.parametrize("running", [False, True], ids=["before the start", "running"])
+def test_a_method_refuses_what_it_cannot_take(call: Callable[[BrokerStub], None], reason: str, *, running: bool) -> None:
+    """True is no broker 1 and no partition 1. The error names the parameter, the value and what it must be, and nothing has happened."""
+    stub = BrokerStub(brokers=2, clock=VirtualClock())
+    stub.create_topic("t", partitions=2)
+    with stub if running else nullcontext():
+        with pytest.raises(TypeError, match=reason):
+            call(stub)
+        assert [broker.alive for broker in stub.cluster.brokers.values()] == [True, True]
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_broker_starts_on_a_port_that_there_is(port: int) -> None:
+    """`restart_broker` stops no broker that it could not start again."""
+    with BrokerStub() as stub:
+        for call in (stub.start_broker, stub.restart_broker):
+            with pytest.raises(ValueError, match=rf"^port={port}: must be from 0, for a free one, to 65535$"):
+                call(1, port=port)
+        assert stub.cluster.brokers[1].alive
 
 
 def test_a_topic_has_the_defaults_of_its_stub() -> None:

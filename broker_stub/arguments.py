@@ -1,4 +1,4 @@
-"""The arguments of `BrokerStub` and `FaultProxy`: the type of each, and what its value must be.
+"""The arguments of the public methods, of the control's bodies and of fault rules: the type of each, and what its value must be.
 
 It compares no arguments with each other and knows no cluster: the owner of an argument checks that.
 """
@@ -6,8 +6,9 @@ It compares no arguments with each other and knows no cluster: the owner of an a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from threading import TIMEOUT_MAX
 from types import NoneType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 from fencepost.broker_stub.network.addresses import printable
 
@@ -17,6 +18,10 @@ CLOCK_METHODS: Final = ("now_ms", "delay_s", "watch")
 SHOWN_MAX: Final = 100
 BROKERS_MAX: Final = 1000
 """Each broker listens on a port of its own."""
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+OFTEN_MAX: Final = 1 << 53
+"""The largest count of a fault rule: JSON's readers take larger numbers for others."""
 
 T = TypeVar("T")
 
@@ -27,6 +32,16 @@ class Argument(NamedTuple):
     types: tuple[type, ...]
     must_be: str
     fits: Callable[[Any], bool] = lambda value: True
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number. True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a number. True and False are none."""
+    return is_whole(value) or isinstance(value, float)
 
 
 def _is_clean(text: str | None) -> bool:
@@ -44,31 +59,64 @@ def _is_clock(clock: object) -> bool:
 _HOST: Final = Argument((str, NoneType), "a host name or an address, in printable characters", _is_clean)
 _WHOLE: Final = Argument((int,), "a whole number")
 _WHOLE_OR_NONE: Final = Argument((int, NoneType), "a whole number, or None for the default")
+_BOOL: Final = Argument((bool,), "True or False")
+_BROKER: Final = Argument((int,), "a whole number, a broker's")
+_COUNT: Final = Argument((int,), f"a whole number from 1 to {OFTEN_MAX}", lambda value: 1 <= value <= OFTEN_MAX)
+_TOPIC: Final = Argument((str,), "the name of a topic")
 
 ARGUMENTS: Final = {
     "advertised_host": _HOST,
-    "auto_create_topics": Argument((bool,), "True or False"),
+    "auto_create_topics": _BOOL,
     "brokers": Argument((int,), f"a whole number, at most {BROKERS_MAX}", lambda value: value <= BROKERS_MAX),
+    "clean": _BOOL,
+    "client_id": Argument((str,), "a client id, which is text"),
     "clock": Argument((object,), "a clock, such as VirtualClock()", _is_clock),
     "cluster_id": Argument((str, NoneType), f"text of 1 to {TEXT_BYTES_MAX} bytes, in printable characters", _is_id),
+    "code": Argument(
+        (int,),
+        "an error code, such as ErrorCode.NOT_COORDINATOR, or its number from -32768 to 32767, but not NONE (0), which is no error",
+        lambda value: value and -(1 << 15) <= value < 1 << 15,
+    ),
     "default_partitions": _WHOLE,
     "default_replication_factor": _WHOLE_OR_NONE,
     "emulate": Argument((str,), "the name of a release of Kafka, such as '4.3'"),
+    "group": Argument((str,), "the id of a group"),
+    "hits": Argument((int,), "a whole number, 0 or more", lambda value: value >= 0),
     "host": _HOST,
     "journal": Argument((int,), "the number of exchanges to keep, 0 or more", lambda value: value >= 0),
-    "name": Argument((str,), "the name of a topic"),
+    "ms": Argument((int,), "whole milliseconds"),
+    "name": _TOPIC,
+    "node": _BROKER,
+    "on_call": _COUNT,
+    "one": _BROKER,
+    "operation": Argument((str,), "the name of an operation, such as WRITE"),
+    "other": _BROKER,
+    "partition": Argument((int,), f"a whole number from 0 to {INT_MAX}", lambda value: 0 <= value <= INT_MAX),
     "partitions": _WHOLE_OR_NONE,
     "port": _WHOLE_OR_NONE,
+    "prefixed": _BOOL,
+    "principal": Argument((str,), "the name of a user"),
+    "probability": Argument((int, float), "a number from 0 to 1", lambda value: 0 <= value <= 1),
     "replication_factor": _WHOLE_OR_NONE,
     "seed": _WHOLE,
+    "session_lifetime_ms": Argument(
+        (int,), f"whole milliseconds from 0, which is no end, to {LONG_MAX}", lambda value: 0 <= value <= LONG_MAX
+    ),
+    "start_ms": Argument((int,), f"whole milliseconds since 1970, from 0 to {LONG_MAX}", lambda value: 0 <= value <= LONG_MAX),
+    "timeout": Argument((int, float), "a number of seconds, 0 or more", lambda value: 0 <= value <= TIMEOUT_MAX),
+    "times": _COUNT,
+    "to": _BROKER,
+    "topic": _TOPIC,
     "total": _WHOLE,
     "transaction_version": _WHOLE_OR_NONE,
+    "txn": Argument((str,), "a transactional id, which is text"),
+    "user": Argument((str,), "the name of a user"),
     "upstream_bootstrap": Argument((str,), "HOST:PORT, or several with commas"),
 }
 
 
 def check_arguments(**given: object) -> None:
-    """Raises TypeError or ValueError for the first argument that no stub or proxy can have."""
+    """Raises TypeError for the first argument of another type, and ValueError for one whose value is impossible."""
     for name, value in given.items():
         argument = ARGUMENTS[name]
         is_bool_for_a_number = isinstance(value, bool) and int in argument.types
