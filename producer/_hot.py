@@ -34,6 +34,7 @@ HOT: Final = (
     "fencepost.producer.core.ready_partitions",
     "fencepost.producer.core.idempotence.in_flight_batch",
     "fencepost.producer.core.idempotence.in_flight_window",
+    "fencepost.producer.core.idempotence.offset_search",
     "fencepost.producer.core.partition_sender",
     "fencepost.producer.core.produce_responses",
     "fencepost.producer.core.produce_requests",

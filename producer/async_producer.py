@@ -177,8 +177,8 @@ class AsyncProducer(BaseProducer):
                 self._shared,
                 loop,
                 transactions=self._transactions(),
-                announce=self._directory.announce,
-                died=self._directory.die,
+                announce=self._known_topics.announce,
+                died=self._known_topics.die,
             )
             exit_guard = ExitGuard(side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
             self._exit_guard, self._side = exit_guard, side
@@ -252,14 +252,14 @@ class AsyncProducer(BaseProducer):
         side = self._running()
         limit = asyncio.timeout(limit_s)
         try:
-            with self._directory.waiting(topic):
+            with self._known_topics.waiting(topic):
                 async with limit:
-                    while self._directory.look(topic, partition) is None:
+                    while self._known_topics.look(topic, partition) is None:
                         await side.heard.wait()
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise self._directory.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
+            raise self._known_topics.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
 
     async def _room(self) -> None:
         """Wait until bytes are given back to the budget. Meanwhile no batch lingers."""

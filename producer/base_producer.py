@@ -68,7 +68,7 @@ class BaseProducer:
         self._accumulator = Accumulator(
             batch_size=self._settings.batch_size, buffer_memory=self._settings.buffer_memory, clock=now_ms, shared=self._shared
         )
-        self._directory = Topics(
+        self._known_topics = Topics(
             self._accumulator,
             partial(TopicQueues, draw=draw_bits, round_robin=self._settings.partitioner is Partitioner.ROUND_ROBIN),
             self._settings.max_block_ms,
@@ -286,7 +286,7 @@ class BaseProducer:
 
     def _ask_for(self, topic: str, partition: int, limit_s: float) -> None:
         """Have the core request the topic's metadata until it has the partition (-1: any), for a caller that waits up to `limit_s`."""
-        self._directory.forget_refusal(topic)
+        self._known_topics.forget_refusal(topic)
         self._post(TopicWanted(topic, limit_s * 1000.0, partition + 1))
 
     def _why_not_now(self, topic: str, partition: int) -> FencepostError:
@@ -300,10 +300,10 @@ class BaseProducer:
         """The error for a caller that cannot wait for a topic or a partition. The metadata is requested again. Raises the error that the
         last answer had for the topic, if there is one."""
         self._post(TopicWanted(topic, partitions=partition + 1))
-        self._directory.look(topic, partition)
+        self._known_topics.look(topic, partition)
         what = f"topic {topic!r}" if partition < 0 or topic not in self._topics else f"partition {partition} of topic {topic!r}"
         core = self._core()
-        reason = self._directory.missing(topic) or (core.nodes.last_failures() if core is not None else "")
+        reason = self._known_topics.missing(topic) or (core.nodes.last_failures() if core is not None else "")
         return TopicUnavailable(f"{what} is not known yet; it has been asked for{why}{'; ' if reason else ''}{reason}")
 
     def _refuse_records(self) -> None:

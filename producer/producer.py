@@ -56,8 +56,8 @@ class Producer(BaseProducer):
             self._accumulator,
             self._shared,
             transactions=self._transactions(),
-            announce=self._directory.announce,
-            died=self._directory.die,
+            announce=self._known_topics.announce,
+            died=self._known_topics.die,
         )
         self._shared.wake = self._sender.wake
         self._exit_guard = ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
@@ -277,7 +277,7 @@ class Producer(BaseProducer):
     def _hear_of(self, topic: str, partition: int, limit_s: float) -> TopicQueues:
         """Request the topic's metadata and wait for it, and for the partition (-1: any), up to a limit. Returns the topic's queues."""
         self._ask_for(topic, partition, limit_s)
-        return self._directory.wait(topic, partition, limit_s, trouble=self._sender.engine.trouble)
+        return self._known_topics.wait(topic, partition, limit_s, trouble=self._sender.engine.trouble)
 
     def _transactions(self) -> Transactions | None:
         """The hooks and producer ids of a transactional producer (`txn`), whose records are all part of transactions."""

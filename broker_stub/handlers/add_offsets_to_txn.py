@@ -27,7 +27,7 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
     code = code or call.group_error(request.group_id)
     if code:
         return AddOffsetsToTxnResponse(error_code=code)
-    parked: DeferredReply[AddOffsetsToTxnResponse] = DeferredReply(call)
+    deferred: DeferredReply[AddOffsetsToTxnResponse] = DeferredReply(call)
     topic = call.cluster.internal_topic(OFFSETS_TOPIC)
     call.transactions.add(
         request.transactional_id,
@@ -35,6 +35,6 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
         Identity(request.producer_id, request.producer_epoch),
         frozenset(((OFFSETS_TOPIC, partition_for(request.group_id, len(topic.partitions))),)),
         version=0,
-        then=lambda code: parked(AddOffsetsToTxnResponse(error_code=told(code, call.version, fenced_since=FENCED_SINCE))),
+        then=lambda code: deferred(AddOffsetsToTxnResponse(error_code=told(code, call.version, fenced_since=FENCED_SINCE))),
     )
-    return parked.result()
+    return deferred.result()

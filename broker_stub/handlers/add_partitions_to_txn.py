@@ -49,7 +49,7 @@ class _Adding:
 
     def __init__(self, call: Call, request: AddPartitionsToTxnRequest) -> None:
         self._call = call
-        self._parked: DeferredReply[AddPartitionsToTxnResponse] = DeferredReply(call)
+        self._deferred: DeferredReply[AddPartitionsToTxnResponse] = DeferredReply(call)
         self._batched = call.version >= BATCHED_SINCE
         self._transactions = request.transactions if self._batched else [_only(request)]
         self._first = {each.transactional_id: each.topics for each in reversed(self._transactions)}
@@ -57,14 +57,14 @@ class _Adding:
         self._results: list[AddPartitionsToTxnResult] = []
         code = call.error or (call.refusal(Operation.CLUSTER_ACTION, Resource.CLUSTER) if self._batched else ErrorCode.NONE)
         if code and self._batched:
-            self._parked(AddPartitionsToTxnResponse(error_code=code))
+            self._deferred(AddPartitionsToTxnResponse(error_code=code))
         elif not self._transactions:
-            self._parked(AddPartitionsToTxnResponse())
+            self._deferred(AddPartitionsToTxnResponse())
         for each in self._transactions if not (code and self._batched) else ():
             self._add(each, code)
 
     def result(self) -> AddPartitionsToTxnResponse | Instead:
-        return self._parked.result()
+        return self._deferred.result()
 
     def _add(self, asked: AddPartitionsToTxnTransaction, code: int) -> None:
         call, name = self._call, asked.transactional_id
@@ -110,9 +110,9 @@ class _Adding:
         if len(self._results) < len(self._transactions):
             return
         if self._batched:
-            self._parked(AddPartitionsToTxnResponse(results_by_transaction=self._results))
+            self._deferred(AddPartitionsToTxnResponse(results_by_transaction=self._results))
         else:
-            self._parked(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+            self._deferred(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
 def _only(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:

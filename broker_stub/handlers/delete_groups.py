@@ -23,7 +23,7 @@ from fencepost.producer.wire.messages.group_admin import DeletableGroupResult, D
 
 @handles(DeleteGroupsRequest, range(3), group=Operation.DELETE)
 def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Instead:
-    parked: DeferredReply[DeleteGroupsResponse] = DeferredReply(call)
+    deferred: DeferredReply[DeleteGroupsResponse] = DeferredReply(call)
     named = list(dict.fromkeys(request.groups_names))
     codes: dict[str, int] = {}
 
@@ -31,13 +31,13 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
         codes[group_id] = code
         if len(codes) == len(named):
             results = [DeletableGroupResult(group_id=each, error_code=codes[each]) for each in named]
-            parked(DeleteGroupsResponse(results=results))
+            deferred(DeleteGroupsResponse(results=results))
 
     if not named:
-        parked(DeleteGroupsResponse(results=[]))
+        deferred(DeleteGroupsResponse(results=[]))
     for group_id in named:
         _delete(call, group_id, partial(deleted, group_id))
-    return parked.result()
+    return deferred.result()
 
 
 def _delete(call: Call, group_id: str, then: Then) -> None:

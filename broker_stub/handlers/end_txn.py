@@ -27,11 +27,11 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse | Instead:
     code = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
     if code:
         return EndTxnResponse(error_code=code)
-    parked: DeferredReply[EndTxnResponse] = DeferredReply(call)
+    deferred: DeferredReply[EndTxnResponse] = DeferredReply(call)
 
     def answer(code: int, identity: Identity) -> None:
         code = told(code, call.version, fenced_since=FENCED_SINCE)
-        parked(EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
+        deferred(EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
 
     call.transactions.end(
         request.transactional_id,
@@ -41,4 +41,4 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse | Instead:
         version=2 if call.version >= BUMPS_SINCE else 0,
         then=answer,
     )
-    return parked.result()
+    return deferred.result()

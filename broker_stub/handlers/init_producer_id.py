@@ -41,11 +41,11 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
 def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse | Instead:
     from fencepost.broker_stub.transactions.states import NEVER_TIMES_OUT_MS  # imported with the first transactional id
 
-    parked: DeferredReply[InitProducerIdResponse] = DeferredReply(call)
+    deferred: DeferredReply[InitProducerIdResponse] = DeferredReply(call)
 
     def answer(code: int, identity: Identity) -> None:
         code = told(code, call.version, fenced_since=FENCED_SINCE)
-        parked(InitProducerIdResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
+        deferred(InitProducerIdResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch))
 
     expected = Identity(request.producer_id, request.producer_epoch) if request.producer_id != NONE else None
     call.transactions.init(
@@ -55,7 +55,7 @@ def _transactional(call: Call, request: InitProducerIdRequest, transactional_id:
         timeout_ms=NEVER_TIMES_OUT_MS if request.enable2_pc else request.transaction_timeout_ms,
         then=answer,
     )
-    return parked.result()
+    return deferred.result()
 
 
 def _permission_error(call: Call, request: InitProducerIdRequest) -> int:

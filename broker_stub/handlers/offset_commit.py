@@ -45,9 +45,9 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     shard = commit.shard
     if shard is None:
         return _answer(call, request, refusals, ErrorCode.NONE)
-    parked: DeferredReply[OffsetCommitResponse] = DeferredReply(call)
-    shard.offsets.commit(commit.offsets, lambda code: parked(_answer(call, request, refusals, code)))
-    return parked.result()
+    deferred: DeferredReply[OffsetCommitResponse] = DeferredReply(call)
+    shard.offsets.commit(commit.offsets, lambda code: deferred(_answer(call, request, refusals, code)))
+    return deferred.result()
 
 
 def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]], code: int) -> OffsetCommitResponse:

@@ -52,10 +52,10 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
             if topic.partitions
         ]
     )
-    parked: DeferredReply[OffsetDeleteResponse] = DeferredReply(call)
+    deferred: DeferredReply[OffsetDeleteResponse] = DeferredReply(call)
     wanted = [key for key, refused in refusals.items() if not refused]
-    shard.offsets.delete(wanted, lambda code: parked(OffsetDeleteResponse(error_code=code) if code else answer))
-    return parked.result()
+    shard.offsets.delete(wanted, lambda code: deferred(OffsetDeleteResponse(error_code=code) if code else answer))
+    return deferred.result()
 
 
 def _refusal(call: Call, shard: Shard, group_id: str, topic: str, partition: int) -> int:

@@ -46,7 +46,7 @@ class _Commit:
     def __init__(self, call: Call, request: TxnOffsetCommitRequest) -> None:
         self._call = call
         self._request = request
-        self._parked: DeferredReply[TxnOffsetCommitResponse] = DeferredReply(call)
+        self._deferred: DeferredReply[TxnOffsetCommitResponse] = DeferredReply(call)
         self._codes: dict[tuple[str, int], int] = {}
         self._asked: dict[tuple[str, int], TxnOffsetCommitRequestPartition] = {}
         refused = call.error or call.refusal(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
@@ -63,7 +63,7 @@ class _Commit:
             self._answer()
 
     def result(self) -> TxnOffsetCommitResponse | Instead:
-        return self._parked.result()
+        return self._deferred.result()
 
     def _refusal(self, topic: str, partition: int) -> int:
         code = self._call.error_for(topic, partition)
@@ -154,4 +154,4 @@ class _Commit:
             for topic in self._request.topics
             if topic.partitions
         ]
-        self._parked(TxnOffsetCommitResponse(topics=topics))
+        self._deferred(TxnOffsetCommitResponse(topics=topics))

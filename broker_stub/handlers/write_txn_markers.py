@@ -43,7 +43,7 @@ class _Writing:
     def __init__(self, call: Call, request: WriteTxnMarkersRequest) -> None:
         self._call = call
         self._request = request
-        self._parked: DeferredReply[WriteTxnMarkersResponse] = DeferredReply(call)
+        self._deferred: DeferredReply[WriteTxnMarkersResponse] = DeferredReply(call)
         self._codes: dict[Place, int] = {}
         self._places = dict.fromkeys(
             (number, topic.name, index)
@@ -62,7 +62,7 @@ class _Writing:
                 self._write(place, request.markers[place[0]])
 
     def result(self) -> WriteTxnMarkersResponse | Instead:
-        return self._parked.result()
+        return self._deferred.result()
 
     def _write(self, place: Place, marker: WritableTxnMarker) -> None:
         _, topic, index = place
@@ -108,4 +108,4 @@ class _Writing:
             )
             for number, marker in enumerate(self._request.markers)
         ]
-        self._parked(WriteTxnMarkersResponse(markers=results))
+        self._deferred(WriteTxnMarkersResponse(markers=results))

@@ -181,11 +181,11 @@ class Core:
                 self.producer_id_manager.lost(request, now_ms)
         if node.node_id >= 0:
             self.metadata_updater.refresh()
-        hopeless = self.nodes.hopeless()
-        if hopeless is not None:
-            commands += self.metadata_updater.despair(hopeless)
+        failure = self.nodes.no_usable_broker()
+        if failure is not None:
+            commands += self.metadata_updater.no_usable_broker(failure)
             if self.transactions is not None:
-                commands += self.transactions.despair(hopeless)
+                commands += self.transactions.no_usable_broker(failure)
 
     def _on_written(self, event: Written, now_ms: float, commands: list[Command]) -> None:
         node = self.nodes.get(event.node)
@@ -212,8 +212,8 @@ class Core:
                 if instead is not None:
                     commands += instead
                     return
-                if self.metadata_updater.emigrated(answer):
-                    self.produce_requests.emigrated()
+                if self.metadata_updater.cluster_changed(answer):
+                    self.produce_requests.cluster_changed()
                     self.producer_id_manager.forget()
                 self.metrics.metadata_at_ms = now_ms
                 news = self.metadata_updater.answered(request, answer, now_ms)

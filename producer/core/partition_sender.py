@@ -79,17 +79,17 @@ class PartitionSender:
             self.window.introduced = False
         self._resting_since_ms = NEVER
 
-    def next_slot(self, now_ms: float, hooks: TransactionHooks) -> InFlightBatch | None:
+    def next_batch(self, now_ms: float, hooks: TransactionHooks) -> InFlightBatch | None:
         """The batch to send now: one to send again, or a fresh one that has lingered enough. None if that one has to be packed first."""
         in_flight = self.window.sendable(now_ms)
-        if in_flight is None and self._has_fresh(now_ms) and hooks.may_leave(self.topic, self.partition) and not self._waits_for_packing():
+        if in_flight is None and self._has_fresh(now_ms) and hooks.admit(self.topic, self.partition) and not self._waits_for_packing():
             in_flight = self._seal(self._accumulator.take(self.queue), transactional=hooks.transactional_id is not None)
             hooks.wrote(self.topic, self.partition)
             self.window.enter(in_flight)
         return in_flight
 
     def next_size(self, now_ms: float) -> int:
-        """The bytes that `next_slot` would add to a request, before compression; 0 if there is nothing to send."""
+        """The bytes that `next_batch` would add to a request, before compression; 0 if there is nothing to send."""
         in_flight = self.window.sendable(now_ms)
         if in_flight is not None:
             return in_flight.size
@@ -97,7 +97,7 @@ class PartitionSender:
         return int(head.size) if head is not None and self._has_fresh(now_ms) else 0
 
     def pack(self) -> list[Command]:
-        """Have the batch packed that `next_slot` held back for it."""
+        """Have the batch packed that `next_batch` held back for it."""
         wanted, self._to_pack = self._to_pack, None
         return [Pack(wanted, self._settings.compression_type, self._settings.compression_level)] if wanted is not None else []
 

@@ -49,7 +49,7 @@ class PartitionAsked(Request):
 
 class ProduceRequests:
     """All partition senders, and the work for each that has batches. By node id, `_ready` has the senders with a batch for a node that can
-    be written to, in the order in which they are served. `_parked` has the senders whose node cannot be written to now."""
+    be written to, in the order in which they are served. `_waiting_for_node` has the senders whose node cannot be written to now."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ProduceRequests:
         self.senders: dict[tuple[str, int], PartitionSender] = {}
         self.ready_partitions = ReadyPartitions()
         self._ready: dict[int, dict[PartitionSender, None]] = {}
-        self._parked: dict[int, dict[PartitionSender, None]] = {}
+        self._waiting_for_node: dict[int, dict[PartitionSender, None]] = {}
         self._hurry = (False, 0)
         self._settings = settings
         self._accumulator = accumulator
@@ -85,8 +85,8 @@ class ProduceRequests:
         """Expire, heal, publish and send everything that can be now."""
         self._hear()
         commands = self._look_at_nodes(now_ms)
-        if self._hooks.doom is not None:
-            commands += self._drop(*self._hooks.doom)
+        if self._hooks.drop_reason is not None:
+            commands += self._drop(*self._hooks.drop_reason)
         seen = dict.fromkeys(self.ready_partitions.take(now_ms))
         for sender in seen:
             commands += self._visit(sender, now_ms)
@@ -128,10 +128,10 @@ class ProduceRequests:
             if sender.topic == topic:
                 sender.window.introduce_anew()
 
-    def emigrated(self) -> None:
+    def cluster_changed(self) -> None:
         """From now on everything goes to another cluster, which has no state of our producer id."""
         for sender in self.senders.values():
-            sender.window.emigrate()
+            sender.window.change_cluster()
         self.ready_partitions.stir()
 
     def _drop(self, kind: type[DeliveryError], reason: str) -> list[Command]:
@@ -167,7 +167,7 @@ class ProduceRequests:
     def _look_at_nodes(self, now_ms: float) -> list[Command]:
         """Mark the partition senders that wait for a node, if it can be written to now. Otherwise connect to it."""
         commands: list[Command] = []
-        for node_id, waiting in self._parked.items():
+        for node_id, waiting in self._waiting_for_node.items():
             node = self._nodes.get(node_id)
             if not waiting:
                 continue
@@ -197,7 +197,7 @@ class ProduceRequests:
         elif node is not None:
             ready = node.ready(now_ms)
             waits = not ready or sender.next_size(now_ms) > 0
-            sender.wait_in((self._ready if ready else self._parked).setdefault(node.node_id, {}) if waits else None)
+            sender.wait_in((self._ready if ready else self._waiting_for_node).setdefault(node.node_id, {}) if waits else None)
         return commands
 
     def _heal(self, sender: PartitionSender) -> None:
@@ -280,7 +280,7 @@ class ProduceRequests:
             more = sender.next_size(now_ms)
             if more and in_flight_batches and size + more > self._settings.max_request_size:
                 break
-            in_flight = sender.next_slot(now_ms, self._hooks) if more else None
+            in_flight = sender.next_batch(now_ms, self._hooks) if more else None
             sender.wait_in(None)
             seen[sender] = None
             if in_flight is not None:
@@ -343,6 +343,8 @@ class ProduceRequests:
         request = self._nodes.begin(node, Api.FETCH, now_ms, PartitionAsked)
         request.sender = sender
         sender.asking = True
-        wanted = FetchPartition(partition=sender.partition, fetch_offset=sender.window.look(), partition_max_bytes=LOOK_UP_BYTES)
+        wanted = FetchPartition(
+            partition=sender.partition, fetch_offset=sender.window.offset_search.begin(), partition_max_bytes=LOOK_UP_BYTES
+        )
         message = FetchRequest(max_bytes=LOOK_UP_BYTES, topics=[FetchTopic(topic=sender.topic, partitions=[wanted])])
         return [Send(node.node_id, request.request_id, Api.FETCH, version, message)]

@@ -170,7 +170,7 @@ class ProduceResponses:
             (p for t in answer.responses if t.topic == sender.topic for p in t.partitions if p.partition_index == sender.partition), None
         )
         if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            sender.window.look_anew()
+            sender.window.offset_search.start_over()
         if part is None or part.error_code:
             self._metadata_updater.refresh()
             self._ask_later(sender, now_ms)
@@ -180,7 +180,7 @@ class ProduceResponses:
         except CorruptBatch as error:
             log.warning("the log of %s-%d has a batch that cannot be read: %s", sender.topic, sender.partition, error)
             batches = []
-        if sender.window.looked_at(batches):
+        if sender.window.offset_search.read(batches, sender.window.in_flight_batches):
             sender.query_attempts = 0
         else:
             self._ask_later(sender, now_ms)

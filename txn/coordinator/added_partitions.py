@@ -24,8 +24,8 @@ class AddedPartitions:
         self.wanted.clear()
         self.added.clear()
 
-    def has(self, topic: str, partition: int) -> bool:
-        """Whether the partition may be written. If not, it becomes wanted."""
+    def request(self, topic: str, partition: int) -> bool:
+        """Whether the partition is added, so that it may be written. If not, it becomes wanted."""
         if (topic, partition) in self.added:
             return True
         self.wanted[topic, partition] = None

@@ -93,7 +93,7 @@ class TransactionManager:
         self.preparation = Preparation()
         self.transactional_id: str | None = transactional_id
         self.produce_versions = PRODUCE_VERSIONS
-        self.doom: tuple[type[DeliveryError], str] | None = None
+        self.drop_reason: tuple[type[DeliveryError], str] | None = None
         self.trouble = NOT_ASKED
         self.identity: tuple[int, int] | None = None
         self.version2 = False
@@ -157,10 +157,10 @@ class TransactionManager:
     def may_create(self, topic: str) -> bool:
         return topic not in self._existing_topics
 
-    def may_leave(self, topic: str, partition: int) -> bool:
+    def admit(self, topic: str, partition: int) -> bool:
         if self.machine.state not in SERVED or not self._shared_partitions.admits((topic, partition)):
             return False
-        return self.version2 or self._contents.partitions.has(topic, partition)
+        return self.version2 or self._contents.partitions.request(topic, partition)
 
     def wrote(self, topic: str, partition: int) -> None:
         self._contents.wrote = True
@@ -295,7 +295,7 @@ class TransactionManager:
             case Action.REFUSE:
                 return [Return(call, self._refusal())]
             case Action.DROP:
-                self.doom = (DeliveryAborted, "its transaction was aborted")
+                self.drop_reason = (DeliveryAborted, "its transaction was aborted")
                 self._contents.commits.drop()
                 late = self._waiting.answer(MustAbort("the transaction was aborted by another call"), *ANSWERED_BY_AN_ABORT)
                 self._waiting.add(call)
@@ -315,7 +315,7 @@ class TransactionManager:
         self._waiting.add(call)
         return []
 
-    def despair(self, failure: NoUsableBroker) -> list[Command]:
+    def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         self.trouble = str(failure)
         # An open transaction stays open until a broker can be asked, or the caller's time has passed.
         return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
@@ -356,7 +356,7 @@ class TransactionManager:
             refusal = self._shared_partitions.refusal(call.share_request.partitions)
             if refusal is None:
                 # Each partition is checked, so that one request names them all.
-                missing = [tp for tp in call.share_request.partitions if not self.version2 and not partitions.has(*tp)]
+                missing = [tp for tp in call.share_request.partitions if not self.version2 and not partitions.request(*tp)]
                 if missing:
                     continue
                 self._shared_partitions.share(call.share_request, self.identity, version2=self.version2)
@@ -609,7 +609,7 @@ class TransactionManager:
         self._out += self._waiting.answer(aborts, Event.ABORT)
         self._ended[self._number] = committed
         self._ended.pop(self._number - REMEMBERED, None)
-        self.doom = self.spoilt = None
+        self.drop_reason = self.spoilt = None
         self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
 
     def _look_for_overtaken(self) -> None:
@@ -629,7 +629,7 @@ class TransactionManager:
         log.warning("transactional id %s: the transaction must be aborted: %s", self._id, error)
         self.spoilt = error
         self._look_again = True
-        self.doom = (DeliveryAborted, f"the transaction must be aborted: {error}")
+        self.drop_reason = (DeliveryAborted, f"the transaction must be aborted: {error}")
         self._contents.commits.drop()
         self._out += self._waiting.answer(error, *ANSWERED_BY_AN_ABORT)
 

@@ -85,7 +85,7 @@ class SharedIdentity:
     def __init__(self) -> None:
         self.transactional_id: str | None = ""
         self.produce_versions = PRODUCE_VERSIONS
-        self.doom: tuple[type[DeliveryError], str] | None = None
+        self.drop_reason: tuple[type[DeliveryError], str] | None = None
         self.trouble = "there was no participation"
         self.failure: FencepostError | None = None
         self.death: FencepostError | None = None
@@ -104,8 +104,8 @@ class SharedIdentity:
     def may_create(self, topic: str) -> bool:
         return False  # shared partitions exist; if a topic was deleted and created again, its partitions were not shared
 
-    def may_leave(self, topic: str, partition: int) -> bool:
-        if self._participation is None or self.doom is not None:
+    def admit(self, topic: str, partition: int) -> bool:
+        if self._participation is None or self.drop_reason is not None:
             return False
         if (topic, partition) in self.tallies:
             return True
@@ -133,8 +133,8 @@ class SharedIdentity:
                 self._count(command)
         if self._stray is not None and self.failure is None:
             self.failure = self.not_shared(self._stray)
-        if self.failure is not None and self.doom is None:
-            self.doom = (DeliveryAborted, f"the participation has failed: {self.failure}")
+        if self.failure is not None and self.drop_reason is None:
+            self.drop_reason = (DeliveryAborted, f"the participation has failed: {self.failure}")
             self._look_again = True
 
     def not_shared(self, tp: TP) -> NotShared:
@@ -176,7 +176,7 @@ class SharedIdentity:
         if call.outcome.done():
             return []  # the caller has stopped waiting
         if call.participation is None:
-            self.doom = self.doom or (DeliveryAborted, "the participation was abandoned")
+            self.drop_reason = self.drop_reason or (DeliveryAborted, "the participation was abandoned")
             self._leaving.append(call)
             return []
         if not self._quiet:
@@ -184,7 +184,7 @@ class SharedIdentity:
         self._begin(call.participation, call.participants)
         return [Return(call)]
 
-    def despair(self, failure: NoUsableBroker) -> list[Command]:
+    def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         return []
 
     def abandon(self, error: FencepostError) -> list[Command]:
@@ -200,7 +200,7 @@ class SharedIdentity:
         self.produce_versions = LEAVES[participation.transaction_version == 2]
         self.tallies = {tp: Tally() for tp in participation.partitions}
         self._fresh = {(topic, partition): sequence for topic, partition, sequence in participation.sequences}
-        self.doom = self.failure = self._stray = None
+        self.drop_reason = self.failure = self._stray = None
 
     def _count(self, settled: Settle) -> None:
         if settled.failure is not None:

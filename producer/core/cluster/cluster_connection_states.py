@@ -62,8 +62,8 @@ R = TypeVar("R", bound=Request)
 
 class Node(Struct):
     """One broker, or one bootstrap address (negative ids, as in the Java client). `failures`: since the last success; `losses`: in all.
-    `barren`: the newest attempt to connect failed. `silent`: the APIs of which the last request timed out. `refused`: why retrying cannot
-    help. `leaving`: the core forgets the node as soon as its connection is closed."""
+    `connect_failed`: the newest attempt to connect failed. `silent`: the APIs of which the last request timed out. `refused`: why retrying
+    cannot help. `leaving`: the core forgets the node as soon as its connection is closed."""
 
     node_id: int
     address: Address
@@ -74,7 +74,7 @@ class Node(Struct):
     muted_until_ms: float = 0.0
     used_ms: float = 0.0
     last_failure: str = ""
-    barren: bool = False
+    connect_failed: bool = False
     silent: set[Api] = set()
     leaving: bool = False
     refused: NoUsableBroker | None = None
@@ -160,7 +160,7 @@ class ClusterConnectionStates:
             if known.address != address:
                 known.address = address
                 known.failures, known.retry_at_ms = 0, 0.0
-                known.barren, known.refused = False, None
+                known.connect_failed, known.refused = False, None
         return commands
 
     def start_over(self, reason: str) -> list[Command]:
@@ -214,7 +214,7 @@ class ClusterConnectionStates:
         if self._settings.compression_type is Codec.ZSTD:
             node.produce_least = PRODUCE_VERSION_WITH_ZSTD
         node.failures = 0
-        node.barren, node.refused = False, None
+        node.connect_failed, node.refused = False, None
         node.used_ms = now_ms
         self._note(now_ms + self._settings.connections_max_idle_ms)
         return [Die(node.unusable())] if node.too_old() else []
@@ -222,7 +222,7 @@ class ClusterConnectionStates:
     def lost(self, node: Node, reason: str, now_ms: float, *, refused: NoUsableBroker | None = None) -> list[Request]:
         """The connection is lost; returns its requests without a response."""
         settings = self._settings
-        node.barren = node.state is LinkState.CONNECTING or refused is not None
+        node.connect_failed = node.state is LinkState.CONNECTING or refused is not None
         node.refused = refused
         node.state = LinkState.DOWN
         node.last_failure = reason
@@ -271,17 +271,17 @@ class ClusterConnectionStates:
         answering = [node for node in up if api not in node.silent]
         if up and (answering or all(api in node.silent for node in idle)):
             return min(answering or up, key=lambda node: (len(node.requests), node.node_id < 0)), []
-        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.barren) for node in self) or not idle:
+        if any(node.state is LinkState.CONNECTING and not (node.node_id >= 0 and node.connect_failed) for node in self) or not idle:
             return None, []
         return None, self.connect(min(idle, key=lambda node: (api in node.silent, node.retry_at_ms, self._draw())), now_ms)
 
-    def hopeless(self) -> NoUsableBroker | None:
+    def no_usable_broker(self) -> NoUsableBroker | None:
         """Why no broker can be used with these settings: the newest attempt at every node failed, and at least one of them fails again.
         None otherwise."""
         recovers = self._settings.metadata_recovery_strategy is MetadataRecovery.REBOOTSTRAP
         nodes = list(self) if recovers else self._within_reach()
         refusals = [node.refused for node in nodes if node.refused is not None]
-        if not refusals or not all(node.barren and node.state is LinkState.DOWN for node in nodes):
+        if not refusals or not all(node.connect_failed and node.state is LinkState.DOWN for node in nodes):
             return None
         kind = AuthenticationFailed if any(isinstance(each, AuthenticationFailed) for each in refusals) else NoUsableBroker
         # A broker may be there under its bootstrap address and under its id.
@@ -359,4 +359,4 @@ class ClusterConnectionStates:
 
 def _tried(node: Node) -> bool:
     """Whether the newest finished attempt to connect failed."""
-    return node.barren and node.state in (LinkState.DOWN, LinkState.CONNECTING)
+    return node.connect_failed and node.state in (LinkState.DOWN, LinkState.CONNECTING)

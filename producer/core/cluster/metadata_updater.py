@@ -56,7 +56,7 @@ class MetadataUpdater:
         self._nodes = nodes
         self._view = view
         self._draw = draw
-        self._recovery = Rebootstrap(settings, nodes, view)
+        self._rebootstrap = Rebootstrap(settings, nodes, view)
         self._topics: set[str] = set()
         self._wanted: dict[str, Wanted] = {}
         self._used_ms: dict[str, float] = {}
@@ -91,7 +91,7 @@ class MetadataUpdater:
         """Ask soon: some of the metadata turned out to be wrong."""
         self._stale = True
 
-    def despair(self, failure: NoUsableBroker) -> list[Command]:
+    def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         """No broker can be asked with these settings: tell the waiting callers now. The next caller starts new attempts."""
         told: list[Command] = [Announce(Heard(topic, Change.UNHEARD, 0), failure=failure) for topic in self._wanted]
         for topic in self._wanted.keys() - self._view.topics.keys():
@@ -103,7 +103,7 @@ class MetadataUpdater:
         """Ask if there is a reason, and a node to ask."""
         self._forget(now_ms)
         due = self._due(now_ms)
-        commands = self._recovery.overdue(now_ms, asking=due or self._asked)
+        commands = self._rebootstrap.overdue(now_ms, asking=due or self._asked)
         if not due or self._asked or now_ms < self._not_before_ms:
             return commands
         self._drop_idle(now_ms)
@@ -111,7 +111,7 @@ class MetadataUpdater:
             return commands
         if now_ms >= self._not_before_ms + self._settings.retry_backoff_max_ms:
             self._attempts = 0
-        self._recovery.attempt(now_ms)
+        self._rebootstrap.attempt(now_ms)
         node, begun = self._nodes.pick(now_ms, Api.METADATA)
         commands += begun
         version = node.version(Api.METADATA, METADATA_VERSION_MAX, least=METADATA_VERSION_MIN) if node is not None else None
@@ -133,15 +133,15 @@ class MetadataUpdater:
 
     def believes(self, node: Node, answer: MetadataResponse, now_ms: float) -> list[Command] | None:
         """None for a response to use; otherwise the commands to run instead, and the request is repeated."""
-        instead = self._recovery.answered(node, answer)
+        instead = self._rebootstrap.answered(node, answer)
         if instead is not None:
             self._stale = True
             self.lost(now_ms)
         return instead
 
-    def emigrated(self, answer: MetadataResponse) -> bool:
+    def cluster_changed(self, answer: MetadataResponse) -> bool:
         """Whether this response to use comes from another cluster. If so, forget everything about the old one."""
-        moved = self._recovery.emigrated(answer)
+        moved = self._rebootstrap.is_another_cluster(answer)
         if moved:
             self._view.forget()
         return moved
@@ -183,7 +183,7 @@ class MetadataUpdater:
         self._pace(now_ms)
 
     def next_deadline(self, now_ms: float) -> float:
-        overdue = self._recovery.next_deadline()
+        overdue = self._rebootstrap.next_deadline()
         if self._asked:
             return overdue
         if self._due(now_ms):  # No node can be asked yet, or the backoff runs. Never a time in the past: the timer would spin.

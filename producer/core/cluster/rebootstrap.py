@@ -74,7 +74,7 @@ class Rebootstrap:
         self._back = False
         return None
 
-    def emigrated(self, answer: MetadataResponse) -> bool:
+    def is_another_cluster(self, answer: MetadataResponse) -> bool:
         """Whether a response to use comes from another cluster than the one that the producer wrote to."""
         moved = self._moved(answer)
         if moved:

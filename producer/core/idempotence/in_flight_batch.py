@@ -35,10 +35,10 @@ class InFlightBatch:
 
     `doubt`: some attempt may have reached the log without an acknowledgement. `appended`: a leader said that every in-sync replica has it.
     `unrecognised`: the newest attempt got OUT_OF_ORDER_SEQUENCE_NUMBER. `insisted`: the leader has it as its newest batch, so it was sent
-    once more. `oversized`: the leader only accepts it split. `astray`: sent before the producer learned that the topic was created again.
-    `last_failure`: why the newest attempt that ended was no acknowledgement. `unplaced`: acknowledged through a later batch, so its offset
-    is not known. `failure`: the decided outcome of the futures, even if the sequences are unresolved. `published`: the futures have their
-    outcome; a batch that is published and unresolved is an orphan.
+    once more. `oversized`: the leader only accepts it split. `sent_before_recreation`: sent before the producer learned that the topic was
+    created again. `last_failure`: why the newest attempt that ended was no acknowledgement. `unplaced`: acknowledged through a later batch,
+    so its offset is not known. `failure`: the decided outcome of the futures, even if the sequences are unresolved. `published`: the
+    futures have their outcome; a batch that is published and unresolved is an orphan.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class InFlightBatch:
         self.unrecognised = False
         self.insisted = False
         self.oversized = False
-        self.astray = False
+        self.sent_before_recreation = False
         self.unplaced = False
         self.last_code = 0
         self.last_failure = ""

@@ -28,10 +28,10 @@ from fencepost.producer.core.cluster.view import Leadership
 from fencepost.producer.core.error_table import ErrorAction, Landed, Row
 from fencepost.producer.core.idempotence.epoch_bump import next_epoch
 from fencepost.producer.core.idempotence.in_flight_batch import NO_IDENTITY, NO_SEQUENCE, InFlightBatch, State
+from fencepost.producer.core.idempotence.offset_search import OffsetSearch
 from fencepost.producer.core.idempotence.sequence import distance
 from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused, plain
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records.batch_header import BatchHeader
 
 RETRIED: Final = (ErrorAction.RETRY, ErrorAction.REFRESH, ErrorAction.HEAL)
 
@@ -47,9 +47,7 @@ class InFlightWindow:
     """See the module. `limit`: max_in_flight. `idempotent`: without it there is no identity, and a doubtful batch is simply sent again.
 
     `healing`: nothing is sent until the broker was asked or the next epoch begins. `_over`: some sequences will never be acknowledged, so
-    nothing new enters with this epoch. `_hole`: some of those are certainly not in the log. `_end_offset`: the offset after the last
-    published batch, so all batches here are at or after it. `_looked_to`: the log was read up to this offset, to find unplaced batches.
-    `_looking`: a Fetch for that is in flight, and its response is still valid.
+    nothing new enters with this epoch. `_hole`: some of those are certainly not in the log. `offset_search`: finds unplaced batches.
     """
 
     def __init__(self, *, limit: int, idempotent: bool, retries: int, timeout_ms: float, grace_ms: float) -> None:
@@ -66,9 +64,7 @@ class InFlightWindow:
         self._over = False
         self._hole = False
         self._leadership: Leadership | None = None
-        self._end_offset = 0
-        self._looked_to = 0
-        self._looking = False
+        self.offset_search = OffsetSearch()
         self._limit = limit
         self._idempotent = idempotent
         self._retries = retries
@@ -188,7 +184,7 @@ class InFlightWindow:
         for piece in pieces:
             piece.stamp(in_flight.identity, sequence)
             piece.doubt = in_flight.doubt
-            piece.astray = in_flight.astray
+            piece.sent_before_recreation = in_flight.sent_before_recreation
             piece.deadline_ms, piece.in_grace = in_flight.deadline_ms, in_flight.in_grace
             sequence = piece.next_sequence if self._idempotent else NO_SEQUENCE
         self.in_flight_batches[place : place + 1] = pieces
@@ -317,12 +313,12 @@ class InFlightWindow:
             if in_flight.state is State.ACKED:
                 later = True
             elif later and in_flight.unresolved and (in_flight.decided or in_flight.state is State.LOGGED):
-                if in_flight.astray:
-                    self._forsake(in_flight)
+                if in_flight.sent_before_recreation:
+                    self._fail_in_old_log(in_flight)
                     continue
                 in_flight.state = State.ACKED
                 in_flight.unplaced = not in_flight.decided
-                self._look_again()
+                self.offset_search.read_again()
                 if in_flight.failure is not None and not in_flight.published:
                     in_flight.fail(type(in_flight.failure), in_flight.failure.reason)
         self._place_between()
@@ -333,20 +329,20 @@ class InFlightWindow:
 
         The earlier batches are not in the new topic. They fail, because they would come after the later one.
         """
-        end = self._end_offset
+        end = self.offset_search.end_offset
         elders: list[InFlightBatch] = []
         for in_flight in self.in_flight_batches:
             if in_flight.state is State.ACKED and in_flight.base_offset >= 0:
                 if in_flight.base_offset < end + sum(each.count for each in elders):
-                    self.look_anew()
+                    self.offset_search.start_over()
                     for elder in elders:
-                        self._forsake(elder)
+                        self._fail_in_old_log(elder)
                 elders = []
                 end = in_flight.base_offset + in_flight.count
             elif in_flight.unresolved and not in_flight.published:
                 elders.append(in_flight)
 
-    def _forsake(self, in_flight: InFlightBatch) -> None:
+    def _fail_in_old_log(self, in_flight: InFlightBatch) -> None:
         """Fail a batch that may be in the log of the deleted topic: a later batch is in the log of the new topic of that name."""
         if not in_flight.decided:
             in_flight.fail(DeliveryUnknown, "the topic was deleted and created again while the record was in flight")
@@ -357,7 +353,7 @@ class InFlightWindow:
         """Set the offsets of batches that a later batch confirmed, if they exactly fill the space between their neighbours. With
         LogAppendTime, their timestamps stay unknown."""
         between: list[InFlightBatch] = []
-        end = self._end_offset
+        end = self.offset_search.end_offset
         for in_flight in self.in_flight_batches:
             if in_flight.state is State.ACKED and in_flight.base_offset >= 0:
                 if in_flight.base_offset - end == sum(each.count for each in between):
@@ -445,7 +441,7 @@ class InFlightWindow:
             self.introduced = False
         self.adopt(identity)
 
-    def emigrate(self) -> None:
+    def change_cluster(self) -> None:
         """From now on the producer writes to another cluster. Batches that may be in the old cluster's log fail, because no broker there
         can be asked. The others are stamped again. No request is in flight, because every connection was closed."""
         for in_flight in self.in_flight_batches:
@@ -464,8 +460,8 @@ class InFlightWindow:
         """From now on the log has no state of this producer: the broker accepts any first sequence, also a late one."""
         self.introduced = False
         for in_flight in self.in_flight_batches:
-            in_flight.astray = in_flight.attempts > 0
-        self.look_anew()
+            in_flight.sent_before_recreation = in_flight.attempts > 0
+        self.offset_search.start_over()
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
@@ -479,7 +475,7 @@ class InFlightWindow:
                 break
             in_flight.published = True
             if in_flight.base_offset >= 0:
-                self._end_offset = in_flight.base_offset + in_flight.count
+                self.offset_search.end_offset = in_flight.base_offset + in_flight.count
             finished.append(in_flight)
         self.in_flight_batches = [in_flight for in_flight in self.in_flight_batches if not in_flight.published or in_flight.unresolved]
         self._calm()
@@ -492,46 +488,9 @@ class InFlightWindow:
                 in_flight.fail(kind, reason, code=code)
             in_flight.state = State.FAILED if in_flight.unresolved else in_flight.state
 
-    # -- offsets -----------------------------------------------------------------------------------------------------
-
     def wants_offsets(self) -> bool:
         """Whether a batch is in the log at an unknown offset, so that the log must be read."""
         return any(in_flight.unplaced and not in_flight.decided for in_flight in self.in_flight_batches)
-
-    def look(self) -> int:
-        """Begin to read the log, and return the first offset at which an unplaced batch can be."""
-        self._looking = True
-        return max(self._end_offset, self._looked_to)
-
-    def looked_at(self, batches: list[BatchHeader]) -> bool:
-        """Use the batches of a Fetch response, all below the high watermark. An unplaced batch that the reading passed is not in the log
-        any more (deleted, or compacted). Returns whether to read on at once: False if there was nothing new, or if the search changed after
-        the Fetch was sent."""
-        if not self._looking:
-            return False
-        begun = self.look()
-        for header in batches:
-            self._looked_to = max(self._looked_to, header.last_offset + 1)
-            for in_flight in self.in_flight_batches:
-                if in_flight.unplaced and in_flight.identity == (header.producer_id, header.producer_epoch):
-                    before = distance(header.base_sequence, in_flight.base_sequence)
-                    if 0 <= before <= header.last_offset_delta:
-                        in_flight.place(header.base_offset + before, header.max_timestamp if header.timestamp_type else -1)
-        for place, in_flight in enumerate(self.in_flight_batches):
-            after = [later.base_offset for later in self.in_flight_batches[place + 1 :] if later.base_offset >= 0]
-            if in_flight.unplaced and not in_flight.decided and after and self._looked_to >= after[0]:
-                in_flight.fail(DeliveryUnknown, "acknowledged, but not in the log any more when its offset was looked up")
-        return self._looked_to > begun
-
-    def look_anew(self) -> None:
-        """Search the whole log again: it does not have the offset at which it was read."""
-        self._end_offset = 0
-        self._look_again()
-
-    def _look_again(self) -> None:
-        """Search again: the reading so far may have passed a batch that is searched from now on."""
-        self._looked_to = 0
-        self._looking = False
 
     # -- small print -------------------------------------------------------------------------------------------------
 

@@ -19,19 +19,20 @@ from fencepost.producer.errors import DeliveryError, FencepostError, NoUsableBro
 class TransactionHooks(Protocol):
     """The core calls them on the sender thread, before it stamps a fresh batch.
 
-    `produce_versions`: the versions of Produce that may be used. `doom`: the error with which everything that is not in flight must fail
-    now; None if nothing must.
+    `produce_versions`: the versions of Produce that may be used. `drop_reason`: the error with which everything that is not in flight must
+    fail now; None if nothing must.
     """
 
     transactional_id: str | None
     produce_versions: range
-    doom: tuple[type[DeliveryError], str] | None
+    drop_reason: tuple[type[DeliveryError], str] | None
 
     def may_create(self, topic: str) -> bool:
         """Whether a metadata request may create the topic, if `allow_auto_create_topics` is set."""
 
-    def may_leave(self, topic: str, partition: int) -> bool:
-        """Whether a fresh batch of this partition may be stamped and sent now. A change to True must be posted as SendingAllowed."""
+    def admit(self, topic: str, partition: int) -> bool:
+        """Whether a fresh batch of this partition may be stamped and sent now. If not, the hooks may begin to ask for it. A change to True
+        must be posted as SendingAllowed."""
 
     def wrote(self, topic: str, partition: int) -> None:
         """The first attempt of a batch of this partition is about to be written to a socket."""
@@ -56,12 +57,12 @@ class NoTransactionHooks:
 
     transactional_id: str | None = None
     produce_versions: range = PRODUCE_VERSIONS
-    doom: tuple[type[DeliveryError], str] | None = None
+    drop_reason: tuple[type[DeliveryError], str] | None = None
 
     def may_create(self, topic: str) -> bool:
         return True
 
-    def may_leave(self, topic: str, partition: int) -> bool:
+    def admit(self, topic: str, partition: int) -> bool:
         return True
 
     def wrote(self, topic: str, partition: int) -> None:
@@ -113,7 +114,7 @@ class Transactions(TransactionHooks, ProducerIdSource, Protocol):
     def called(self, call: Any, now_ms: float) -> list[Command]:
         """Begin a caller's call (`Called`)."""
 
-    def despair(self, failure: NoUsableBroker) -> list[Command]:
+    def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         """No broker can be used with these settings: fail the calls that wait to begin."""
 
     def abandon(self, error: FencepostError) -> list[Command]:

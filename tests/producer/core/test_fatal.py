@@ -157,7 +157,7 @@ class BrokenGate:
     """Fails whenever the core looks at it, which it does at every event; a method of the core cannot be replaced once it is compiled."""
 
     @property
-    def doom(self) -> Any:
+    def drop_reason(self) -> Any:
         raise ZeroDivisionError("a bug")
 
 

@@ -52,7 +52,7 @@ class LeaseTaskGuard(Struct, frozen=True):
         return self.client.enter(context.partitionId(), context.taskAttemptId())
 
 
-class LeaseGuard:
+class TurnsGuard:
     """The driver gives each task to the first attempt that asks, and each Kafka partition to one task at a time. Executors must reach the
     driver over TCP."""
 

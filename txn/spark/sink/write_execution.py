@@ -19,7 +19,7 @@ from fencepost.producer.errors import Misuse
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import slots_that_may_come
 from fencepost.txn.spark.errors import GuardUnavailable, TooMuch
-from fencepost.txn.spark.guards.guards import KafkaClaimsGuard, LeaseGuard
+from fencepost.txn.spark.guards.guards import KafkaClaimsGuard, TurnsGuard
 from fencepost.txn.spark.guards.selection import ROW_BYTES
 from fencepost.txn.spark.rows.columns import TOPIC, SinkColumns, read_columns, select_columns
 from fencepost.txn.spark.rows.routing import Routes
@@ -135,7 +135,7 @@ class WriteExecution:
 
     def tasks_for(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> int | None:
         """The number of Spark tasks that write; None: as many as the DataFrame has."""
-        if guard == LeaseGuard.name:
+        if guard == TurnsGuard.name:
             return self.settings.tasks
         # Without leases each task needs its own partition in each topic, unless rows are shuffled.
         moves = self.moves(df, routes, columns, guard)
@@ -148,8 +148,8 @@ class WriteExecution:
     def moves(self, df: DataFrame, routes: Routes, columns: SinkColumns, guard: str) -> bool:
         """Whether tasks get rows by a shuffle. Rows with a key or a partition are shuffled, except under the guard `turns`. Rows without
         either are shuffled if otherwise fewer tasks could write than can run at once, because each task needs its own partition."""
-        if guard == LeaseGuard.name or columns.placed:
-            return guard != LeaseGuard.name
+        if guard == TurnsGuard.name or columns.placed:
+            return guard != TurnsGuard.name
         slots = slots_that_may_come(df.sparkSession)
         return guard == KafkaClaimsGuard.name and self.settings.tasks is None and (slots is None or slots > min(routes.counts))
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import context_of
 from fencepost.txn.spark.errors import GuardUnavailable
-from fencepost.txn.spark.guards.guards import Guard, KafkaClaimsGuard, LeaseGuard, NoGuard
+from fencepost.txn.spark.guards.guards import Guard, KafkaClaimsGuard, NoGuard, TurnsGuard
 from fencepost.txn.spark.guards.kafka_claims import KafkaClaims
 from fencepost.txn.spark.guards.selection import choose, objection, situation
 from fencepost.txn.spark.sink.metrics import BatchMetrics
@@ -76,7 +76,7 @@ def _turns(settings: WriterSettings, kafka: KafkaSettings, df: DataFrame) -> Gua
     host = str(df.sparkSession.conf.get("spark.driver.host", "127.0.0.1"))
     bind = str(df.sparkSession.conf.get("spark.driver.bindAddress", host))
     try:
-        return LeaseGuard(bind, host)
+        return TurnsGuard(bind, host)
     except OSError as error:
         raise GuardUnavailable(
             f"guard='turns': this process cannot listen at {bind}, the address of Spark's driver ({error}): set spark.driver.bindAddress"

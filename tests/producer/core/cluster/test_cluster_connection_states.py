@@ -64,20 +64,20 @@ def test_hope_is_given_up_when_every_broker_was_tried_and_one_says_why() -> None
     The newest attempt of each broker decides, so the producer does not give up for ever."""
     of = nodes(A, B)
     one, other = node(of, -1), node(of, -2)
-    assert of.hopeless() is None
+    assert of.no_usable_broker() is None
     of.connect(one, 0.0)
     of.lost(one, "not you", 0.0, refused=REFUSED)
-    assert of.hopeless() is None, "the other was not tried"
+    assert of.no_usable_broker() is None, "the other was not tried"
     of.connect(other, 0.0)
-    assert of.hopeless() is None, "the other is being tried"
+    assert of.no_usable_broker() is None, "the other is being tried"
     of.lost(other, "nobody there", 0.0)
-    hopeless = of.hopeless()
+    hopeless = of.no_usable_broker()
     assert isinstance(hopeless, AuthenticationFailed)
     assert str(hopeless) == "a:1: not you; b:2: nobody there"
     of.connect(one, 1_000.0)
-    assert of.hopeless() is None, "it is being tried again"
+    assert of.no_usable_broker() is None, "it is being tried again"
     of.lost(one, "nobody there either", 1_000.0)
-    assert of.hopeless() is None, "that may pass"
+    assert of.no_usable_broker() is None, "that may pass"
 
 
 def test_a_broker_that_was_there_may_come_back() -> None:
@@ -89,13 +89,13 @@ def test_a_broker_that_was_there_may_come_back() -> None:
     of.connected(one, VERSIONS, 0.0)
     of.lost(one, "cut", 0.0)
     of.lost(other, "an HTTP server", 0.0, refused=NoUsableBroker("an HTTP server"))
-    assert of.hopeless() is None
+    assert of.no_usable_broker() is None
     connect(of, one, 1_000.0)
     of.lost(one, "not you any more", 1_000.0, refused=REFUSED)
-    assert isinstance(of.hopeless(), AuthenticationFailed)
+    assert isinstance(of.no_usable_broker(), AuthenticationFailed)
     connect(of, one, 5_000.0)
-    assert of.hopeless() is None
-    assert (one.barren, one.refused) == (False, None)
+    assert of.no_usable_broker() is None
+    assert (one.connect_failed, one.refused) == (False, None)
 
 
 def test_one_broker_under_two_ids_is_named_once() -> None:
@@ -105,9 +105,9 @@ def test_one_broker_under_two_ids_is_named_once() -> None:
     for node_id in (-1, 7):
         of.connect(node(of, node_id), 0.0)
         of.lost(node(of, node_id), "not you", 0.0, refused=REFUSED)
-    assert str(of.hopeless()) == "a:1: not you"
+    assert str(of.no_usable_broker()) == "a:1: not you"
     of.learn({7: B})
-    assert of.hopeless() is None
+    assert of.no_usable_broker() is None
 
 
 def test_backoffs_differ_between_producers() -> None:

@@ -628,7 +628,7 @@ def test_what_is_acknowledged_stays_so_in_another_cluster() -> None:
         of.launched(each)
     of.acknowledged(b, 3, -1)
     of.lost(a, 0.0, 0.0)
-    of.emigrate()
+    of.change_cluster()
     assert of.take_finished() == [a, b]
     assert a.failure is not None
     assert a.failure.persisted is Persisted.MAYBE
@@ -652,7 +652,7 @@ def test_what_is_in_the_first_cluster_without_an_offset() -> None:
     """Confirmed by a later batch, its offset not yet known: the other cluster cannot tell it, and the failure says that it was
     persisted."""
     of, (a, b) = confirmed_without_offset(FAR)
-    of.emigrate()
+    of.change_cluster()
     assert of.take_finished() == [a, b]
     assert a.failure is not None
     assert a.failure.persisted is Persisted.YES
@@ -665,11 +665,11 @@ def test_another_cluster_is_introduced_anew() -> None:
     of.acknowledged(a, 1_000, -1)
     of.acknowledged(b, 1_001, -1)
     of.take_finished()
-    of.emigrate()
+    of.change_cluster()
     of.adopt((PID + 1, 0))
     (first,) = fly(of, 1)
     assert not of.has_room()
-    assert of.look() == 0
+    assert of.offset_search.begin() == 0
     of.acknowledged(first, 0, -1)
     of.take_finished()
     fly(of, 1, 1, 1, 1, 1)

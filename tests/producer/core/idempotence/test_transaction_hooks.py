@@ -21,7 +21,7 @@ class Door(NoTransactionHooks):
         self.failed: list[Settle] = []
         self.quiet: list[bool] = []
 
-    def may_leave(self, topic: str, partition: int) -> bool:
+    def admit(self, topic: str, partition: int) -> bool:
         return partition not in self.closed
 
     def wrote(self, topic: str, partition: int) -> None:
@@ -129,13 +129,13 @@ def test_an_epoch_never_changes_under_a_batch() -> None:
 
 
 def test_a_doomed_transaction_waits_for_what_is_on_its_way_only() -> None:
-    """Once the hooks set `doom`, what is queued or waits for a retry fails at once, and what is in flight when it is
+    """Once the hooks set `drop_reason`, what is queued or waits for a retry fails at once, and what is in flight when it is
     answered; then it is quiet."""
     door = Door("tx")
     harness = CoreHarness(partitions=2, hooks=door).introduce()
     door.closed = {1}
     flying, queued = harness.send(b"0") + harness.send(b"1", partition=1)
-    door.doom = (RecordRefused, "given up")
+    door.drop_reason = (RecordRefused, "given up")
     harness.happen(SendingAllowed())
     assert queued.done()
     assert not flying.done()
@@ -151,7 +151,7 @@ def test_a_doomed_retry_is_not_made() -> None:
     door = Door("tx")
     harness = CoreHarness(hooks=door).introduce()
     (future,) = harness.send(b"0")
-    door.doom = (RecordRefused, "given up")
+    door.drop_reason = (RecordRefused, "given up")
     harness.lose(1)
     harness.advance(1_000)
     assert harness.produces() == []
