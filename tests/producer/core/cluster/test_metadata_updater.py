@@ -430,7 +430,7 @@ def test_an_asyncio_try_send_is_told_of_a_refusal() -> None:
 
 def test_a_wait_of_ones_own_is_named() -> None:
     """The error of `partitions_for` names the time that was given, not a setting that was not reached."""
-    late = pytest.raises(TopicUnavailable, match=r"did not become available within 0\.2 s: the brokers say")
+    late = pytest.raises(TopicUnavailable, match=r" within 0\.2 s: ")
     with BrokerStub(auto_create_topics=False) as stub, quick(stub, max_block_ms=60_000) as producer, late:
         producer.partitions_for("missing", timeout=0.2)
 
