@@ -272,6 +272,7 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pyte
         else:
             with pytest.raises(CommitOutcomeUnknown) as unknown, producer.transaction(0.2) as tx:
                 tx.send("t", b"row")
+            until(lambda: unheard.hits == 1, "the answer is held")
             unheard.release()
             unknown.value.resolve(30)
         monkeypatch.undo()
