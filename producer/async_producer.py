@@ -139,8 +139,8 @@ class AsyncProducer(BaseProducer):
         self._refuse_records()
         try:
             await self._drain(limit_s)
-        except TimeoutError:
-            log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
+        except TimeoutError as late:
+            log.warning("close: %s", late)
         finally:
             # If it is interrupted before these lines, the program can call `close` once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))

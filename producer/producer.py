@@ -187,8 +187,8 @@ class Producer(BaseProducer):
         try:
             self._refuse_records()
             self._drain(limit_s)
-        except TimeoutError:
-            log.warning("closing with records undelivered: the timeout of %s s passed", plain(limit_s))
+        except TimeoutError as late:
+            log.warning("close: %s", late)
         finally:
             # If Ctrl-C struck before these lines, the program can call `close` once more.
             self._sender.stop(ProducerClosed("the producer was closed before the record was acknowledged"), deadline - time.monotonic())

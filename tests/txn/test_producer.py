@@ -248,6 +248,25 @@ def test_a_send_of_one_transaction_never_goes_on_in_the_next() -> None:
         assert [record.value for record in stub.records("t", 0)] == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("call", ["commit", "abort", "prepare"])
+def test_a_call_ends_in_time_while_a_callback_blocks_the_sender(call: str) -> None:
+    """The sender thread cannot answer before the callback returns. The caller gets an error that says so two seconds after its timeout,
+    nothing is decided, and the transaction can be ended afterwards."""
+    release = threading.Event()
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+        try:
+            tx = producer.begin(30)
+            tx.send("t", b"row", on_delivery=lambda *_: release.wait(60)).result(30)
+            began = time.monotonic()
+            with pytest.raises(TransactionTimeout, match=f"^{call}: .* a delivery callback has not returned"):
+                getattr(tx, call)(0.1)
+            assert time.monotonic() - began < 20
+        finally:
+            release.set()
+        tx.abort(30)
+        assert producer.begin(30) is not tx
+
+
 @pytest.mark.skipif(build_info().compiled, reason="a compiled method cannot be replaced: the uncompiled run does it")
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:

@@ -27,7 +27,7 @@ class State(enum.Enum):
     SPOILED = "in a transaction that must be aborted"
     PREPARING = "preparing: its records are in flight, or the coordinator is being asked about them"
     PREPARED = "in a prepared transaction"
-    FLUSHING = "committing: its records are still in flight"
+    FLUSHING = "committing: its records must be acknowledged first"
     COMMITTING = "committing: the coordinator has been asked to"
     ABORTING = "aborting"
     RENEWING = "asking the coordinator for a new epoch"

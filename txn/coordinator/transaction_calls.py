@@ -29,8 +29,9 @@ from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 
 log = logging.getLogger("fencepost.txn")
 
-ANSWER_MARGIN_S: Final = 30.0
-"""The manager ends each call at its deadline. If the sender does not answer, the caller gives up this long afterwards."""
+ANSWER_MARGIN_S: Final = 2.0
+"""The manager ends each call at its deadline. If the sender thread does not answer, because a callback blocks it, the caller gives up this
+long afterwards."""
 
 
 class TransactionCalls:
@@ -100,7 +101,7 @@ class TransactionCalls:
                     admission.refuse_after_fork()
                     raise ProducerClosed("the producer is closed")
                 if time.monotonic() >= deadline:
-                    raise TransactionTimeout(f"{event.value}: the sender thread has not answered")
+                    raise self.manager.unanswered_call(event)
             return call.outcome.result()
         except BaseException:  # Ctrl-C may interrupt at any point.
             abort = admission.leave(call)

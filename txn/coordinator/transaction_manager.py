@@ -65,7 +65,7 @@ while the previous transaction was completed, or the id had expired. InitProduce
 Once a part of the transaction was acknowledged, only the first of these codes can mean that."""
 NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 """The answers to the commit of a transaction without writes, with transaction version 2: the coordinator does not know it."""
-NOT_ASKED: Final = "no coordinator could be asked for one yet"
+NOT_ASKED: Final = "no coordinator has been asked yet"
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
@@ -399,6 +399,13 @@ class TransactionManager:
     def refuse(self, event: Event) -> None:
         """Raise IllegalCall if the present state refuses the call. Any thread may call this."""
         self.machine.refuse(event)
+
+    def unanswered_call(self, event: Event) -> FencepostError:
+        """The error for a caller to whom the sender thread has not answered in time. Any thread may call this."""
+        why = "the sender thread has not answered, because a delivery callback has not returned or the machine is busy"
+        if self.machine.state is State.COMMITTING:
+            return CommitOutcomeUnknown(f"the coordinator was asked to commit, and {why}")
+        return TransactionTimeout(f"{event.value}: {why}")
 
     def _refusal(self) -> FencepostError:
         if self._death is not None:

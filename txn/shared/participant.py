@@ -143,13 +143,14 @@ class Participant(Producer):
 
     def close(self, timeout: float | None = None) -> None:
         """Abandon the participation, if there is one, and end the producer. Calling it again does nothing."""
-        seconds(timeout, 0.0)
+        limit_s = seconds(timeout, self._shared.patience_s)
+        deadline = deadline_after(limit_s)
         if not self._closed and self._participation is not None and self._shared.forked is None:
             try:
                 self.abandon(timeout)
             except (TransactionTimeout, ProducerClosed) as error:
                 log.warning("closed during a participation in transactional id %s: %s", self._shared_identity.transactional_id, error)
-        super().close(timeout)
+        super().close(max(0.0, deadline - time.monotonic()))
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -278,7 +279,8 @@ class Participant(Producer):
                     self._refuse_after_fork()
                     raise ProducerClosed("the participant's sender has ended")
                 if time.monotonic() >= deadline and call.outcome.cancel():
-                    raise TransactionTimeout(f"{what}: the time of {plain(limit_s)} s passed while records are still on their way")
+                    late = f"{what}: the time of {plain(limit_s)} s passed"
+                    raise TransactionTimeout(f"{late}, and not every record has its outcome, or a delivery callback has not returned")
             call.outcome.result()
         except BaseException:  # Ctrl-C may interrupt at any point.
             if not call.outcome.cancel():
