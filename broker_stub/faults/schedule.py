@@ -49,7 +49,7 @@ class Schedule:
 
 
 class Scheduled:
-    """How often a rule fires. Call these before the action where traffic already runs, or after it."""
+    """How often a rule fires. Call one of these before the action where traffic already runs, or after it. The last one counts."""
 
     _schedule: Schedule
     _lock: threading.RLock
@@ -75,7 +75,8 @@ class Scheduled:
         return self
 
     def probability(self, p: float, seed: int) -> Self:
-        """Fires on each matching call with probability p, drawn from its own generator."""
+        """Fires on each matching call with probability p, drawn from its own generator; 0 never does, for programs that take the rate as an
+        argument."""
         check_arguments(probability=p, seed=seed)
         with self._lock:
             self._schedule.set(chance=p, seed=seed)

@@ -85,7 +85,8 @@ def _code(given: object) -> object:
     if given.removeprefix("-").isdecimal():
         return int(given)
     if given.upper() not in ErrorCode.__members__:
-        raise ValueError(f"code={_shown(given)}{_meant(given.upper(), ErrorCode.__members__)}: {_NEEDED['code']}")
+        errors = [name for name, code in ErrorCode.__members__.items() if code]
+        raise ValueError(f"code={_shown(given)}{_meant(given.upper(), errors)}: {_NEEDED['code']}")
     return ErrorCode[given.upper()]
 
 

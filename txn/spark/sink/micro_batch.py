@@ -58,7 +58,7 @@ class Batch:
         self._alone = threading.Lock()
         self._timeouts = 0
         self._expired = False
-        self._over = False
+        self._inside = False
         self._failure: BaseException | None = None
 
     def write(self, df: DataFrame, topic: str | None = None) -> None:
@@ -71,8 +71,8 @@ class Batch:
         if not self._alone.acquire(blocking=False):
             raise Misuse("another write into this batch is under way: the writes of a batch follow one another")
         try:
-            if self._over:
-                raise Misuse(f"{self.identity.name} is over: write inside its block")
+            if not self._inside:
+                raise Misuse(f"{self.identity.name} has not begun or is over: write inside its block, with writer.batch(...) as batch")
             if self._failure is not None:
                 raise self._failed() from self._failure
             if self.skipped:
@@ -103,6 +103,7 @@ class Batch:
         if self.skipped:
             self.metrics.ledger = "skipped"
             log.info("sink %s: %s is in the ledger: nothing is written", self._sink_session.key, self.identity.full_name)
+        self._inside = True
         return self
 
     def _take(self) -> None:
@@ -134,7 +135,7 @@ class Batch:
         finally:
             if alone:
                 self._alone.release()
-            self._over = True
+            self._inside = False
             self._sink_session.at_work = None
             self._writes.clear()
 

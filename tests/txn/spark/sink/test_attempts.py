@@ -86,7 +86,8 @@ def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyP
 
 
 def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
-    """A second write while the first one is under way is refused, and so is one after the batch's end: they would share sequences."""
+    """A second write while the first one is under way is refused, because they would share sequences. A write outside the batch's block is
+    refused too, because nothing would commit it."""
     held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
     writer = site.by_hand()
     first, second = site.rows("1"), site.rows("2")
@@ -97,8 +98,9 @@ def test_writes_of_a_batch_follow_one_another(site: Site) -> None:
             batch.write(second)
         held.release()
         writing.result(60)
-    with pytest.raises(Misuse, match="batch 0 is over"):
-        batch.write(second)
+    for outside in (batch, writer.batch(second, site.offsets(1))):
+        with pytest.raises(Misuse, match="has not begun or is over: write inside its block"):
+            outside.write(second)
     assert site.committed() == ["1"]
 
 
