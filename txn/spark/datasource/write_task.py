@@ -166,20 +166,15 @@ def sink_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
 
 
 def _milliseconds(times: Any) -> Any:
-    """The milliseconds of microseconds or seconds, rounded down as in `columns.MILLISECONDS`. Whole numbers are milliseconds."""
+    """From microseconds or seconds as in Spark's sink, cut off after the milliseconds. Whole numbers are milliseconds."""
     if pa.types.is_integer(times.type):
         return times
     if pa.types.is_floating(times.type):
         times = pc.if_else(pc.is_finite(times), times, pa.scalar(None, times.type))
         is_none = pc.greater(pc.abs(times), SECONDS_MAX)
         times = pc.cast(pc.multiply(pc.if_else(is_none, 0.0, times), 1_000_000.0), pa.int64(), safe=False)
-        return pc.if_else(is_none, pa.scalar(NO_TIME, pa.int64()), _floored(times))
-    return _floored(times.cast(pa.int64()))
-
-
-def _floored(micros: Any) -> Any:
-    found = pc.divide(micros, 1000)  # towards zero
-    return pc.subtract(found, pc.cast(pc.greater(pc.multiply(found, 1000), micros), pa.int64()))
+        return pc.if_else(is_none, pa.scalar(NO_TIME, pa.int64()), pc.divide(times, 1000))
+    return pc.divide(times.cast(pa.int64()), 1000)
 
 
 def _topics_of(rows: pa.RecordBatch, routes: Routes) -> set[str]:

@@ -30,13 +30,12 @@ NO_TIME: Final = 1 - (1 << 63)
 """The value for a number that is no time, so that its row is found."""
 SECONDS_MAX: Final = 9.2e12
 """The limit of Spark's microseconds. With spark.sql.ansi.enabled a cast of a larger number fails the whole query."""
-_FLOORED: Final = "(unix_micros({0}) - pmod(unix_micros({0}), 1000)) div 1000"
 MILLISECONDS: Final = {
-    "timestamp": _FLOORED,
+    "timestamp": "unix_micros({0}) div 1000",
     "double": f"case when isnan({{0}}) or abs({{0}}) = double('Infinity') then null when abs({{0}}) > {SECONDS_MAX} then {NO_TIME}"
-    f" else {_FLOORED.format('cast({0} as timestamp)')} end",
+    " else unix_micros(cast({0} as timestamp)) div 1000 end",
 }
-"""The milliseconds of a time, rounded down: the last microsecond before 1970 is before 1970. The expressions by the column's type."""
+"""Spark's sink cuts a time's microseconds off after the milliseconds. The expressions by the column's type."""
 
 CONVERTED: Final = frozenset({HEADERS, TIMESTAMP})
 """The columns that are converted."""

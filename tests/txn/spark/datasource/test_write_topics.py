@@ -13,9 +13,8 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import Misuse
 from fencepost.txn.spark import route
 from fencepost.txn.spark.datasource.datasource import register
-from fencepost.txn.spark.datasource.write_task import sink_rows
 from fencepost.txn.spark.errors import AttemptConflict, BadRows
-from fencepost.txn.spark.rows.columns import TIMESTAMP, BadColumns, SinkColumns
+from fencepost.txn.spark.rows.columns import BadColumns
 from fencepost.txn.spark.rows.routing import ROUTE
 from tests.reading import read_messages, read_values
 from tests.txn.spark.datasource.write_steps import Play
@@ -137,10 +136,3 @@ def test_in_spark(site: Site) -> None:
     del given["topics"]
     with pytest.raises(PySparkException, match="the option topics is missing"):
         rows.write.format("fencepost").mode("append").options(**given).save()
-
-
-@pytest.mark.parametrize("times", [pa.array([-500, -1, 0, 999, 1_000], pa.timestamp("us")), pa.array([-0.0005, -1e-6, 0, 0.000999, 0.001])])
-def test_a_time_is_rounded_down(times: Any) -> None:
-    """The last millisecond before 1970 is before 1970, and its row is bad; it is not written as 0."""
-    rows = sink_rows(pa.RecordBatch.from_arrays([times], names=["time"]), SinkColumns(topic=None, names=(TIMESTAMP,), places=(0,)))
-    assert rows.column(0).to_pylist() == [-1, -1, 0, 0, 1]

@@ -85,7 +85,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
         {"headers": _headers("named_struct('key', if(value = 'bad', cast(null as string), 'h'), 'value', cast('x' as binary))")},
         NULL_HEADER,
     ),
-    "timestamp before 1970": ({}, {"timestamp": "if(value = 'bad', -0.0005D, 1.5D)"}, "timestamp -1 ms is before 1970"),
+    "timestamp before 1970": ({}, {"timestamp": "if(value = 'bad', -1.5D, 1.5D)"}, "timestamp -1500 ms is before 1970"),
     "timestamp that is no time": ({}, {"timestamp": "if(value = 'bad', 1e300D, cast(null as double))"}, "a timestamp that is no time"),
     "timestamp far ahead": ({}, {"timestamp": "if(value = 'bad', 4e9D, 1.5D)"}, "further ahead than topic 'out' takes"),
     "no key on a compacted topic": ({"topic": "compacted"}, {"key": "if(value = 'bad', null, 'k')"}, "takes no record without a key"),
