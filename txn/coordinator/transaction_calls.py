@@ -32,6 +32,7 @@ log = logging.getLogger("fencepost.txn")
 ANSWER_MARGIN_S: Final = 2.0
 """The manager ends each call at its deadline. If the sender thread does not answer, because a callback blocks it, the caller gives up this
 long afterwards."""
+UNANSWERED: Final = "the sender thread has not answered, because a delivery callback has not returned or the machine is busy"
 
 
 class TransactionCalls:
@@ -101,7 +102,7 @@ class TransactionCalls:
                     admission.refuse_after_fork()
                     raise ProducerClosed("the producer is closed")
                 if time.monotonic() >= deadline:
-                    raise self.manager.unanswered_call(event)
+                    raise self.manager.late(event, UNANSWERED, UNANSWERED)
             return call.outcome.result()
         except BaseException:  # Ctrl-C may interrupt at any point.
             abort = admission.leave(call)

@@ -400,12 +400,13 @@ class TransactionManager:
         """Raise IllegalCall if the present state refuses the call. Any thread may call this."""
         self.machine.refuse(event)
 
-    def unanswered_call(self, event: Event) -> FencepostError:
-        """The error for a caller to whom the sender thread has not answered in time. Any thread may call this."""
-        why = "the sender thread has not answered, because a delivery callback has not returned or the machine is busy"
-        if self.machine.state is State.COMMITTING:
-            return CommitOutcomeUnknown(f"the coordinator was asked to commit, and {why}")
-        return TransactionTimeout(f"{event.value}: {why}")
+    def late(self, event: Event, trouble: str, waits: str) -> FencepostError:
+        """The error of a call whose time has passed. `trouble`: why the coordinator may not have answered. `waits`: what an earlier state
+        waits for. Any thread may call this."""
+        state = self.machine.state
+        if state is State.COMMITTING:
+            return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({trouble})")
+        return TransactionTimeout(f"{event.value}: the time passed while the producer is {state.value}: {waits}")
 
     def _refusal(self) -> FencepostError:
         if self._death is not None:
@@ -414,10 +415,8 @@ class TransactionManager:
         return self.spoilt.again()
 
     def _lateness(self, call: Call) -> FencepostError:
-        if self.machine.state is State.COMMITTING:
-            return CommitOutcomeUnknown(f"the coordinator was asked to commit and has not answered yet ({self.trouble})")
         waits = "records are still on their way" if not self._quiet else self.trouble + self._found()
-        return TransactionTimeout(f"{call.event.value}: the time passed while the producer is {self.machine.state.value}: {waits}")
+        return self.late(call.event, self.trouble, waits)
 
     def _found(self) -> str:
         """The last failure of the brokers' connections, if no other cause is known."""

@@ -161,6 +161,7 @@ class ClusterConnectionStates:
                 known.address = address
                 known.failures, known.retry_at_ms = 0, 0.0
                 known.connect_failed, known.refused = False, None
+                known.silent.clear()
         return commands
 
     def start_over(self, reason: str) -> list[Command]:
