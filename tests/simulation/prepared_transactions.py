@@ -21,7 +21,7 @@ from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionCommitted
 from fencepost.txn.protocol.requests import add_request, end_request
-from tests.simulation.transactions import NAME, PARTITIONS, TOPIC, TRANSACTION_TIMEOUT_MS, TransactionWorld
+from tests.simulation.transactions import LATE_MS, NAME, PARTITIONS, TOPIC, TRANSACTION_TIMEOUT_MS, TransactionWorld
 
 FAILURES: Final = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -122,6 +122,8 @@ class PreparedWorld(TransactionWorld):
             ended[:] = ended or [False]
         if self.random.random() < 0.5:
             self._move_coordinator()
+        if self.random.random() < 0.3:
+            self.run(self.now + self.random.choice(LATE_MS))  # A late request may arrive before the producer's own end.
 
     def _end_elsewhere(self, committed: bool) -> bool:
         """Another process ends the prepared transaction with its token."""

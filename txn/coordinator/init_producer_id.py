@@ -37,6 +37,7 @@ class Registration:
         self._guard: Final = guard or Guard(transactional_id)
         self._passed = False
         self._doubts: dict[Api, str] = {}
+        self._lost = self._repeated = False
         self._ended: PreparedTransaction | None = None
 
     def ended_elsewhere(self, token: PreparedTransaction) -> None:
@@ -74,23 +75,36 @@ class Registration:
         """The error if the coordinator kept a transaction open under the identity."""
         self._passed = False
         self._ended = None
-        self.renewed()
         if answer.ongoing_txn_producer_id < 0:
             return None
         return kept((answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch), self._id)
 
-    def renewed(self) -> None:
-        """The producer has its next identity. Brokers refuse a late request that adds to a transaction, and no answer is outstanding."""
-        for api in OPENING:
-            self._doubts.pop(api, None)
-        if self._doubts.get(Api.INIT_PRODUCER_ID) == CARRIED_OUT:
-            del self._doubts[Api.INIT_PRODUCER_ID]
+    def renewed(self) -> bool:
+        """The producer has its next identity, and no answer is outstanding. Brokers refuse a late request that adds to a transaction.
 
-    def lost(self, api: Api) -> None:
-        """A request was lost. Kafka takes a late InitProducerId for that of a newer producer. A late request that adds to a transaction can
-        open one after the end and before the next epoch, and that transaction must be aborted."""
-        if api in OPENING or api is Api.INIT_PRODUCER_ID:
+        Returns whether the identity must be renewed once more, because a repeated InitProducerId gave it. If the lost one arrived after the
+        end of a transaction, Kafka would take it for a repeat (KIP-360) and forget how that transaction ended. One epoch later, Kafka
+        refuses it.
+        """
+        once_more, self._repeated = self._repeated, False
+        self._doubts.clear()
+        return once_more
+
+    def lost(self, api: Api, *, first: bool) -> None:
+        """A request was lost. A late request that adds to a transaction can open one after the end and before the next epoch, and that
+        transaction must be aborted. While a transaction is open, Kafka takes a late InitProducerId for that of a newer producer.
+        `first`: it was a registration, not the bump of an epoch."""
+        if api is Api.INIT_PRODUCER_ID:
+            self._lost = True
+            self._repeated = not first
+        elif api in OPENING:
             self._doubts[api] = LATE
+
+    def late_opener(self) -> str | None:
+        """Why the transaction cannot have a token: a lost request that would open the next transaction under the same epoch, if another
+        process had ended this one before the request arrives. This producer's end would then end that transaction, and look successful."""
+        lost = [api_name(api) for api in OPENING if api in self._doubts]
+        return f"{lost[0]} was sent and not answered; it may arrive after another process has ended the transaction" if lost else None
 
     def refused(self, row: Row, *, first: bool) -> None:
         """InitProducerId was answered with an error. If the producer may repeat the request, the coordinator may have carried it out.
@@ -102,10 +116,12 @@ class Registration:
 
     def hint(self, api: Api, code: int) -> str:
         """What else a refusal may mean."""
-        doubts = self._doubts.items() if code in FENCES else ()
+        if code not in FENCES:
+            return self.two_phase.hint(code)
+        doubts = {**self._doubts, Api.INIT_PRODUCER_ID: LATE} if self._lost else self._doubts
         own = [
             f"; or this producer's own {api_name(each)}, {how}"
-            for each, how in doubts
+            for each, how in doubts.items()
             if api is Api.INIT_PRODUCER_ID or each not in OPENING
         ]
         return "".join(own) or self.two_phase.hint(code)

@@ -256,7 +256,7 @@ class TransactionManager:
     def lost(self, request: Request, now_ms: float) -> None:
         self.trouble = "the connection to the coordinator was lost"
         self._doubtful = self._doubtful or request.api is Api.END_TXN
-        self._registration.lost(request.api)
+        self._registration.lost(request.api, first=self.machine.state is State.REGISTERING)
         self._contents.lost(request)
         self._look_for_overtaken()
         (self._contents.commits.connection_of(request) or self._connection).lost(now_ms)
@@ -487,8 +487,10 @@ class TransactionManager:
         return self._identified(now_ms)
 
     def _identified(self, now_ms: float) -> list[Command]:
-        """The producer has an identity for its next transaction."""
+        """The producer has an identity for its next transaction, unless that must be renewed once more."""
         assert self.identity is not None
+        if self._registration.renewed():
+            return []
         self.machine.step(Event.REGISTERED, f"producer id {self.identity[0]}, epoch {self.identity[1]}")
         commands = self._waiting.answer(None, Event.INIT)
         for call in self._waiting.take():
@@ -516,7 +518,7 @@ class TransactionManager:
         commands = self._act_on_code(Api.DESCRIBE_TRANSACTIONS, said.error_code, row, now_ms)
         if row.step is Step.DONE:  # Only PREPARING is left here: the transaction can get its token.
             assert self.identity is not None
-            wrong = self.preparation.confirm(
+            wrong = self._registration.late_opener() or self.preparation.confirm(
                 said,
                 self.identity,
                 version2=self.version2,
@@ -536,7 +538,6 @@ class TransactionManager:
             return []
         self._take(identity)
         self._choose_version()
-        self._registration.renewed()
         return self._identified(now_ms)
 
     def _held(self, held: TransactionOpen) -> list[Command]:

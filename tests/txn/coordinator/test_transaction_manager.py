@@ -194,6 +194,39 @@ def test_a_renewal_that_was_carried_out_and_forgotten() -> None:
     assert "this producer's own INIT_PRODUCER_ID, which was lost before, has arrived late" in str(fenced)
 
 
+def test_a_repeated_renewal_is_followed_by_another() -> None:
+    """If the lost InitProducerId arrived after the end of the next transaction, the coordinator would take it for a repeat and forget that
+    end. It would answer a later EndTxn as if the transaction had never been. One epoch later it refuses the lost request."""
+    harness = CoordinatorHarness(version=1).begin()
+    harness.send(b"bad")
+    harness.add()
+    harness.refuse(harness.produces()[0], ErrorCode.INVALID_RECORD)
+    harness.call(Event.ABORT)
+    harness.end()
+    begin = harness.call(Event.BEGIN)
+    harness.lose(1)
+    harness.advance(200)
+    harness.identify(epoch=1)
+    assert not begin.outcome.done()
+    asked = harness.asked(Api.INIT_PRODUCER_ID).message
+    assert (asked.producer_id, asked.producer_epoch) == (PID, 1)
+    harness.identify(epoch=2)
+    assert begin.outcome.result(0) == 2
+    assert harness.silent()
+    assert harness.manager.identity == (PID, 2)
+
+
+def test_a_repeated_registration_is_followed_by_no_other() -> None:
+    """A lost registration names no epoch, so Kafka takes it for a newer producer's in any epoch."""
+    harness = CoordinatorHarness(version=1)
+    begin = harness.call(Event.BEGIN)
+    harness.lose(1)
+    harness.advance(200)
+    harness.identify(epoch=1)
+    assert begin.outcome.result(0) == 1
+    assert harness.silent()
+
+
 def wrote_after_a_lost_addition() -> CoordinatorHarness:
     """At version 1: the first AddPartitionsToTxn is not answered, and the row is in the log after the second."""
     harness = CoordinatorHarness(version=1).begin()

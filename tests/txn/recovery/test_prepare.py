@@ -278,6 +278,42 @@ def test_an_abort_of_what_somebody_else_committed(version: int) -> None:
     assert asks(harness, Api.INIT_PRODUCER_ID if version < 2 else Api.DESCRIBE_TRANSACTIONS)
 
 
+@pytest.mark.parametrize("lost", [Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN])
+def test_version_1_gives_no_token_once_a_request_that_opens_was_lost(lost: Api) -> None:
+    """If the request arrives after another process has committed, it opens a transaction under the same epoch. The coordinator would carry
+    out this producer's abort for that one, without an error."""
+    harness = CoordinatorHarness(version=1).begin()
+    harness.send(b"row")
+    if lost is Api.ADD_PARTITIONS_TO_TXN:
+        harness.lose(1)
+        harness.advance(1_000)
+    harness.add()
+    harness.ack(harness.produces()[0])
+    if lost is Api.ADD_OFFSETS_TO_TXN:
+        harness.send_offsets(5)
+        harness.lose(1)
+        harness.advance(1_000)
+        harness.add_group()
+        harness.take_offsets()
+    prepare = harness.call(Event.PREPARE)
+    describe(harness)
+    refusal = prepare.outcome.exception(0)
+    assert isinstance(refusal, MustAbort)
+    assert f"{lost.name} was sent and not answered" in str(refusal)
+    assert harness.manager.preparation.token is None
+    abort = harness.call(Event.ABORT)
+    harness.end()
+    abort.outcome.result(0)
+    harness.identify(epoch=1)
+    harness.call(Event.BEGIN).outcome.result(0)
+    harness.send(b"the next one has its token")
+    harness.add()
+    harness.ack(harness.produces()[0])
+    again = harness.call(Event.PREPARE)
+    describe(harness, epoch=1)
+    again.outcome.result(0)
+
+
 # -- registering while something is open ---------------------------------------------------------------------------------
 
 
