@@ -21,7 +21,7 @@ from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
-from fencepost.txn.coordinator.rerun_policy import worth_another
+from fencepost.txn.coordinator.rerun_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event
@@ -105,7 +105,9 @@ class AsyncTransactionalProducer:
             attempts -= 1
             try:
                 async with self.transaction(timeout) as tx:
-                    return await work(tx)
+                    result = await work(tx)
+                    refuse_undone(work, result)
+                    return result
             except (MustAbort, DeliveryError) as error:
                 if attempts < 1 or not tx._aborted or not worth_another(error):
                     raise

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.faults.rules import Fault
-from fencepost.producer.errors import ProducerClosed
+from fencepost.producer.errors import Misuse, ProducerClosed
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
@@ -63,6 +63,25 @@ def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
     run_story(story())
     assert sorted(committed(stub, "t")) == sorted([*[b"%02d" % row for row in range(50)], b"many", b"many", b"many"])
     assert ends(stub) == [True, False]
+
+
+def test_work_that_leaves_a_coroutine_undone_is_not_committed(stub: BrokerStub) -> None:
+    """A work that returns the coroutine of the real one, without awaiting it, has written nothing: Misuse, not a commit."""
+
+    async def work(tx: AsyncTransaction) -> None:
+        await tx.send("t", b"row")
+
+    async def forgets(tx: AsyncTransaction) -> Awaitable[None]:
+        return work(tx)
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            with pytest.raises(Misuse, match=r"function, so its body has not run"):
+                await producer.run(forgets, timeout=LIMIT_S)
+            await producer.run(work, timeout=LIMIT_S)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"row"]
 
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError()], ids=["", "error"])

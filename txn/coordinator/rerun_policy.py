@@ -35,7 +35,10 @@ def refuse_undone(work: object, result: object) -> None:
     """Raise Misuse if the function only returned a coroutine or generator: a transaction without its work would be committed."""
     if inspect.iscoroutine(result):
         result.close()
-        raise Misuse(f"run: {work!r} is a coroutine function, so its body has not run: use AsyncTransactionalProducer.run")
+        raise Misuse(
+            f"run: {work!r} returned the coroutine of a function, so its body has not run: await it in an async function, which "
+            "AsyncTransactionalProducer.run takes"
+        )
     if inspect.isgenerator(result) and inspect.isgeneratorfunction(work):
         raise Misuse(
             f"run: {work!r} is a generator function, so its body has not run, and the transaction would be committed without its work"
