@@ -254,14 +254,20 @@ class BrokerStub(Restrictions):
         an open one. With "read_uncommitted" all that are replicated."""
         if isolation not in get_args(Isolation):
             raise ValueError(f"isolation={isolation!r}: give one of {', '.join(get_args(Isolation))}")
-        found = self._call(lambda: self._contents(self._partition(topic, partition), read_committed=isolation == "read_committed"))
+        parts = self._call(lambda: self._contents(self._partition(topic, partition), read_committed=isolation == "read_committed"))
         return [
             record
+            for found in parts
             for header, batch in iter_batches(found.records)
             if not header.is_control and not any(txn.covers(header) for txn in found.aborted or ())
             for record in read_records(batch)
             if record.offset >= found.log_start_offset
         ]
+
+    def clean_logs(self) -> int:
+        """Delete now what `retention.ms`, `retention.bytes` and DeleteRecords give up, without waiting for
+        `log.retention.check.interval.ms` (5 minutes). Returns the number of deleted segments."""
+        return self._call(self.cluster.clean_logs)
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset of the next record, transaction markers included."""
@@ -378,10 +384,12 @@ class BrokerStub(Restrictions):
             if node not in self.cluster.brokers:
                 raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
 
-    def _contents(self, partition: Partition, *, read_committed: bool) -> ReadResult:
+    def _contents(self, partition: Partition, *, read_committed: bool) -> list[ReadResult]:
+        """What can be read of each segment."""
         log = partition.log
-        found = log.read(log.log_start_offset, max_bytes=partition.storage.size, read_committed=read_committed)
-        return replace(found, records=bytes(found.records))  # the storage's memory stays on its thread
+        starts = dict.fromkeys(max(segment.base_offset, log.log_start_offset) for segment in log.segments)
+        parts = [log.read(start, max_bytes=log.size, read_committed=read_committed) for start in starts]
+        return [replace(found, records=bytes(found.records)) for found in parts]  # the storage's memory stays on its thread
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread, or in the caller's without a loop."""

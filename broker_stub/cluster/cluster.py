@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+CLEAN_LOGS_FIRST_MS = 30_000  # log.initial.task.delay.ms
+
+
 class Cluster(Context):
     """Brokers 1 to n over shared partitions. `seed` decides topic ids, the cluster id and members' ids, and nothing else."""
 
@@ -99,6 +102,8 @@ class Cluster(Context):
         self.counters = Counters()
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.broker_links = BrokerLinks(self)
+        interval_ms = int(self.config["log.retention.check.interval.ms"])
+        self.timers.every(interval_ms, self.clean_logs, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
 
     def _in_force(self, brokers: int) -> dict[str, str]:
         """The configs of brokers that differ from the given or default ones, because there are too few brokers or because another config
@@ -254,6 +259,10 @@ class Cluster(Context):
     def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
         """Adds partitions with these replicas. The caller has checked them."""
         self._extend(topic, assignments)
+
+    def clean_logs(self) -> int:
+        """Deletes the segments that retention gives up now; returns how many."""
+        return sum(partition.log.delete_old_segments() for topic in self.topics for partition in topic.partitions)
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""

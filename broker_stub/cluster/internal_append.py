@@ -46,7 +46,6 @@ def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: i
     if len(partition.isr) < partition.min_isr:
         then(ErrorCode.NOT_ENOUGH_REPLICAS)
         return
-    size_before = partition.storage.size
     partition.expire_producers()
     try:
         result = partition.log.append(
@@ -61,7 +60,7 @@ def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: i
         return
     if how.written is not None:
         how.written()
-    partition.tell_grown(partition.storage.size - size_before)
+    partition.tell_grown(result.size)
     if partition.log.high_watermark > result.last_offset:
         then(ErrorCode.NONE)
     else:

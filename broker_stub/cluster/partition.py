@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.followers import Followers
-from fencepost.broker_stub.log import Checkpoint, LogConfig, MemoryStorage, PartitionLog
+from fencepost.broker_stub.log import Checkpoint, LogConfig, PartitionLog
 from fencepost.producer.wire.codes import ErrorCode
 
 NO_LEADER = -1
@@ -70,7 +70,6 @@ class Partition:
         "leader_epoch",
         "log",
         "replicas",
-        "storage",
         "topic",
         "topic_config",
         "topic_id",
@@ -101,8 +100,7 @@ class Partition:
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.followers = Followers()
-        self.storage = MemoryStorage()
-        self.log = PartitionLog(self.storage, clock_ms=clock_ms, config=config)
+        self.log = PartitionLog(clock_ms=clock_ms, config=config)
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()

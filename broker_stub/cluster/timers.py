@@ -1,6 +1,7 @@
 """Timers of the core, in order of their deadline and then of their arrival.
 
-It reads no clock and waits for nothing: `run_due(now)` runs what is due, `next_deadline()` says when to call it again.
+It reads no clock and waits for nothing: `run_due(now)` runs what is due, `next_deadline()` says when to call it again. Housekeeping is no
+reason to call it: it runs with the first call after its deadline, so a cluster with nothing to do has no deadline.
 """
 
 import heapq
@@ -33,11 +34,16 @@ class Timer:
 class Timers:
     """A heap of timers. Cancelled ones are removed when they reach the top."""
 
-    __slots__ = ("_heap", "_order")
+    __slots__ = ("_heap", "_housekeeping", "_order")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
+        self._housekeeping: dict[Callable[[], object], tuple[int, int]] = {}
         self._order = count()
+
+    def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int) -> None:
+        """Runs housekeeping at that time and then at this interval. A second call for the same has no effect."""
+        self._housekeeping.setdefault(run, (first_ms, interval_ms))
 
     def at(self, deadline_ms: int, run: Callable[[], None]) -> Timer:
         timer = Timer(deadline_ms, run)
@@ -51,6 +57,10 @@ class Timers:
     def run_due(self, now_ms: int) -> int:
         """Runs everything that is due, also what that work adds for now. Returns how many timers ran."""
         ran = 0
+        for run, (due_ms, interval_ms) in self._housekeeping.items():
+            if due_ms <= now_ms:
+                self._housekeeping[run] = now_ms + interval_ms, interval_ms
+                run()
         while self._heap and self._heap[0][0] <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             ran += timer.live

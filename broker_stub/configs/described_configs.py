@@ -19,7 +19,6 @@ COARSER = {
 OTHERS = {
     "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
     "fetch.max.bytes": ("57671680", Type.INT),
-    "log.retention.check.interval.ms": ("300000", Type.LONG),
     "offsets.topic.compression.codec": ("0", Type.INT),
     "offsets.topic.segment.bytes": ("104857600", Type.INT),
     "queued.max.requests": ("500", Type.INT),

@@ -95,6 +95,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "group.max.session.timeout.ms": Definition("1800000", whole(1, INT_MAX), ""),
     "group.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
     "group.min.session.timeout.ms": Definition("6000", whole(0, INT_MAX), ""),
+    "log.retention.check.interval.ms": Definition("300000", whole(1, LONG_MAX), ""),
     "max.connections": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
     "max.connections.per.ip": Definition(str(INT_MAX), whole(0, INT_MAX), ""),
     "num.partitions": Definition("1", whole(1, INT_MAX), ""),

@@ -44,20 +44,20 @@ _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
 _QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
 _OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
+_SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
+_RETENTION: Final = "tests/broker_stub/log/test_retention.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
-_KEEPS_ALL: Final = Described("nothing is ever deleted for its age or its size")
 _NEVER_CLEANS: Final = Described("no log is ever compacted")
-_ONE_SEGMENT: Final = Described("a log is one piece of memory without segments or indexes")
 _NO_DISK: Final = Described("logs are in memory")
 _NO_TIERS: Final = Described("there is no remote storage")
 _NO_THROTTLE: Final = Described("replicas are copies at once, and nothing holds them back")
 
 TOPIC_USES: Final[dict[str, Use]] = {
     "cleanup.policy": Obeyed(
-        "compact requires keys, and DeleteRecords requires delete; nothing is compacted or deleted",
-        f"{_VALIDATION}::test_a_compacted_topic_names_every_record_without_a_key",
+        "delete: segments are deleted by age and size, and DeleteRecords needs it; compact: records need keys, but none is compacted away",
+        f"{_RETENTION}::test_only_a_log_that_deletes_obeys_age_and_size",
     ),
     "compression.gzip.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
     "compression.lz4.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
@@ -68,7 +68,9 @@ TOPIC_USES: Final[dict[str, Use]] = {
     "flush.messages": _NO_DISK,
     "flush.ms": _NO_DISK,
     "follower.replication.throttled.replicas": _NO_THROTTLE,
-    "index.interval.bytes": _ONE_SEGMENT,
+    "index.interval.bytes": Obeyed(
+        "so many bytes lie between two entries of a segment's indexes", f"{_SEGMENTS}::test_the_index_entries_of_the_worked_example"
+    ),
     "leader.replication.throttled.replicas": _NO_THROTTLE,
     "local.retention.bytes": _NO_TIERS,
     "local.retention.ms": _NO_TIERS,
@@ -86,15 +88,19 @@ TOPIC_USES: Final[dict[str, Use]] = {
     "remote.log.copy.disable": _NO_TIERS,
     "remote.log.delete.on.disable": _NO_TIERS,
     "remote.storage.enable": Refused("true is refused, as by a broker without remote storage"),
-    "retention.bytes": _KEEPS_ALL,
-    "retention.ms": _KEEPS_ALL,
-    "segment.bytes": Obeyed(
-        "a batch that is larger is refused; the log has no segments",
-        f"{_VALIDATION}::test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger",
+    "retention.bytes": Obeyed(
+        "the oldest segments are deleted while the log stays as large",
+        f"{_RETENTION}::test_a_log_stays_at_least_as_large_as_retention_bytes",
     ),
-    "segment.index.bytes": _ONE_SEGMENT,
-    "segment.jitter.ms": _ONE_SEGMENT,
-    "segment.ms": _ONE_SEGMENT,
+    "retention.ms": Obeyed("older segments are deleted", f"{_RETENTION}::test_segments_whose_newest_record_is_too_old_go"),
+    "segment.bytes": Obeyed(
+        "a segment that would grow larger is closed", f"{_SEGMENTS}::test_a_segment_is_closed_before_it_grows_too_large"
+    ),
+    "segment.index.bytes": Obeyed("a segment whose indexes are full is closed", f"{_SEGMENTS}::test_a_segment_with_a_full_index_is_closed"),
+    "segment.jitter.ms": Obeyed("a segment is closed earlier by up to this time", f"{_SEGMENTS}::test_jitter_closes_a_segment_earlier"),
+    "segment.ms": Obeyed(
+        "a segment is closed once its records span this time", f"{_SEGMENTS}::test_a_segment_is_closed_once_its_records_span_the_time"
+    ),
     "unclean.leader.election.enable": Obeyed(
         "a replica that is not in sync may lead",
         f"{_REPLICATION}::test_an_unclean_leader_costs_what_was_acknowledged",
@@ -122,6 +128,9 @@ BROKER_USES: Final[dict[str, Use]] = {
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
     "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_takes_nobody"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
+    "log.retention.check.interval.ms": Obeyed(
+        "how often old segments are deleted", "tests/broker_stub/cluster/test_retention.py::test_old_segments_go_at_the_next_check"
+    ),
     "max.connections": Obeyed("one connection too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
     "max.connections.per.ip": Obeyed("one connection too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
     "num.partitions": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),

@@ -26,7 +26,7 @@ from fencepost.broker_stub.groups.records import (
 )
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.records import ControlType, encode_batch, iter_batches, read_marker, read_records
+from fencepost.producer.wire.records import ControlType, encode_batch, read_marker, read_records
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
@@ -162,8 +162,7 @@ class Store:
     # The log
 
     def _read(self) -> None:
-        storage = self._partition.storage
-        for header, batch in iter_batches(storage.read(0, storage.size)):
+        for header, batch in self._partition.log.batches():
             if header.is_control:
                 kind, _, _ = read_marker(batch)
                 if kind in (ControlType.COMMIT, ControlType.ABORT):

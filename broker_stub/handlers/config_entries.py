@@ -37,6 +37,7 @@ _BROKER_TYPES = {
     "auto.create.topics.enable": Type.BOOLEAN,
     "connections.max.idle.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
+    "log.retention.check.interval.ms": Type.LONG,
     "offsets.retention.check.interval.ms": Type.LONG,
     "offsets.topic.replication.factor": Type.SHORT,
     "replica.lag.time.max.ms": Type.LONG,

@@ -87,7 +87,7 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
     if asked.timestamp in TIERED:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if call.version < TIMESTAMPS_SINCE:
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(partition, asked))
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(call, partition, asked))
     found = partition.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -97,11 +97,17 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
     )
 
 
-def _segments(partition: Partition, asked: ListOffsetsPartition) -> list[int]:
-    """The start of segments older than the time, and the end of the log before them. The log has one segment."""
+def _segments(call: Call, partition: Partition, asked: ListOffsetsPartition) -> list[int]:
+    """The starts of the segments that were last changed before the time, newest first, and the end of the log before them."""
     log = partition.log
-    offsets = [log.log_start_offset] if asked.timestamp == EARLIEST else [log.high_watermark, log.log_start_offset]
-    return list(dict.fromkeys(offsets))[: asked.max_num_offsets]
+    times = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in log.segments]
+    if log.segments[-1].size:
+        times.append((log.high_watermark, call.cluster.now_ms()))
+    if asked.timestamp == EARLIEST:
+        times = times[:1]
+    elif asked.timestamp != LATEST:
+        times = [each for each in times if each[1] <= asked.timestamp]
+    return list(dict.fromkeys(offset for offset, _ in reversed(times)))[: asked.max_num_offsets]
 
 
 def _failed(index: int, code: int) -> ListOffsetsPartitionResponse:

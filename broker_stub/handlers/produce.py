@@ -181,7 +181,6 @@ def _append(
     """Appends the batch. One that an in-sync replica still lacks goes to `pending`."""
     counters = call.cluster.counters
     partition.expire_producers()
-    size_before = partition.storage.size
     records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
     try:
         result = partition.log.append(
@@ -203,7 +202,7 @@ def _append(
         counters.duplicates += 1
     else:
         counters.appended += 1
-        partition.tell_grown(partition.storage.size - size_before)  # the topic's codec may have changed its size
+        partition.tell_grown(result.size)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,

@@ -30,7 +30,14 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
     compacted: bool = False
+    deletes: bool = True
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = _INT64_MAX
     timestamp_after_max_ms: int = 3_600_000
@@ -46,10 +53,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
         """Reads Kafka's dotted topic names. Raises ValueError for an invalid value."""
         fields: dict[str, object] = {}
-        for name, text in properties.items():
-            if name not in _PROPERTIES:
+        for name, field, parse in _PROPERTIES:
+            if name not in properties:
                 continue
-            field, parse = _PROPERTIES[name]
+            text = properties[name]
             try:
                 fields[field] = parse(text)
             except (KeyError, ValueError) as error:
@@ -61,11 +68,14 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
         return {Codec.GZIP: self.gzip_level, Codec.LZ4: self.lz4_level, Codec.ZSTD: self.zstd_level}.get(codec)
 
 
-def _is_compacted(text: str) -> bool:
-    policies = {policy.strip() for policy in text.split(",") if policy.strip()}
-    if not policies <= {"compact", "delete"}:
-        raise ValueError(text)
-    return "compact" in policies
+def _policy(wanted: str) -> Callable[[str], bool]:
+    def parse(text: str) -> bool:
+        policies = {policy.strip() for policy in text.split(",") if policy.strip()}
+        if not policies <= {"compact", "delete"}:
+            raise ValueError(text)
+        return wanted in policies
+
+    return parse
 
 
 def _level(codec: Codec) -> Callable[[str], int]:
@@ -83,19 +93,26 @@ _COMPRESSIONS: Final[dict[str, Codec | None]] = {
     "uncompressed": Codec.NONE,
     **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE},
 }
-_PROPERTIES: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
-    "max.message.bytes": ("max_message_bytes", int),
-    "segment.bytes": ("segment_bytes", int),
-    "cleanup.policy": ("compacted", _is_compacted),
-    "message.timestamp.type": ("timestamp_type", _TIMESTAMP_TYPES.__getitem__),
-    "message.timestamp.before.max.ms": ("timestamp_before_max_ms", int),
-    "message.timestamp.after.max.ms": ("timestamp_after_max_ms", int),
-    "compression.type": ("compression", _COMPRESSIONS.__getitem__),
-    "compression.gzip.level": ("gzip_level", _level(Codec.GZIP)),
-    "compression.lz4.level": ("lz4_level", _level(Codec.LZ4)),
-    "compression.zstd.level": ("zstd_level", _level(Codec.ZSTD)),
-    "producer.id.expiration.ms": ("producer_id_expiration_ms", int),
-    "transaction.partition.verification.enable": ("verifies_transactions", lambda text: text.lower() == "true"),
-}
+_PROPERTIES: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
+    ("max.message.bytes", "max_message_bytes", int),
+    ("segment.bytes", "segment_bytes", int),
+    ("segment.ms", "segment_ms", int),
+    ("segment.jitter.ms", "segment_jitter_ms", int),
+    ("segment.index.bytes", "segment_index_bytes", int),
+    ("index.interval.bytes", "index_interval_bytes", int),
+    ("cleanup.policy", "compacted", _policy("compact")),
+    ("cleanup.policy", "deletes", _policy("delete")),
+    ("retention.bytes", "retention_bytes", int),
+    ("retention.ms", "retention_ms", int),
+    ("message.timestamp.type", "timestamp_type", _TIMESTAMP_TYPES.__getitem__),
+    ("message.timestamp.before.max.ms", "timestamp_before_max_ms", int),
+    ("message.timestamp.after.max.ms", "timestamp_after_max_ms", int),
+    ("compression.type", "compression", _COMPRESSIONS.__getitem__),
+    ("compression.gzip.level", "gzip_level", _level(Codec.GZIP)),
+    ("compression.lz4.level", "lz4_level", _level(Codec.LZ4)),
+    ("compression.zstd.level", "zstd_level", _level(Codec.ZSTD)),
+    ("producer.id.expiration.ms", "producer_id_expiration_ms", int),
+    ("transaction.partition.verification.enable", "verifies_transactions", lambda text: text.lower() == "true"),
+)
 OF_BROKERS: Final = ("producer.id.expiration.ms", "transaction.partition.verification.enable")
 """The configs that belong to a broker, not to a topic."""

@@ -1,20 +1,20 @@
 """The log of one partition: appends with validation, deduplication and fencing, and reads up to the offset that a reader may see.
 
-One owner calls it from one thread. It does no I/O except to its storage, and reads the time only through `clock_ms`. A refused append
+One owner calls it from one thread. It does no I/O except to its segments, and reads the time only through `clock_ms`. A refused append
 changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.log.batch_index import BatchIndex
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused, OffsetOutOfRange
 from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
+from fencepost.broker_stub.log.local_log import LocalLog, NewStorage
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
@@ -34,7 +34,9 @@ from fencepost.broker_stub.log.results import (
     OffsetAt,
     ReadResult,
 )
-from fencepost.broker_stub.log.storage import Storage
+from fencepost.broker_stub.log.retention import deletable
+from fencepost.broker_stub.log.segment import LogSegment
+from fencepost.broker_stub.log.storage import MemoryStorage
 from fencepost.broker_stub.log.validation import Terms, validate
 from fencepost.broker_stub.log.verification_state import Verifications
 from fencepost.producer.wire.codes import ErrorCode
@@ -63,18 +65,22 @@ class Checkpoint(NamedTuple):
 
 
 class PartitionLog:
-    """A storage, and the state derived from its batches."""
+    """Segments, and the state derived from their batches."""
 
     def __init__(
-        self, storage: Storage, *, clock_ms: Callable[[], int], config: LogConfig | None = None, log_start_offset: int = 0
+        self,
+        *,
+        clock_ms: Callable[[], int],
+        config: LogConfig | None = None,
+        log_start_offset: int = 0,
+        new_storage: NewStorage = MemoryStorage,
     ) -> None:
-        """A log over an empty storage."""
+        """An empty log."""
         self.config = config or LogConfig()
         self.replicated_at_once = True
-        self._storage = storage
         self._clock_ms = clock_ms
-        self._first_offset = self._log_start_offset = self._log_end_offset = self._high_watermark = log_start_offset
-        self._index = BatchIndex()
+        self._log_start_offset = self._high_watermark = log_start_offset
+        self._local = LocalLog(log_start_offset, config=lambda: self.config, new_storage=new_storage, now_ms=clock_ms())
         self._epochs = LeaderEpochs()
         self._producers = ProducerStateManager()
         self._verifications = Verifications()
@@ -85,18 +91,28 @@ class PartitionLog:
 
     @property
     def log_end_offset(self) -> int:
-        return self._log_end_offset
+        return self._local.end_offset
 
     @property
     def high_watermark(self) -> int:
         return self._high_watermark
 
     @property
+    def size(self) -> int:
+        """The bytes of its segments."""
+        return self._local.size
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        """Oldest first; the last one is appended to."""
+        return self._local.segments
+
+    @property
     def last_stable_offset(self) -> int:
         stable = self._producers.transactions.last_stable_offset(self._high_watermark)
         if stable >= self._log_start_offset:
             return stable
-        return self._start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
+        return self._local.start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
 
     @property
     def leader_epoch(self) -> int:
@@ -126,20 +142,20 @@ class PartitionLog:
         if origin is Origin.REPLICATION:
             return self._append_replicated(data, leader_epoch)
         terms = Terms(
-            base_offset=self._log_end_offset,
+            base_offset=self.log_end_offset,
             leader_epoch=leader_epoch,
             now_ms=self._clock_ms(),
             origin=origin,
             request_version=request_version,
         )
         header, stored = validate(data, terms, self.config)
-        known = self._write([(header, stored)], origin, transaction_version, guard)
+        known = self._write([(header, stored)], origin, terms.now_ms, transaction_version, guard)
         if known is not None:
             first, last, append_time_ms = known.batch.first_offset, known.batch.last_offset, known.batch.timestamp
         else:
             first, last = header.base_offset, header.last_offset
             append_time_ms = terms.now_ms if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME else -1
-        return AppendResult(first, last, append_time_ms, self._log_start_offset, known is not None)
+        return AppendResult(first, last, append_time_ms, self._log_start_offset, len(stored), known is not None)
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> int | None:
         """A guard for a transactional batch that the transaction coordinator must verify. None if that is not necessary, because the
@@ -168,19 +184,23 @@ class PartitionLog:
         Returns at most `max_bytes` and cuts the last batch. The first batch is whole even if it is larger; without `min_one_batch` it is
         then left out. `copied`: this replica's own log, where it is behind; it has nothing beyond that.
         """
-        end = self._log_end_offset if copied is None else copied.end_offset
+        end = self.log_end_offset if copied is None else copied.end_offset
         if not self._log_start_offset <= offset <= end:
             raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=end)
         stable, replicated = min(self.last_stable_offset, end), min(self._high_watermark, end)
         readable = stable if read_committed else replicated
-        position, size = self._range(offset, readable, max_bytes, min_one_batch=min_one_batch)
+        found = self._local.read(offset, readable, max_bytes, min_one_batch=min_one_batch)
         aborted = None
         if read_committed and (
-            size or offset >= readable or max_bytes <= 0
+            found.records or offset >= readable or max_bytes <= 0
         ):  # Kafka names no aborted transactions for a first batch that fits only in part
-            aborted = self._producers.transactions.aborted_between(offset, self._offset_after(position + size)) if size else []
-        records = self._storage.read(position, size)
-        return ReadResult(records, replicated, stable, self._log_start_offset, aborted, self._start_of_batch(offset) > readable)
+            aborted = self._producers.transactions.aborted_between(offset, found.end_offset) if found.records else []
+        return ReadResult(found.records, replicated, stable, self._log_start_offset, aborted, found.base_offset > readable)
+
+    def batches(self) -> Iterator[Batch]:
+        """Every batch of the log, also those below its start and beyond the high watermark."""
+        for segment in self._local.batches():
+            yield from iter_batches(segment)
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read, or the offset that a special timestamp (-1 to -4) stands
@@ -191,34 +211,51 @@ class PartitionLog:
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return OffsetAt(self._log_start_offset, -1, self._epochs.epoch_at(self._log_start_offset))
         if timestamp == MAX_TIMESTAMP:
-            timestamp = self._index.max_timestamp
+            timestamp = max(segment.largest_timestamp for segment in self._local.segments)
         found = self._find_timestamp(timestamp) if timestamp >= 0 else OffsetAt()
         return found if found.offset < end else OffsetAt()
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         """Where `epoch`, or the last one before it, ended: (epoch, end offset); (-1, -1) if unknown."""
-        return self._epochs.end_offset_for(epoch, self._log_end_offset)
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
     def begin_epoch(self, epoch: int) -> None:
         """Begins this replica's leader epoch."""
-        self._epochs.assign(epoch, self._log_end_offset)
+        self._epochs.assign(epoch, self.log_end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Notes that everything before `offset` is replicated. The high watermark never falls and never passes the end."""
-        self._high_watermark = max(self._high_watermark, min(offset, self._log_end_offset))
+        self._high_watermark = max(self._high_watermark, min(offset, self.log_end_offset))
         self._producers.transactions.committed(self._high_watermark)
 
-    def bytes_before(self, offset: int) -> int:
-        """The size of the batches that end before `offset`."""
-        return self._index.position(self._index.holding(offset), self._storage.size)
-
     def advance_log_start(self, offset: int) -> None:
-        """Raises the log's start, as DeleteRecords does. The bytes and the producers stay."""
+        """Raises the log's start, as DeleteRecords does. The producers stay, and the bytes until `delete_old_segments`."""
         if offset > self._high_watermark:
             raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self._high_watermark)
         if offset > self._log_start_offset:
             self._log_start_offset = offset
             self._epochs.truncate_from_start(offset)
+
+    def delete_old_segments(self) -> int:
+        """Deletes the segments that the log's configs give up, and returns how many. The caller decides when; Kafka does it every
+        log.retention.check.interval.ms."""
+        segments, now_ms = self._local.segments, self._clock_ms()
+        count = deletable(
+            segments,
+            config=self.config,
+            log_start_offset=self._log_start_offset,
+            high_watermark=self._high_watermark,
+            end_offset=self.log_end_offset,
+            now_ms=now_ms,
+        )
+        if count:
+            if count == len(segments):
+                self._local.roll(self.log_end_offset, now_ms=now_ms)
+            self._local.remove_first(count)
+            start = self._local.segments[0].base_offset
+            self._producers.transactions.forget_before(start)
+            self.advance_log_start(start)
+        return count
 
     def active_producers(self, copied: Checkpoint | None = None) -> list[ActiveProducer]:
         """The result for DescribeProducers. `copied`: this replica's own log, where it is behind."""
@@ -241,18 +278,16 @@ class PartitionLog:
 
     def checkpoint(self) -> Checkpoint:
         """The state that `truncate` needs to return to this end."""
-        return Checkpoint(self._log_end_offset, self._producers.copy())
+        return Checkpoint(self.log_end_offset, self._producers.copy())
 
     def truncate(self, to: Checkpoint) -> None:
         """Removes everything after that checkpoint of this log."""
         end_offset = to.end_offset
-        if end_offset >= self._log_end_offset:
+        if end_offset >= self.log_end_offset:
             return
-        self._storage.truncate(self.bytes_before(end_offset))
-        self._index.truncate(self._index.holding(end_offset))
+        self._local.truncate(end_offset, now_ms=self._clock_ms())
         self._epochs.truncate_from_end(end_offset)
         self._producers = to.producers.copy()
-        self._log_end_offset = end_offset
         self._high_watermark = min(self._high_watermark, end_offset)
         self._log_start_offset = min(self._log_start_offset, end_offset)
         self._producers.transactions.committed(self._high_watermark)
@@ -276,7 +311,7 @@ class PartitionLog:
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
         batches: list[Batch] = []
-        next_offset = self._log_end_offset
+        next_offset = self.log_end_offset
         for header, batch in iter_batches(data):
             if header.leader_epoch > leader_epoch:
                 break  # KAFKA-18723: written by a later leader than the fetch asked
@@ -286,13 +321,15 @@ class PartitionLog:
                 raise ValueError(f"replicated offset {header.base_offset}, the log is at {next_offset}")
             batches.append((header, bytes(batch)))
             next_offset = header.last_offset + 1
-        base_offset = self._log_end_offset
+        base_offset = self.log_end_offset
         if batches:
-            self._write(batches, Origin.REPLICATION)
+            self._write(batches, Origin.REPLICATION, self._clock_ms())
             base_offset = batches[0][0].base_offset
-        return AppendResult(base_offset, self._log_end_offset - 1, -1, self._log_start_offset)
+        return AppendResult(base_offset, self.log_end_offset - 1, -1, self._log_start_offset, sum(len(data) for _, data in batches))
 
-    def _write(self, batches: Sequence[Batch], origin: Origin, transaction_version: int = 0, guard: int | None = None) -> Duplicate | None:
+    def _write(
+        self, batches: Sequence[Batch], origin: Origin, now_ms: int, transaction_version: int = 0, guard: int | None = None
+    ) -> Duplicate | None:
         """Stores valid batches if their producers may write them: all or none."""
         try:
             candidates = _candidates(batches, transaction_version)
@@ -305,19 +342,22 @@ class PartitionLog:
             return verdict
         if isinstance(verdict, Refused):
             raise AppendRefused(verdict.code, verdict.reason, rule=verdict.row)
-        for header, batch in batches:
-            self._note(header, self._storage.size)
-            self._storage.append(bytes(batch))
+        self._store(batches, now_ms)
         self._applied(candidates, verdict)
         return None
 
-    def _note(self, header: BatchHeader, position: int) -> None:
-        """Derives the log's state from one more batch."""
-        if not self._index:
-            self._first_offset = header.base_offset
-        self._epochs.assign(header.leader_epoch, header.base_offset)
-        self._index.add(header.last_offset, position=position, max_timestamp=header.max_timestamp)
-        self._log_end_offset = header.last_offset + 1
+    def _store(self, batches: Sequence[Batch], now_ms: int) -> None:
+        first, last = batches[0][0], batches[-1][0]
+        self._local.roll_for(
+            sum(len(batch) for _, batch in batches),
+            base_offset=first.base_offset,
+            last_offset=last.last_offset,
+            max_timestamp=max(header.max_timestamp for header, _ in batches),
+            now_ms=now_ms,
+        )
+        for header, batch in batches:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+            self._local.append(bytes(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
 
     def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
         """The result of the coordinator's verification of this batch. A batch that needed none must still begin with the sequence that the
@@ -333,45 +373,17 @@ class PartitionLog:
             if each.transactional or each.marker is not None:
                 self._verifications.written(each.producer_id, each.epoch, marker=each.marker is not None)
         if self.replicated_at_once:
-            self.advance_high_watermark(self._log_end_offset)
-
-    def _range(self, offset: int, end: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, int]:
-        """Position and size of the bytes for a reader of [offset, end)."""
-        first = self._index.holding(offset)
-        position = self._position(first)
-        available = self._position(self._index.holding(end)) - position
-        if available <= 0:
-            return position, 0
-        first_size = self._position(first + 1) - position
-        if max_bytes < first_size:
-            return position, first_size if min_one_batch else 0
-        return position, min(max_bytes, available)
-
-    def _start_of_batch(self, offset: int) -> int:
-        """Where the batch with this offset begins; for the log's end the size of the log."""
-        number = self._index.holding(offset)
-        return self._index.last_offset(number - 1) + 1 if number else self._first_offset
-
-    def _position(self, number: int) -> int:
-        return self._index.position(number, self._storage.size)
-
-    def _offset_after(self, position: int) -> int:
-        """The offset after the batch that contains the byte before `position`."""
-        return self._index.last_offset(self._index.at(position) - 1) + 1
+            self.advance_high_watermark(self.log_end_offset)
 
     def _find_timestamp(self, timestamp: int) -> OffsetAt:
-        for number in range(self._index.reaching(timestamp), len(self._index)):
-            batch = self._storage.read(self._position(number), self._position(number + 1) - self._position(number))
-            header = read_header(batch)
-            if header.max_timestamp < timestamp or header.last_offset < self._log_start_offset:
-                continue
+        for batch in self._local.since(timestamp, self._log_start_offset):
             try:
                 records = read_records(batch, verify_crc=False, limit=self.config.decompressed_bytes_max)
             except CorruptBatch:
                 continue  # as in Kafka, validation skips through compressed records, so unreadable ones can be in the log
             for record in records:
                 if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
-                    return OffsetAt(record.offset, record.timestamp, header.leader_epoch)
+                    return OffsetAt(record.offset, record.timestamp, read_header(batch).leader_epoch)
         return OffsetAt()
 
 

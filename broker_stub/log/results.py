@@ -11,12 +11,14 @@ from fencepost.broker_stub.log.txn_index import AbortedTxn
 
 
 class AppendResult(Struct, frozen=True):
-    """The offsets of the records. A duplicate has the first append's offsets and, as in Kafka, its newest timestamp as append time."""
+    """The offsets of the records. A duplicate has the first append's offsets and, as in Kafka, its newest timestamp as append time. `size`:
+    the bytes that were written, after a change of the codec."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
+    size: int
     duplicate: bool = False
 
 

@@ -1,8 +1,8 @@
 """The last stable offset, and the aborted transactions that readers must skip.
 
 Open transactions hold the last stable offset (LSO) back, and finished ones do until the high watermark has passed their marker. As in
-Kafka's transaction index, aborted transactions are kept forever, in the order of their markers. It decides nothing about producers and
-has no bytes.
+Kafka's transaction index, aborted transactions are kept as long as their markers, and in the order of these. It decides nothing about
+producers and has no bytes.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ class Transactions:
         """Notes that the high watermark moved: markers below it do not hold the LSO back any more."""
         if self._unreplicated:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+
+    def forget_before(self, offset: int) -> None:
+        """Forgets the aborted transactions whose markers were deleted."""
+        count = bisect_left(self._aborted_ends, offset)
+        del self._aborted[:count], self._aborted_ends[:count]
 
     def aborted_between(self, offset: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, end) must know. Some may lie beyond what it reads."""

@@ -16,7 +16,7 @@ from fencepost.broker_stub.transactions.markers import Markers, TxnMarker
 from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
 from fencepost.broker_stub.transactions.states import PREPARED, State, TransactionMetadata, Txn, ended, is_expired
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.records import encode_batch, iter_batches, read_records
+from fencepost.producer.wire.records import encode_batch, read_records
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
@@ -171,7 +171,7 @@ class TxnShard:
 def _read(partition: Partition) -> dict[str, Txn]:
     """The newest values of every id in the log."""
     found: dict[str, Txn] = {}
-    for _, batch in iter_batches(partition.storage.read(0, partition.storage.size)):
+    for _, batch in partition.log.batches():
         for record in read_records(batch):
             assert record.key is not None
             name, txn = read_txn(record.key, record.value)

@@ -155,7 +155,7 @@ def read(stub: BrokerStub) -> Logs:
 
 def logs_of(topic: Topic) -> Logs:
     """The records of a topic that no client can reach any more."""
-    return [list(_records(bytes(each.storage.read(0, each.storage.size)))) for each in topic.partitions]
+    return [[record for _, batch in each.log.batches() for record in _records(bytes(batch))] for each in topic.partitions]
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes | None, bytes | None]]:

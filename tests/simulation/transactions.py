@@ -23,7 +23,7 @@ from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import Message, RequestHeader
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from fencepost.producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from fencepost.producer.wire.records import ControlType, read_marker, read_records
 from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionManager
@@ -270,7 +270,7 @@ class TransactionWorld(World):
         assert found is not None
         seen: list[bytes] = []
         left: dict[int, list[bytes]] = defaultdict(list)
-        for header, data in iter_batches(found.storage.read(0, found.storage.size)):
+        for header, data in found.log.batches():
             if not header.is_control:
                 left[header.producer_id] += [bytes(record.value or b"") for record in read_records(data)]
             elif read_marker(data)[0] == ControlType.COMMIT:

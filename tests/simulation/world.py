@@ -46,7 +46,7 @@ from fencepost.producer.core.events import (
 )
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.wire import REQUESTS, Api, Message, ProduceRequest, RequestHeader, decode_request, encode_request
-from fencepost.producer.wire.records import BatchHeader, iter_batches, read_records
+from fencepost.producer.wire.records import BatchHeader, read_records
 from tests.strike import spared
 
 handlers.register()
@@ -330,16 +330,15 @@ class World:
         """The header of every batch in the partition's log."""
         found = self.cluster.find(topic, partition)
         assert found is not None
-        return [header for header, _ in iter_batches(found.storage.read(0, found.storage.size))]
+        return [header for header, _ in found.log.batches()]
 
     def log(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
         """(offset, value) of each of the producer's records in the partition's log."""
         found = self.cluster.find(topic, partition)
         assert found is not None
-        data = found.storage.read(0, found.storage.size)
         return [
             (record.offset, bytes(record.value or b""))
-            for header, batch in iter_batches(data)
+            for header, batch in found.log.batches()
             if not header.is_control
             for record in read_records(batch)
             if record.value != STRANGER

@@ -182,9 +182,8 @@ class Site:
 
     def markers(self, index: int) -> list[Written]:
         """Every marker in a partition."""
-        storage = self.data[index].storage
         found = []
-        for header, data in iter_batches(storage.read(0, storage.size)):
+        for header, data in self.data[index].log.batches():
             if header.is_control:
                 kind, coordinator_epoch, _ = read_marker(data)
                 found.append(Written(index, header.producer_id, header.producer_epoch, coordinator_epoch, kind == ControlType.COMMIT))

@@ -32,13 +32,13 @@ def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
 def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixture) -> None:
     """Once, with what happens instead, whether it was given to the brokers or to a topic; those that are obeyed say nothing."""
     caplog.set_level(logging.INFO)
-    inside = Inside(config={"log.retention.ms": 5, "min.insync.replicas": 1})
+    inside = Inside(config={"log.flush.interval.ms": 5, "min.insync.replicas": 1})
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    inside.topic(segment_ms="7", retention_ms="8", max_message_bytes="9")
-    inside.topic("u", segment_ms="7")
+    inside.topic(flush_messages="7", flush_ms="8", max_message_bytes="9")
+    inside.topic("u", flush_messages="7")
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "log.retention.ms=5 is kept and described, and not obeyed: nothing is ever deleted for its age or its size",
+        "log.flush.interval.ms=5 is kept and described, and not obeyed: logs are in memory",
         *sorted(said[1:]),
     ]
-    assert [each.split("=")[0] for each in sorted(said[1:])] == ["retention.ms", "segment.ms"]
+    assert [each.split("=")[0] for each in sorted(said[1:])] == ["flush.messages", "flush.ms"]

@@ -15,7 +15,7 @@ from fencepost.producer.wire.messages.group_offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from fencepost.producer.wire.records import iter_batches, read_records
+from fencepost.producer.wire.records import read_records
 from tests.broker_stub.groups.group_calls import Groups
 from tests.broker_stub.stub_calls import Pending
 from tests.broker_stub.transactions.txn_calls import Transactions
@@ -32,8 +32,7 @@ def shard_of(world: Groups | Transactions, group: str = "g") -> Shard:
 
 
 def records_in(partition: Partition) -> list[OffsetRecord | GroupRecord | None]:
-    stored = partition.storage.read(0, partition.storage.size)
-    batches = [batch for header, batch in iter_batches(stored) if not header.is_control]
+    batches = [batch for header, batch in partition.log.batches() if not header.is_control]
     return [read_record(record.key or b"", record.value) for batch in batches for record in read_records(batch)]
 
 

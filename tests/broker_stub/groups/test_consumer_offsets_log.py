@@ -185,10 +185,10 @@ def test_what_changes_nothing_is_not_written() -> None:
     assert world.commit("t", 3) == ErrorCode.NONE
     severed(world)
     log = partition_of(world).log
-    before = log.log_end_offset, partition_of(world).storage.size
+    before = log.log_end_offset, log.size
     assert code_of(world.start(offset_commit(7, metadata="x" * 5_000), 9)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert code_of(world.start(offset_delete(topic="other"), 0)) == ErrorCode.NONE
-    assert (log.log_end_offset, partition_of(world).storage.size) == before
+    assert (log.log_end_offset, log.size) == before
     assert world.committed("t") == 3
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fencepost.broker_stub.log import AppendRefused, LogConfig, MemoryStorage, Origin, PartitionLog
+from fencepost.broker_stub.log import AppendRefused, LogConfig, Origin, PartitionLog
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import BatchHeader, ControlType, check_crc, encode_batch, encode_marker, read_header
 
@@ -34,7 +34,7 @@ Answer = int | Again | ErrorCode
 
 
 def open_log(config: LogConfig | None = None, *, clock: SetClock | None = None) -> PartitionLog:
-    return PartitionLog(MemoryStorage(), clock_ms=clock or SetClock(), config=config)
+    return PartitionLog(clock_ms=clock or SetClock(), config=config)
 
 
 def data(

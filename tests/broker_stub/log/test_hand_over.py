@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fencepost.broker_stub.log import AppendRefused, Checkpoint, LogConfig, MemoryStorage, Origin, PartitionLog
+from fencepost.broker_stub.log import AppendRefused, Checkpoint, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import iter_batches
@@ -17,7 +17,7 @@ ALL = 1 << 30
 
 def bytes_of(log: PartitionLog) -> bytes:
     """Everything in the log's storage, committed or not."""
-    return bytes(log._storage.read(0, ALL))
+    return b"".join(batch for _, batch in log.batches())
 
 
 def restart(log: PartitionLog) -> None:
@@ -97,7 +97,7 @@ def test_a_snapshot_brings_back_the_newest_batch_only(seed: int) -> None:
 
 def as_told(log: PartitionLog, *, snapshot: bytes | None, at: int) -> PartitionLog:
     """The log that a replica has which wrote that snapshot when its log ended there, and read the rest since; made from the bytes alone."""
-    told = PartitionLog(MemoryStorage(), clock_ms=SetClock(), config=log.config)
+    told = PartitionLog(clock_ms=SetClock(), config=log.config)
     told.replicated_at_once = False
     restored = False
     for header, batch in iter_batches(bytes_of(log)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.log import LogConfig, MemoryStorage, PartitionLog
+from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
@@ -14,7 +14,7 @@ PID = 7
 
 
 def new_log(config: LogConfig | None = None) -> PartitionLog:
-    return PartitionLog(MemoryStorage(), clock_ms=lambda: TIMESTAMP_MS, config=config)
+    return PartitionLog(clock_ms=lambda: TIMESTAMP_MS, config=config)
 
 
 def write(log: PartitionLog, sequence: int, *, guard: int | None, epoch: int = 0, pid: int = PID) -> str:

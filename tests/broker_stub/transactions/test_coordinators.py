@@ -16,7 +16,7 @@ from fencepost.broker_stub.transactions.states import State, Txn
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import txn_offsets
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest
-from fencepost.producer.wire.records import ControlType, iter_batches, read_marker, read_records
+from fencepost.producer.wire.records import ControlType, read_marker, read_records
 from tests.broker_stub.transactions.txn_calls import ID, Transactions
 
 OK, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -28,10 +28,9 @@ CLEANUP = "transaction.remove.expired.transaction.cleanup.interval.ms"
 
 def markers(world: Transactions, partition: int = 0) -> list[tuple[bool, int]]:
     """(commit, epoch) of every marker in the partition."""
-    storage = world.partition(partition).storage
     return [
         (read_marker(data)[0] == ControlType.COMMIT, header.producer_epoch)
-        for header, data in iter_batches(storage.read(0, storage.size))
+        for header, data in world.partition(partition).log.batches()
         if header.is_control
     ]
 
@@ -276,8 +275,7 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     code, pid, epoch = world.init().answer
     assert (code, epoch) == (OK, 0)
     assert pid != identity.producer_id
-    storage = world.state_partition.storage
-    values = [record.value for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+    values = [record.value for _, data in world.state_partition.log.batches() for record in read_records(data)]
     assert None in values
 
 
@@ -479,8 +477,7 @@ def test_which_version_the_records_of_the_log_have(options: dict[str, Any], vers
     """Before transaction.version 1 that which older brokers can read."""
     world = Transactions(**options)
     world.given()
-    storage = world.state_partition.storage
-    values = [record.value for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+    values = [record.value for _, data in world.state_partition.log.batches() for record in read_records(data)]
     assert [value[:2] for value in values if value] == [version.to_bytes(2, "big")]
 
 
@@ -491,8 +488,7 @@ def test_the_log_says_whether_an_epoch_goes_up_with_the_end() -> None:
         world = Transactions()
         world.given()
         assert (world.add() if adds else world.write(0)).answer == OK
-        storage = world.state_partition.storage
-        records = [record for _, data in iter_batches(storage.read(0, storage.size)) for record in read_records(data)]
+        records = [record for _, data in world.state_partition.log.batches() for record in read_records(data)]
         _, txn = read_txn(records[-1].key or b"", records[-1].value)
         assert txn is not None
         told.append((txn.state, txn.client_version))

@@ -10,7 +10,7 @@ from fencepost.broker_stub.cluster.internal_append import RETRY_MS
 from fencepost.broker_stub.faults.rules import Fault, Rule
 from fencepost.broker_stub.transactions.states import State
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.producer.wire.records import ControlType, iter_batches, read_marker
+from fencepost.producer.wire.records import ControlType, read_marker
 from tests.broker_stub.stub_calls import DEADLINE_S, fetch_request, only
 from tests.broker_stub.transactions.stock_client import Sender
 from tests.broker_stub.transactions.stock_clients_python import Confluent
@@ -32,8 +32,7 @@ def on_markers(world: Transactions) -> Rule:
 
 
 def markers_in(world: Transactions, partition: int) -> list[ControlType]:
-    storage = world.partition(partition).storage
-    return [ControlType(read_marker(data)[0]) for header, data in iter_batches(storage.read(0, storage.size)) if header.is_control]
+    return [ControlType(read_marker(data)[0]) for header, data in world.partition(partition).log.batches() if header.is_control]
 
 
 def test_a_delayed_marker_keeps_readers_waiting() -> None:

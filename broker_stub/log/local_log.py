@@ -1,0 +1,137 @@
+"""The segments of a log: appends roll into a new one, reads find theirs, and old ones are removed (Kafka's `LocalLog`).
+
+It always has at least one segment; only the last one, the active segment, is appended to. It knows no producers, no high watermark and no
+log start.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from fencepost.broker_stub.log.config import LogConfig
+from fencepost.broker_stub.log.segment import LogSegment, Place
+from fencepost.broker_stub.log.storage import Storage
+
+NewStorage = Callable[[], Storage]
+
+
+class Slice(NamedTuple):
+    """Bytes of one segment for a reader. `base_offset`: of the batch where they start. `end_offset`: an offset at or past their end, as far
+    as the sparse index tells it."""
+
+    records: bytes | memoryview
+    base_offset: int
+    end_offset: int
+
+
+class LocalLog:
+    """See the module. `end_offset`: that of the next record."""
+
+    __slots__ = ("_bases", "_config", "_new_storage", "_segments", "end_offset")
+
+    def __init__(self, start_offset: int, *, config: Callable[[], LogConfig], new_storage: NewStorage, now_ms: int) -> None:
+        self._config = config
+        self._new_storage = new_storage
+        self._segments: list[LogSegment] = []
+        self._bases: list[int] = []
+        self.end_offset = start_offset
+        self._begin(start_offset, now_ms=now_ms)
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def active(self) -> LogSegment:
+        return self._segments[-1]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    def roll_for(self, size: int, *, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        """Begins a new segment if batches of that size, which are appended next, need one."""
+        if self.active.must_roll(self._config(), size=size, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms):
+            self.roll(base_offset, now_ms=now_ms)
+
+    def roll(self, base_offset: int, *, now_ms: int) -> None:
+        """Begins a new segment. One without batches is replaced."""
+        self.active.close()
+        if not self.active.size and self.active.base_offset == base_offset:
+            del self._segments[-1], self._bases[-1]
+        self._begin(base_offset, now_ms=now_ms)
+
+    def append(self, data: bytes, *, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        """Appends one batch to the active segment."""
+        self.active.append(data, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms)
+        self.end_offset = last_offset + 1
+
+    def read(self, offset: int, end_offset: int, max_bytes: int, *, min_one_batch: bool) -> Slice:
+        """Bytes of one segment, from the batch with the offset up to `end_offset`, at most `max_bytes`. The first batch is whole even if it
+        is larger; without `min_one_batch` it is then left out."""
+        number, place = self._locate(offset)
+        if place is None:
+            return Slice(b"", self.end_offset, self.end_offset)
+        segment = self._segments[number]
+        beyond = self._base_after(number)
+        available = (segment.size if end_offset >= beyond else segment.position_of(end_offset)) - place.position
+        size = min(max(max_bytes, place.size), available) if min_one_batch or max_bytes >= place.size else 0
+        if size <= 0:
+            return Slice(b"", place.base_offset, place.base_offset)
+        past = segment.offset_past(place.position + size)
+        return Slice(segment.storage.read(place.position, size), place.base_offset, beyond if past is None else past)
+
+    def start_of_batch(self, offset: int) -> int:
+        """The base offset of the batch with this offset; without one the end of the log."""
+        _, place = self._locate(offset)
+        return self.end_offset if place is None else place.base_offset
+
+    def batches(self) -> Iterator[bytes | memoryview]:
+        """All bytes, segment by segment."""
+        for segment in self._segments:
+            yield segment.storage.read(0, segment.size)
+
+    def since(self, timestamp: int, start_offset: int) -> Iterator[bytes | memoryview]:
+        """The batches that may have the first record at or past the timestamp and the offset, oldest first."""
+        for segment in self._segments:
+            if segment.largest_timestamp >= timestamp:
+                for place in segment.since(timestamp, start_offset):
+                    yield segment.storage.read(place.position, place.size)
+
+    def truncate(self, offset: int, *, now_ms: int) -> None:
+        """Removes the batches that end at or past the offset."""
+        if offset < self._bases[0]:
+            self._segments.clear()
+            self._bases.clear()
+            self._begin(offset, now_ms=now_ms)
+        else:
+            count = bisect_right(self._bases, offset)
+            del self._segments[count:], self._bases[count:]
+            self.active.truncate(offset, now_ms=now_ms)
+        self.end_offset = offset
+
+    def remove_first(self, count: int) -> None:
+        """Removes the oldest segments; one must be left."""
+        del self._segments[:count], self._bases[:count]
+
+    def _begin(self, base_offset: int, *, now_ms: int) -> None:
+        self._segments.append(LogSegment(base_offset, self._new_storage(), self._config(), now_ms=now_ms))
+        self._bases.append(base_offset)
+
+    def _locate(self, offset: int) -> tuple[int, Place | None]:
+        """The number of the segment that has the first batch which ends at or past the offset, and that batch."""
+        last = len(self._segments) - 1
+        if offset >= self.end_offset:
+            return last, None
+        for number in range(max(0, bisect_right(self._bases, offset) - 1), last + 1):
+            place = self._segments[number].first_reaching(offset)
+            if place is not None:
+                return number, place
+        return last, None
+
+    def _base_after(self, number: int) -> int:
+        """Where the next segment begins; after the last one the end of the log."""
+        return self._bases[number + 1] if number + 1 < len(self._bases) else self.end_offset
