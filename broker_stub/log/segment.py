@@ -96,12 +96,9 @@ class LogSegment:
         """The next segment begins: the time index gets the largest timestamp."""
         self.time_index.append(self.largest_timestamp, self._last_of_largest)
 
-    def first_reaching(self, offset: int, *, start: int = 0) -> Place | None:
+    def first_reaching(self, offset: int) -> Place | None:
         """The first batch that ends at or past the offset; None: there is none (`translateOffset`)."""
-        for place in self.places(max(start, self.offset_index.lookup(offset))):
-            if place.last_offset >= offset:
-                return place
-        return None
+        return self._first_reaching(offset, self.offset_index.lookup(offset))
 
     def position_of(self, offset: int) -> int:
         """Where the first batch that ends at or past the offset starts; its size if there is none."""
@@ -110,18 +107,10 @@ class LogSegment:
 
     def places(self, position: int) -> Iterator[Place]:
         """The batches from that position on, which must be a batch's start."""
-        end = self.storage.size
-        while position < end:
-            window = self.storage.read(position, _WINDOW_BYTES)
-            at, last_header = 0, len(window) - _HEADER.size
-            while at <= last_header:
-                base_offset, length, delta, max_timestamp = _HEADER.unpack_from(window, at)
-                size = length + _LENGTH_END
-                yield Place(position + at, size, base_offset, base_offset + delta, max_timestamp)
-                at += size
-            if not at:
-                return  # a torn batch
-            position += at
+        place = self._first_reaching(self.base_offset, position)
+        while place is not None:
+            yield place
+            place = self._first_reaching(place.last_offset + 1, place.position + place.size)
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[Place]:
         """The batches that may have the first record at or past the timestamp and the offset."""
@@ -144,6 +133,22 @@ class LogSegment:
         for place in self.places(self.offset_index.lookup(self._last_of_largest)):
             if place.max_timestamp > self.largest_timestamp:
                 self.largest_timestamp, self._last_of_largest = place.max_timestamp, place.last_offset
+
+    def _first_reaching(self, offset: int, position: int) -> Place | None:
+        """The same among the batches from that position on, whose headers are read window by window."""
+        end, storage, unpack = self.storage.size, self.storage, _HEADER.unpack_from
+        while position < end:
+            window = storage.read(position, _WINDOW_BYTES)
+            at, last_header = 0, len(window) - _HEADER.size
+            while at <= last_header:
+                base_offset, length, delta, max_timestamp = unpack(window, at)
+                if base_offset + delta >= offset:
+                    return Place(position + at, length + _LENGTH_END, base_offset, base_offset + delta, max_timestamp)
+                at += length + _LENGTH_END
+            if not at:
+                return None  # a torn batch
+            position += at
+        return None
 
     def _note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         if max_timestamp > self.largest_timestamp:
