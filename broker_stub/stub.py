@@ -200,7 +200,7 @@ class BrokerStub(Restrictions):
         self.close()
 
     def __del__(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        if self._thread is not None and self._thread.running:
             warnings.warn("a BrokerStub was dropped without close()", ResourceWarning, stacklevel=2)
             self._thread.stop_soon()
 

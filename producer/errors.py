@@ -1,6 +1,6 @@
 """The producer's errors, as a small tree that says what the caller does next.
 
-`Misuse` is a bug in the calling program, `Retriable` may be tried again as it is, `Fatal` needs a new producer. Every failed delivery
+`Misuse` is a bug in the calling program, the call of a `Retriable` may succeed later, `Fatal` needs a new producer. Every failed delivery
 says through `persisted` whether the record may be in the log. This module decides nothing: `core.error_table` and
 `core.idempotence.in_flight_window` choose the error.
 """
@@ -98,7 +98,8 @@ class ProducerForked(Misuse):
 
 
 class Retriable(FencepostError):
-    """The call is right, and the same call may succeed later."""
+    """The call is right, and the same call may succeed later. If it is a DeliveryError too, its `persisted` says whether a second call may
+    duplicate the record."""
 
 
 class Fatal(FencepostError):
@@ -171,7 +172,8 @@ class DeliveryTimeout(DeliveryError, Retriable, TimeoutError):
 
 
 class RecordRefused(DeliveryError):
-    """The broker refused the record's batch, and refuses it again if it is sent again."""
+    """The broker refused the record's batch, for a cause that sending it again does not remove; `code` names it. With `persisted` MAYBE or
+    YES the record may be in the log nevertheless."""
 
 
 class DeliveryUnknown(DeliveryError):

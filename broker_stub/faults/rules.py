@@ -276,11 +276,6 @@ class Fault(Scheduled):
         return self._schedule.fired
 
     @property
-    def schedule(self) -> Schedule:
-        """How often it fires. Read only."""
-        return self._schedule
-
-    @property
     def holding(self) -> int:
         """How many exchanges it holds now."""
         return len(self._held)

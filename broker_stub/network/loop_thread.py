@@ -30,6 +30,15 @@ class LoopThread(threading.Thread):
         self._process = os.getpid()
         self._waiting: set[Future[Any]] = set()
         self._over = False
+        self._gone = False
+        self._at_work = threading.Lock()  # no Event: an interrupted wait may raise RuntimeError
+        self._at_work.acquire()
+
+    @property
+    def running(self) -> bool:
+        """Whether the loop has begun and not ended. Not in a forked child."""
+        # Not `is_alive`: if Ctrl-C interrupts it, Python 3.11 and 3.12 report the running thread as ended from then on.
+        return self.ident is not None and not self._gone and os.getpid() == self._process
 
     def run(self) -> None:
         try:
@@ -41,6 +50,8 @@ class LoopThread(threading.Thread):
             self._over = True
             for answer in self._waiting.copy():
                 answer.cancel()
+            self._gone = True
+            self._at_work.release()
 
     async def _end_tasks(self) -> None:
         """Cancel what still runs, and wait for it: asyncio would complain about a task that a closed loop leaves behind."""
@@ -84,11 +95,13 @@ class LoopThread(threading.Thread):
 
     def stop(self, timeout_s: float) -> None:
         """Ends the loop and the thread. Raises TimeoutError. A second call does nothing."""
-        if self.is_alive():
+        if self.running:
             self.stop_soon()
-            self.join(timeout_s)
-            if self.is_alive():
+            if self._at_work.acquire(timeout=timeout_s):
+                self._at_work.release()
+            if not self._gone:
                 raise TimeoutError(f"the thread {self.name} did not end within {timeout_s:g} s")
+            self.join(timeout_s)
 
 
 def _answer(answer: Future[T], run: Callable[[], T]) -> None:

@@ -107,7 +107,7 @@ class FaultProxy:
         self.close()
 
     def __del__(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        if self._thread is not None and self._thread.running:
             warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
             self._thread.stop_soon()
 
