@@ -21,7 +21,7 @@ KEYED = {"key": "value"}
 def idle(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose cluster's time can be put forward."""
     emulated = {"emulate": request.param} if request.param else {}
-    with BrokerStub(clock=SkippingClock(), **emulated) as stub:
+    with BrokerStub(clock=SkippingClock(), config={"log.retention.ms": -1}, **emulated) as stub:
         site = Site(spark, stub, tmp_path_factory.mktemp("idle"))
         try:
             yield site
