@@ -107,10 +107,17 @@ class LogSegment:
 
     def places(self, position: int) -> Iterator[Place]:
         """The batches from that position on, which must be a batch's start."""
-        place = self._first_reaching(self.base_offset, position)
-        while place is not None:
-            yield place
-            place = self._first_reaching(place.last_offset + 1, place.position + place.size)
+        end = self.storage.size
+        while position < end:
+            window = self.storage.read(position, _WINDOW_BYTES)
+            at, last_header = 0, len(window) - _HEADER.size
+            while at <= last_header:
+                base_offset, length, delta, max_timestamp = _HEADER.unpack_from(window, at)
+                yield Place(position + at, length + _LENGTH_END, base_offset, base_offset + delta, max_timestamp)
+                at += length + _LENGTH_END
+            if not at:
+                return  # a torn batch
+            position += at
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[Place]:
         """The batches that may have the first record at or past the timestamp and the offset."""
