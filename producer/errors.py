@@ -172,8 +172,8 @@ class DeliveryTimeout(DeliveryError, Retriable, TimeoutError):
 
 
 class RecordRefused(DeliveryError):
-    """The broker refused the record's batch, for a cause that sending it again does not remove; `code` names it. With `persisted` MAYBE or
-    YES the record may be in the log nevertheless."""
+    """The broker refused the record's batch; `code` names the cause, and most causes refuse it again. With `persisted` MAYBE or YES the
+    record may be in the log nevertheless."""
 
 
 class DeliveryUnknown(DeliveryError):

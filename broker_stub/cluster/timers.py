@@ -42,8 +42,8 @@ class Timers:
         self._order = count()
 
     def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int) -> None:
-        """Runs housekeeping at that time and then at this interval. A second call for the same has no effect."""
-        self._housekeeping.setdefault(run, (first_ms, interval_ms))
+        """Runs housekeeping at that time and then at this interval."""
+        self._housekeeping[run] = first_ms, interval_ms
 
     def at(self, deadline_ms: int, run: Callable[[], None]) -> Timer:
         timer = Timer(deadline_ms, run)

@@ -81,7 +81,7 @@ class LocalLog:
         size = min(max(max_bytes, place.size), available) if min_one_batch or max_bytes >= place.size else 0
         if size <= 0:
             return Slice(b"", place.base_offset, place.base_offset)
-        past = segment.offset_past(place.position + size)
+        past = segment.offset_index.offset_past(place.position + size)
         return Slice(segment.storage.read(place.position, size), place.base_offset, beyond if past is None else past)
 
     def start_of_batch(self, offset: int) -> int:

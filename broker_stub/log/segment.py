@@ -124,10 +124,6 @@ class LogSegment:
         position = self.offset_index.lookup(max(self.time_index.lookup(timestamp), start_offset))
         return (place for place in self.places(position) if place.max_timestamp >= timestamp and place.last_offset >= start_offset)
 
-    def offset_past(self, position: int) -> int | None:
-        """An offset at or past the end of the batch that holds the byte before that position, by the index; None: the index ends before."""
-        return self.offset_index.offset_past(position)
-
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""
         self.storage.truncate(self.position_of(offset))
