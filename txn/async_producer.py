@@ -30,6 +30,7 @@ from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, T
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
+from fencepost.txn.recovery.successor import find_successor
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions
 from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
@@ -156,6 +157,12 @@ class AsyncTransactionalProducer:
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """`AsyncProducer.partitions_for`."""
         return await self._inner.partitions_for(topic, timeout)
+
+    async def replaced(self, timeout: float | None = None) -> bool:
+        """`TransactionalProducer.replaced`."""
+        identity, version2 = self._manager.identity, self._manager.version2
+        limit_s = self._inner.admission.patience_s(timeout)
+        return await find_successor(self.transactional_id, identity, self._inner.settings, limit_s, version2=version2)
 
     def stats(self) -> ProducerStats:
         """`Producer.stats`."""

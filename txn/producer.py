@@ -170,6 +170,15 @@ class TransactionalProducer:
         """`Producer.record_limit`."""
         return self._inner.record_limit
 
+    def replaced(self, timeout: float | None = None) -> bool:
+        """Whether another producer has registered under the transactional id since this one: the coordinator is asked (Kafka 3.0).
+
+        After `Fenced`, False means that the transaction took longer than `transaction_timeout_ms`. With transaction version 1 it is False
+        also if the other producer found no transaction open, and aborted its first one. It is True also after an InitProducerId of this
+        producer that was carried out and not answered. Raises TransactionTimeout and NotPermitted.
+        """
+        return self._calls.replaced(timeout)
+
     def stats(self) -> ProducerStats:
         """`Producer.stats`."""
         return self._inner.stats()

@@ -68,12 +68,12 @@ def describe(
 ) -> None:
     """Show what the coordinator of an id knows about it. Exit code 1 if no coordinator knows the id."""
     with reporting_errors("txn describe"):
-        from fencepost.cli.txn_asking import describe_transaction
+        from fencepost.cli.txn_asking import described
 
-        described = ask_within(lambda client: describe_transaction(client, transactional_id), settings_from(bootstrap, config), timeout)
-        if described is None:
+        asked = partial(described, transactional_id=transactional_id)
+        said, coordinator = ask_within(asked, settings_from(bootstrap, config), timeout)
+        if said is None:
             raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
-        said, coordinator = described
         begun_ms = said.transaction_start_time_ms
         row = {
             "transactional_id": said.transactional_id,

@@ -20,7 +20,7 @@ from fencepost.producer.wire.messages.describe_producers import (
     ProducerState,
     TopicRequest,
 )
-from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from fencepost.producer.wire.messages.describe_transactions import TransactionState
 from fencepost.producer.wire.messages.end_txn import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -31,7 +31,7 @@ from fencepost.producer.wire.messages.list_transactions import ListTransactionsR
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import DENIED, ClusterClient, refuse, the_one
-from fencepost.txn.protocol.requests import state_request
+from fencepost.txn.protocol.describe import describe_transaction
 from fencepost.txn.recovery.outcome import Outcome
 
 AT_ONCE: Final = 500
@@ -113,16 +113,9 @@ def _with_the_nearest(state: str) -> str:
     return f"{state} (did you mean {STATES[near[0]]}?)" if near else state
 
 
-async def describe_transaction(client: ClusterClient, transactional_id: str) -> tuple[TransactionState, int] | None:
-    """What the id's coordinator knows, and the coordinator's broker id. None if no coordinator knows the id."""
-    answer: DescribeTransactionsResponse = await client.ask_coordinator(transactional_id, state_request(transactional_id))
-    said = the_one(answer.transaction_states, f"transactional id {transactional_id!r}")
-    if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        return None
-    if said.error_code:
-        client.forget(transactional_id)
-    refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, f"transactional id {transactional_id!r}")
-    return said, await client.coordinator(transactional_id)
+async def described(client: ClusterClient, transactional_id: str) -> tuple[TransactionState | None, int]:
+    """What the id's coordinator knows, if it knows the id, and the coordinator's broker id."""
+    return await describe_transaction(client, transactional_id), await client.coordinator(transactional_id)
 
 
 async def open_transactions(
@@ -146,13 +139,13 @@ async def owners(client: ClusterClient, several: Iterable[OpenTransaction]) -> d
     for begin in range(0, len(pids), AT_ONCE):
         listed = await list_transactions(client, producer_ids=pids[begin : begin + AT_ONCE])
         ids.update({each.producer_id: each.transactional_id for each in listed})
-    described = {name: await describe_transaction(client, name) for name in sorted(set(ids.values()))}
+    states = {name: await describe_transaction(client, name) for name in sorted(set(ids.values()))}
     found: dict[OpenTransaction, Owner] = {}
     for each in wanted:
         name = ids.get(each.producer_id)
-        said = described[name] if name is not None else None
+        said = states[name] if name is not None else None
         if name is not None and said is not None:
-            found[each] = await _owner(client, each, name, said[0])
+            found[each] = await _owner(client, each, name, said)
     return found
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.cli.txn_asking import describe_transaction
 from fencepost.cli.txn_options import ask_within
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import MustAbort
+from fencepost.txn.protocol.describe import describe_transaction
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.txn_site import WAIT_S, Site, new_site

@@ -23,6 +23,7 @@ from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.offsets import Offsets, read_offsets
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
 from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.recovery.successor import find_successor
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions
 from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
@@ -152,6 +153,13 @@ class TransactionCalls:
             self.call(Event.ABORT, LEAST_S)
         except FencepostError as error:
             log.debug("transactional id %s: %s", self.transactional_id, error)
+
+    def replaced(self, timeout: float | None) -> bool:
+        """Whether another producer has registered under the id since."""
+        assert self.transactional_id is not None
+        identity, version2 = self.manager.identity, self.manager.version2
+        limit_s = self.inner.admission.patience_s(timeout)
+        return ask_now(partial(find_successor, self.transactional_id, identity, self.inner.settings, limit_s, version2=version2))
 
     def is_handed_out(self, number: int) -> bool:
         """Whether `prepare` has returned the token of that transaction."""

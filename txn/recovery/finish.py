@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionTimeout
-from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.protocol.describe import describe_transaction
 from fencepost.txn.protocol.error_table import OTHERWISE, Step, judge, refusal
-from fencepost.txn.protocol.requests import END_VERSIONS, STATE_VERSIONS, end_request, state_request
+from fencepost.txn.protocol.requests import END_VERSIONS, end_request
 from fencepost.txn.recovery.marker_search import look_for_markers
 from fencepost.txn.recovery.outcome import Outcome, PreparedStatus, conclude, read_coordinator
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
@@ -127,7 +127,7 @@ class Resumption:
     async def _attempt(self, *, committed: bool) -> PreparedStatus | None:
         """Ask for the end if the transaction is open. None if it is over, or may be, and its outcome must be found out."""
         token = self._token
-        state = await self._describe()
+        state = await describe_transaction(self._client, self._token.transactional_id)
         said = read_coordinator(token, state) if state is not None else None
         if said is not Outcome.OPEN:
             return None
@@ -160,7 +160,7 @@ class Resumption:
         attempt = 0
         while True:
             try:
-                state = await self._describe()
+                state = await describe_transaction(self._client, self._token.transactional_id)
                 said = read_coordinator(self._token, state) if state is not None else None
                 found = await look_for_markers(self._client, self._token) if said is not Outcome.OPEN else []
             except Unanswered as error:
@@ -173,20 +173,6 @@ class Resumption:
                 self._deadline.trouble = status.why
             await self._client.pause(attempt, self._deadline)
             attempt += 1
-
-    async def _describe(self) -> TransactionState | None:
-        """The coordinator's present state of the transactional id, or None."""
-        token = self._token
-        answer: DescribeTransactionsResponse = await self._client.ask_coordinator(
-            token.transactional_id, state_request(token.transactional_id), STATE_VERSIONS
-        )
-        said = the_one(answer.transaction_states, f"transactional id {token.transactional_id!r}")
-        if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return None
-        if said.error_code == ErrorCode.NOT_COORDINATOR:
-            self._client.forget(token.transactional_id)
-        refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, f"transactional id {token.transactional_id!r}")
-        return said
 
     async def _check_cluster(self) -> None:
         answer = await self._client.metadata()

@@ -29,6 +29,7 @@ __all__ = [
     "next_identity",
     "read_coordinator",
     "read_marker_of",
+    "registered_since",
 ]
 
 
@@ -138,6 +139,19 @@ def next_identity(token: PreparedTransaction, state: TransactionState) -> tuple[
     following = token.producer_id, token.producer_epoch + 1
     found = state.producer_id, state.producer_epoch
     return found if found == following and state.transaction_start_time_ms == token.started_ms else None
+
+
+def registered_since(identity: tuple[int, int], state: TransactionState, *, version2: bool) -> bool:
+    """Whether another producer has registered under the id of a producer whose newest identity is this one.
+
+    The end of the producer's own transaction can show the next epoch: always with transaction version 2, and with version 1 if a timeout
+    aborted it. A registration that finds a transaction open aborts it and takes the epoch after that. With version 1 a producer that found
+    none open, and aborted its own first transaction, looks like that timeout; so does a registration that is under way.
+    """
+    if (state.producer_id, state.producer_epoch) == identity:
+        return False
+    ends = ENDED if version2 else ("PrepareAbort", "CompleteAbort")
+    return (state.producer_id, state.producer_epoch - 1) != identity or state.transaction_state not in ends
 
 
 def read_marker_of(token: PreparedTransaction, *, epoch: int, committed: bool, intact: bool) -> Reading:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from fencepost.broker_stub import FaultProxy
 from fencepost.broker_stub.faults.rules import Fault
 from fencepost.broker_stub.journal.exchange import Exchange
-from fencepost.cli.txn_asking import OpenTransaction, describe_transaction, open_transactions
+from fencepost.cli.txn_asking import OpenTransaction, open_transactions
 from fencepost.cli.txn_options import ask_within
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
@@ -25,6 +25,7 @@ from fencepost.txn.errors import MustAbort
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.protocol.cluster_client import ClusterClient
+from fencepost.txn.protocol.describe import describe_transaction
 from fencepost.txn.recovery.outcome import ONGOING
 from fencepost.txn.transaction import Transaction
 from tests.conformance.survival.reader import Admin
@@ -202,7 +203,7 @@ class _Play:
 
     def _state(self) -> str:
         found = self._ask(lambda client: describe_transaction(client, self._site.name))
-        return found[0].transaction_state if found is not None else ""
+        return found.transaction_state if found is not None else ""
 
     def _open(self) -> list[OpenTransaction]:
         return self._ask(lambda client: open_transactions(client, topic=self._site.topic, partition=None, broker=None))[0]

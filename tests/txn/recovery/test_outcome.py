@@ -17,6 +17,7 @@ from fencepost.txn.recovery.outcome import (
     next_identity,
     read_coordinator,
     read_marker_of,
+    registered_since,
 )
 from tests.txn.recovery.test_token import TOKEN
 
@@ -141,6 +142,30 @@ def test_without_any_marker_nothing_is_concluded() -> None:
     assert "orders-3: there is no such partition (any more); orders-0: no marker of it yet" in status.why
     assert "does not know transactional id 'orders-1'" in conclude(TOKEN, None, [MUTE], NOW_MS).why
     assert conclude(TOKEN, None, [], NOW_MS).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead", "version", "expected"),
+    [
+        ("Ongoing", 0, 1, False),
+        ("CompleteCommit", 0, 1, False),
+        ("PrepareAbort", 1, 1, False),
+        ("CompleteAbort", 1, 1, False),
+        ("CompleteAbort", 1, 2, False),
+        ("CompleteCommit", 1, 2, False),
+        ("CompleteCommit", 1, 1, True),
+        ("Empty", 1, 1, True),
+        ("Empty", 1, 2, True),
+        ("Ongoing", 1, 2, True),
+        ("Empty", 2, 1, True),
+        ("CompleteAbort", 2, 2, True),
+    ],
+)
+def test_the_coordinators_state_shows_a_later_registration(name: str, ahead: int, version: int, *, expected: bool) -> None:
+    """A transaction's own end shows at most the next epoch. What a registration left has another state, or a later epoch."""
+    version2 = version == 2
+    assert registered_since((PID, EPOCH), state(name, EPOCH + ahead), version2=version2) is expected
+    assert registered_since((PID, EPOCH), state(name, EPOCH + ahead, pid=PID + 1), version2=version2)
 
 
 def test_contradictions_are_no_outcome() -> None:

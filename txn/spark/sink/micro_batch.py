@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from pyspark.sql import DataFrame
 
@@ -198,9 +198,10 @@ class Batch:
 
     def _settled(self, error: BaseException) -> bool:
         """Whether the batch turned out to be committed. False: write it again. Raises if neither is certain."""
-        self.metrics.ledger = "aborted"
-        match course_of(error):
-            case Course.STOP | Course.GIVE_UP as course:
+        course = course_of(error)
+        self.metrics.ledger = "unknown" if course is Course.FIND_OUT else "aborted"
+        match course:
+            case Course.STOP | Course.GIVE_UP:
                 self._abort(best_effort=True)
                 if course is Course.STOP and isinstance(error, Exception):
                     raise QueryStopped from None
@@ -212,8 +213,7 @@ class Batch:
             case _ if self._sink_session.outlived:
                 return self._outlived(error)
             case Course.FENCED:
-                self._sink_session.close()
-                raise SinkTakenOver(self._takeover_text(error)) from error
+                self._yield(error)
         transaction = self._transaction
         try:
             self._abort(best_effort=False)
@@ -230,8 +230,7 @@ class Batch:
         self._sink_session.read()
         if self._skips_now():
             # This driver has not committed it, so another one has.
-            self._sink_session.close()
-            raise SinkTakenOver(self._takeover_text(error)) from error
+            self._yield(error)
         return False
 
     def _commit_again(self, transaction: Transaction | None) -> bool:
@@ -251,8 +250,9 @@ class Batch:
             error.resolve(self._sink_session.timeout_s)
         except CommitOutcomeUnknown as unknown:
             log.warning("sink %s: %s; the ledger is asked", self._sink_session.key, unknown)
-            if self._taken_over_again():
+            if self._taken_over_again(error):
                 return True
+            self.metrics.ledger = "aborted"
             self._count_rerun(error)
             return False
         except FencepostError as other:
@@ -264,8 +264,7 @@ class Batch:
         """The coordinator knows another producer id for the transactional id, or none. The id has expired (transactional.id.expiration.ms),
         and another driver may have registered it since."""
         if self._expired:
-            self._sink_session.close()
-            raise SinkTakenOver(self._takeover_text(error)) from error
+            self._yield(error)
         self._expired = True
         return self._taken_over_anew(error)
 
@@ -275,15 +274,16 @@ class Batch:
         opened = standing.open
         others = opened is not None and (opened.query, opened.batch) != (self.identity.query, self.identity.batch)
         if others or standing.committed != self._sink_session.entry:
-            self._sink_session.close()
-            raise SinkTakenOver(self._takeover_text(error)) from error
+            self._yield(error)
         log.warning("sink %s: the ledger is unchanged, and the sink is taken over again: %s", self._sink_session.key, error)
-        return self._taken_over_again()
+        return self._taken_over_again(error)
 
     def _outlived(self, error: BaseException) -> bool:
         """The transaction was open for too long."""
         self._timeouts += 1
         if self._timeouts > 1 or self._settings.stage == "never":
+            if self._sink_session.replaced():
+                self._yield(error)
             self._abort(best_effort=True)
             raise TransactionTooLong(
                 f"{self.identity.name} of sink {self._sink_session.key!r} was open longer than"
@@ -298,9 +298,12 @@ class Batch:
             log.warning(
                 "sink %s: from here on the rows of each batch of this run are prepared beforehand (stage='auto')", self._sink_session.key
             )
-        return self._taken_over_again()
+        return self._taken_over_again(error)
 
-    def _taken_over_again(self) -> bool:
+    def _taken_over_again(self, error: BaseException) -> bool:
+        """Take over once more, unless the coordinator shows that another driver has the sink."""
+        if self._sink_session.replaced():
+            self._yield(error)
         self._transaction = None
         self._sink_session.take_over()
         return self._skips_now()
@@ -325,13 +328,16 @@ class Batch:
             ) from error
         log.warning("sink %s: %s is aborted and written again: %s", self._sink_session.key, self.identity.name, cause_of(error))
 
-    def _takeover_text(self, error: BaseException) -> str:
-        return (
+    def _yield(self, error: BaseException) -> NoReturn:
+        """Another driver has the sink, and keeps it."""
+        self._sink_session.close()
+        doubtful = isinstance(error, CommitOutcomeUnknown)
+        fate = "This driver may have committed it; the ledger says so" if doubtful else "Nothing of it was committed by this driver"
+        raise SinkTakenOver(
             f"another driver has registered transactional id {self._sink_session.transactional_id!r} (sink"
-            f" {self._sink_session.key!r}) while"
-            f" {self.identity.full_name} was written here: {error}. Nothing of it was committed by this driver."
-            " Two queries must not share a sink id; if this query was replaced, it may end"
-        )
+            f" {self._sink_session.key!r}) while {self.identity.full_name} was written here: {error}. {fate}. Two queries must not share"
+            " a sink id; if this query was replaced, it may end"
+        ) from error
 
     # -- steps ---------------------------------------------------------------------------------------------------------------
 

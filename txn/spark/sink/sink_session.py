@@ -1,8 +1,8 @@
 """A driver's session with a sink: its transactional producer, and the ledger's entry at the takeover.
 
 The first batch of a query's run takes the sink over unconditionally, which aborts an open transaction of an earlier driver. From then on
-the session keeps its identity, so a driver that was replaced is refused and does not take the sink back. Only a driver whose own
-transaction timed out takes over once more; it reads the ledger again before it writes.
+the session keeps its identity, so a driver that was replaced is refused and does not take the sink back. A driver whose own transaction
+timed out takes over once more if the coordinator shows no later registration; it reads the ledger again before it writes.
 
 The ledger's entries name the transactional id. If the newest entry names another id (another `transactional_id_prefix`), or there is none,
 this driver's registration does not stop the other id's driver. So the session writes the batch's record to the ledger, takes the other id
@@ -23,7 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, TopicUnavailable
-from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.errors import NotPermitted, TransactionTimeout
 from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.errors import LedgerBusy, LedgerUnusable
@@ -169,6 +169,13 @@ class SinkSession:
     def outlived(self) -> bool:
         """Whether the newest transaction has reached its timeout: the coordinator has aborted it, or is about to."""
         return self._opened_at is not None and monotonic() - self._opened_at >= self.transaction_timeout_ms / 1000.0
+
+    def replaced(self) -> bool:
+        """Whether another driver has registered the id since. Brokers before Kafka 3.0 cannot tell; their answer is False."""
+        try:
+            return self.producer.replaced(self.timeout_s)
+        except NotPermitted:
+            return False
 
     def retire(self) -> None:
         """Another run of the query has begun. If this run's callback still runs, it must not take the sink back."""

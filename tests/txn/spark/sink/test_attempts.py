@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fencepost.broker_stub import BrokerStub, Fault
 from fencepost.producer.errors import FencepostError, Misuse, TopicUnavailable
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, TransactionTooLong
+from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, SinkTakenOver, TransactionTooLong
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping_clock import SkippingClock
@@ -332,6 +333,46 @@ def test_a_run_remembers_that_it_is_too_slow(slow: Site, caplog: pytest.LogCaptu
     assert ["stage" in each["ms"] for each in (*writer.history, *next_run.history)] == [True, True, False]
     assert len([each for each in caplog.messages if "each batch of this run" in each]) == 1
     assert slow.committed() == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("stage", ["auto", "never"])
+@pytest.mark.parametrize("taken_over_first", [True, False])
+def test_a_replaced_driver_does_not_take_the_sink_back(slow: Site, stage: str, *, taken_over_first: bool) -> None:
+    """Its transaction is over twice: it took longer than its timeout, and another driver took the sink over, before or after that. The
+    other driver is in the middle of the batch, and commits it."""
+    rows = slow.rows("1", key="value")
+    older = slow.by_hand(transaction_timeout_ms=TIMEOUT_MS, stage=stage)
+    newer = slow.by_hand(transaction_timeout_ms=10 * TIMEOUT_MS)
+    slow.offsets(0)
+    with ExitStack() as at_work:
+        with pytest.raises(SinkTakenOver, match="Nothing of it was committed by this driver"), older.batch(rows, 0) as first:
+            first.write(rows)
+            if not taken_over_first:
+                slow.stub.advance(LATE_MS)
+            at_work.enter_context(newer.batch(rows, 0)).write(rows)
+            if taken_over_first:
+                slow.stub.advance(LATE_MS)
+        assert older.metrics["ledger"] == "aborted"
+        assert slow.committed() == []
+    assert newer.metrics["ledger"] == "committed"
+    assert slow.committed() == ["1"]
+
+
+def test_a_replaced_driver_whose_commit_is_in_doubt_does_not_take_the_sink_back(slow: Site) -> None:
+    """It asked for the commit, and got no answer before another driver took the sink over: it says that the ledger knows."""
+    rows = slow.rows("1", key="value")
+    older, newer = slow.by_hand(timeout_ms=2_000, request_timeout_ms=500), slow.by_hand()
+    unheard = slow.stub.faults.on(Api.END_TXN).forever().drop()
+    slow.offsets(0)
+    with ThreadPoolExecutor(1) as pool, ExitStack() as at_work:
+        writing = pool.submit(older, rows, 0)
+        assert unheard.wait(1, timeout=60)
+        at_work.enter_context(newer.batch(rows, 0)).write(rows)
+        with pytest.raises(SinkTakenOver, match="may have committed it; the ledger says so"):
+            writing.result(60)
+        assert older.metrics["ledger"] == "unknown"
+        unheard.remove()
+    assert slow.committed() == ["1"]
 
 
 def test_a_batch_that_is_never_staged(slow: Site) -> None:

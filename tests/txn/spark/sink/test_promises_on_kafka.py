@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,20 @@ def test_a_sink_that_is_taken_over(place: AnySite) -> None:
     assert visible(place, 1) == ["1"]
     new(place.rows("2"), place.offsets(1))
     assert visible(place, 2) == ["1", "2"]
+
+
+def test_a_replaced_driver_does_not_take_the_sink_back(place: AnySite) -> None:
+    """Kafka has aborted the transaction of the one that was replaced, after its timeout. The other one is in the middle of the batch."""
+    old, new = place.by_hand(transaction_timeout_ms=TIMEOUT_MS), place.by_hand()
+    rows = place.rows("1", key="value")
+    place.offsets(0)
+    with ExitStack() as at_work, pytest.raises(SinkTakenOver), old.batch(rows, 0) as batch:
+        batch.write(rows)
+        written = ends(place)
+        until(lambda: ends(place), "the abort's markers", good=lambda now: now > written, timeout_s=WAIT_S, pause_max_s=0.3)
+        at_work.enter_context(new.batch(rows, 0)).write(rows)
+    assert new.metrics["ledger"] == "committed"
+    assert visible(place, 1) == ["1"]
 
 
 def test_a_ledger_that_is_deleted(place: AnySite) -> None:
