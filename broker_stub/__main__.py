@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if left out")
     parser.add_argument("--port", type=int, help="the first broker's port, the others follow it; 0 takes free ones, 9092 if left out")
     parser.add_argument("--advertised-host", metavar="HOST", help="where clients are told to connect to, if that is not --host")
-    parser.add_argument("--partitions", type=int, default=1, help="partitions of an automatically created topic")
+    parser.add_argument("--partitions", type=int, help="partitions of an automatically created topic; 1 if left out")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka; repeatable")
     parser.add_argument("--emulate", default=NEWEST, metavar="RELEASE", help=f"the release of Kafka to emulate: {' or '.join(RELEASES)}")
     given = parser.parse_args()

@@ -77,7 +77,7 @@ ARGUMENTS: Final = {
         "an error code, such as ErrorCode.NOT_COORDINATOR, or its number from -32768 to 32767, but not NONE (0), which is no error",
         lambda value: value and -(1 << 15) <= value < 1 << 15,
     ),
-    "default_partitions": _WHOLE,
+    "default_partitions": _WHOLE_OR_NONE,
     "default_replication_factor": _WHOLE_OR_NONE,
     "emulate": Argument((str,), "the name of a release of Kafka, such as '4.3'"),
     "group": Argument((str,), "the id of a group"),

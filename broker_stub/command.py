@@ -35,7 +35,7 @@ def serve(
     port: int | None = None,
     advertised_host: str | None = None,
     auto_create_topics: bool = True,
-    default_partitions: int = 1,
+    default_partitions: int | None = None,
     default_replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
     properties: str | None = None,

@@ -90,7 +90,7 @@ class BrokerStub(Restrictions):
         port: int | None = None,
         advertised_host: str | None = None,
         auto_create_topics: bool = True,
-        default_partitions: int = 1,
+        default_partitions: int | None = None,
         default_replication_factor: int | None = None,
         config: Mapping[str, Value] | None = None,
         journal: int = 1000,

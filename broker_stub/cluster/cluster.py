@@ -48,7 +48,7 @@ class Cluster(Context):
         *,
         brokers: int = 1,
         auto_create_topics: bool = True,
-        default_partitions: int = 1,
+        default_partitions: int | None = None,
         default_replication_factor: int | None = None,
         config: Mapping[str, Value] | None = None,
         seed: int = 0,
@@ -71,9 +71,9 @@ class Cluster(Context):
         )
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
-        if default_partitions < 1:
+        if default_partitions is not None and default_partitions < 1:
             raise ValueError(f"default_partitions={default_partitions}: a topic has at least one")
-        if default_partitions > PARTITIONS_MAX:
+        if default_partitions is not None and default_partitions > PARTITIONS_MAX:
             raise ValueError(f"default_partitions={default_partitions}: one request creates at most {PARTITIONS_MAX} partitions")
         if default_replication_factor is not None and not 1 <= default_replication_factor <= brokers:
             raise ValueError(f"default_replication_factor={default_replication_factor}: from 1 to brokers={brokers}")
@@ -90,10 +90,9 @@ class Cluster(Context):
             seed=seed,
         )
         self.auto_create_topics = auto_create_topics and self.config.is_on("auto.create.topics.enable")
-        self.default_partitions = int(self.config.given.get("num.partitions", default_partitions))
-        self.default_replication_factor = int(
-            self.config.given.get("default.replication.factor", default_replication_factor or min(3, brokers))
-        )
+        self.default_partitions = self._given_once("default_partitions", default_partitions, "num.partitions") or 1
+        factor = self._given_once("default_replication_factor", default_replication_factor, "default.replication.factor")
+        self.default_replication_factor = factor or min(3, brokers)
         self.quotas = Quotas()
         self.authorizer = self._authorizer(acls, super_users)
         self._unheeded: set[str] = set()
@@ -104,6 +103,14 @@ class Cluster(Context):
         self.broker_links = BrokerLinks(self)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.clean_logs, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
+
+    def _given_once(self, argument: str, value: int | None, config: str) -> int | None:
+        """The value of a setting that an argument and a broker config can give."""
+        if config not in self.config.given:
+            return value
+        if value is not None:
+            raise ValueError(f"{argument}={value} and {config}={self.config.given[config]} are the same setting: give one of them")
+        return int(self.config.given[config])
 
     def _in_force(self, brokers: int) -> dict[str, str]:
         """The configs of brokers that differ from the given or default ones, because there are too few brokers or because another config

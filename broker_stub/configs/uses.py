@@ -52,7 +52,7 @@ _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 _NEVER_CLEANS: Final = Described("no log is ever compacted")
 _NO_DISK: Final = Described("logs are in memory")
 _NO_TIERS: Final = Described("there is no remote storage")
-_NO_THROTTLE: Final = Described("replicas are copies at once, and nothing holds them back")
+_NO_THROTTLE: Final = Described("replicas are copies at once, and no quota holds them back; `sever` does")
 
 TOPIC_USES: Final[dict[str, Use]] = {
     "cleanup.policy": Obeyed(
@@ -122,7 +122,10 @@ BROKER_USES: Final[dict[str, Use]] = {
     ),
     "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
-    "default.replication.factor": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "default.replication.factor": Obeyed(
+        "of topics without their own; 3 here by default, or as many as there are brokers, 1 in Kafka",
+        f"{_ADMIN}::test_brokers_describe_what_counts",
+    ),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
     "group.initial.rebalance.delay.ms": Obeyed("0 here by default, 3000 in Kafka", f"{_CLASSIC}::test_the_first_members_wait_for_more"),
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),

@@ -88,7 +88,9 @@ def broker(
     advertised_host: Annotated[
         str | None, typer.Option(metavar="HOST", help="The host that the brokers advertise to clients; default: --host.")
     ] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="The number of partitions of automatically created topics.")] = 1,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="The number of partitions of automatically created topics; 1 if left out.")
+    ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A broker config of Kafka; repeatable.")] = None,
     properties: Annotated[str | None, typer.Option(metavar="FILE", help="A server.properties of Kafka; --config overrides it.")] = None,
     tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The brokers' certificate (PEM): clients must use TLS.")] = None,

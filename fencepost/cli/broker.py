@@ -40,7 +40,7 @@ def run(
     host: str | None = None,
     port: int | None = None,
     advertised_host: str | None = None,
-    partitions: int = 1,
+    partitions: int | None = None,
     config: Sequence[str] | None = None,
     properties: str | None = None,
     tls_cert: str | None = None,

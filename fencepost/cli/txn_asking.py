@@ -123,6 +123,8 @@ async def open_transactions(
 ) -> tuple[list[OpenTransaction], dict[str, str]]:
     """Every transaction that is open in these partitions; and the topics that could not be checked, with the reason."""
     metadata = await client.metadata([topic] if topic is not None else None)
+    if broker is not None and broker not in client.brokers:
+        raise NotPermitted(f"there is no broker {broker}, only {', '.join(map(str, sorted(client.brokers)))}")
     by_leader, left_out = _partitions(metadata, partition=partition, broker=broker)
     found: list[OpenTransaction] = []
     for leader, places in sorted(by_leader.items()):
@@ -165,7 +167,7 @@ async def write_marker(client: ClusterClient, each: OpenTransaction, *, commit: 
     metadata = await client.metadata([each.topic])
     by_leader, left_out = _partitions(metadata, partition=each.partition, broker=None)
     if not by_leader:
-        raise NotPermitted(next(iter(left_out.values()), f"there is no partition {each.topic}-{each.partition}"))
+        raise NotPermitted(next(iter(left_out.values()), f"{each.topic}-{each.partition}: the brokers do not know the topic"))
     (leader,) = by_leader
     marker = WritableTxnMarker(
         producer_id=each.producer_id,
@@ -191,9 +193,10 @@ def _partitions(
         if topic.error_code:
             left_out[name] = f"topic {name!r}: {error_name(topic.error_code)}"
             continue
-        for each in topic.partitions:
-            if partition is not None and each.partition_index != partition:
-                continue
+        wanted = [each for each in topic.partitions if partition in (None, each.partition_index)]
+        if partition is not None and not wanted:
+            left_out[name] = f"topic {name!r} has no partition {partition}: it has {len(topic.partitions)}"
+        for each in wanted:
             if each.leader_id < 0:
                 left_out[name] = f"{name}-{each.partition_index} has no leader"
             elif broker is None or each.leader_id == broker:

@@ -145,6 +145,14 @@ def test_configs_may_be_numbers() -> None:
     ("settings", "reason"),
     [
         ({"default_partitions": 0}, "default_partitions=0: a topic has at least one"),
+        (
+            {"default_partitions": 6, "config": {"num.partitions": 2}},
+            "default_partitions=6 and num.partitions=2 are the same setting: give one of them",
+        ),
+        (
+            {"brokers": 2, "default_replication_factor": 1, "config": {"default.replication.factor": 2}},
+            "default_replication_factor=1 and default.replication.factor=2 are the same setting: give one of them",
+        ),
         ({"default_replication_factor": 9, "brokers": 3}, "default_replication_factor=9: from 1 to brokers=3"),
         ({"default_replication_factor": 0}, "default_replication_factor=0: from 1 to brokers=1"),
     ],

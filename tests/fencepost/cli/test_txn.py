@@ -322,13 +322,25 @@ def test_a_transaction_that_hangs_by_its_identity(stub: BrokerStub) -> None:
     assert txn("abort-hanging", *named, "--bootstrap", stub.bootstrap, "--force").code == 0
 
 
+def test_a_place_that_does_not_exist(stub: BrokerStub) -> None:
+    """ "none" would mean that nothing hangs there: each command says that there is no such partition or broker, with exit code 2."""
+    missing, at = ("--topic", TOPIC, "--partition", 9), ("--bootstrap", stub.bootstrap)
+    found = txn("find-hanging", *missing, *at)
+    assert (found.code, found.err) == (2, "fencepost txn find-hanging: not checked: topic 't' has no partition 9: it has 2\n")
+    for command in ("abort-hanging", "commit-hanging"):
+        ended = txn(command, *missing, "--start-offset", 0, *at)
+        assert (ended.code, ended.err) == (2, f"fencepost txn {command}: topic 't' has no partition 9: it has 2\n")
+    elsewhere = txn("find-hanging", "--broker-id", 9, *at)
+    assert (elsewhere.code, elsewhere.err) == (2, "fencepost txn find-hanging: there is no broker 9, only 1, 2\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("find-hanging", "--partition", 0), "--partition needs --topic"),
         (("abort-hanging", "--topic", TOPIC, "--partition", 0), "give --start-offset, or --producer-id"),
         (("abort-hanging", "--topic", TOPIC, "--partition", 0, "--producer-id", 1), "give --start-offset, or --producer-id"),
-        (("abort-hanging", "--topic", TOPIC, "--partition", 7, "--start-offset", 1), "no transaction"),
+        (("abort-hanging", "--topic", TOPIC, "--partition", 1, "--start-offset", 1), "no transaction"),
         (("find-hanging", "--topic", "none"), "topic 'none': UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
