@@ -265,8 +265,11 @@ class BrokerStub(Restrictions):
         ]
 
     def clean_logs(self) -> int:
-        """Delete now what `retention.ms`, `retention.bytes` and DeleteRecords give up, without waiting for
-        `log.retention.check.interval.ms` (5 minutes). Returns the number of deleted segments."""
+        """Delete now what `retention.ms`, `retention.bytes` and DeleteRecords give up, and compact compacted topics.
+
+        Without this call it happens every `log.retention.check.interval.ms` (5 minutes) and `log.cleaner.backoff.ms` (15 seconds). As in
+        Kafka, the segment that is appended to is never compacted. Returns the number of segments that were deleted or replaced.
+        """
         return self._call(self.cluster.clean_logs)
 
     def end_offset(self, topic: str, partition: int) -> int:

@@ -56,7 +56,7 @@ offsets and each assignment of a group are records in Kafka's format there. The 
 When the leader changes, waiting members get NOT_COORDINATOR. The next leader reads the last assignment of each group and its offsets, also
 those of open transactions. Sessions begin anew. A rebalance in progress is forgotten, and the members join again. Offsets expire after
 `offsets.retention.minutes`. Groups without members and offsets are removed with them. The coordinator checks that at a request, at most
-once in `offsets.retention.check.interval.ms`. Nothing is compacted, so tombstones and older records stay.
+once in `offsets.retention.check.interval.ms`. The internal topics are compacted like others.
 
 A transactional id belongs to partition `abs(hash(id)) % 50` of `__transaction_state`, and that partition's leader coordinates it. Its state
 is in that partition, as records in Kafka's format. A coordinator that restarts, or the next one, reads them, and ends the transactions that

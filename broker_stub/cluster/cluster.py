@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from fencepost.broker_stub.cluster.broker_links import BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context
 from fencepost.broker_stub.cluster.counters import Counters
+from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
@@ -102,7 +103,16 @@ class Cluster(Context):
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.broker_links = BrokerLinks(self)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
-        self.timers.every(interval_ms, self.clean_logs, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
+        self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
+        self.log_cleaner = LogCleaner(
+            self._partitions,
+            buffer_bytes=int(self.config["log.cleaner.dedupe.buffer.size"]),
+            load_factor=float(self.config["log.cleaner.io.buffer.load.factor"]),
+            now_ms=self.now_ms,
+        )
+        if self.config.is_on("log.cleaner.enable"):
+            self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
+            self.timers.every(0, self.log_cleaner.proceed, first_ms=self.now_ms())
 
     def _given_once(self, argument: str, value: int | None, config: str) -> int | None:
         """The value of a setting that an argument and a broker config can give."""
@@ -267,9 +277,16 @@ class Cluster(Context):
         """Adds partitions with these replicas. The caller has checked them."""
         self._extend(topic, assignments)
 
-    def clean_logs(self) -> int:
+    def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
-        return sum(partition.log.delete_old_segments() for topic in self.topics for partition in topic.partitions)
+        return sum(partition.log.delete_old_segments() for partition in self._partitions())
+
+    def clean_logs(self) -> int:
+        """Deletes and compacts what is due now. Returns the number of segments that were deleted or replaced."""
+        before = self.log_cleaner.cleaned
+        deleted = self.delete_old_segments()
+        self.log_cleaner.finish()
+        return deleted + self.log_cleaner.cleaned - before
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""
@@ -307,6 +324,9 @@ class Cluster(Context):
         partition.elect(self.live, preferred=to if to is not None else (behind or able)[0])
         self.counters.leader_moves += 1
         return partition.leader
+
+    def _partitions(self) -> Iterator[Partition]:
+        return (partition for topic in self.topics for partition in topic.partitions)
 
     def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
         config = self._log_config(topic)

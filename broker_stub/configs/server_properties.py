@@ -36,7 +36,7 @@ COARSER: Final = {
 
 WITHOUT_MEANING: Final = (
     *("background.threads", "broker.id", "broker.rack", "early.start.listeners", "inter.broker.listener.name", "log.dir", "log.dirs"),
-    *("log.cleaner.enable", "log.cleaner.threads", "log.flush.scheduler.interval.ms", "node.id"),
+    *("log.cleaner.threads", "log.flush.scheduler.interval.ms", "node.id"),
     *("process.roles", "queued.max.requests", "security.inter.broker.protocol"),
     *("controller.", "group.share.", "metadata.log.", "metric.", "metrics.", "num.io.", "num.network.", "num.recovery.", "num.replica."),
     *("replica.fetch.", "replica.socket.", "share.coordinator.", "socket.", "zookeeper."),

@@ -45,25 +45,26 @@ _REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
 _QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
 _OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
+_CLEANER: Final = "tests/broker_stub/log/test_cleaner.py"
+_COMPACTION: Final = "tests/broker_stub/cluster/test_compaction.py"
 _RETENTION: Final = "tests/broker_stub/log/test_retention.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
-_NEVER_CLEANS: Final = Described("no log is ever compacted")
 _NO_DISK: Final = Described("logs are in memory")
 _NO_TIERS: Final = Described("there is no remote storage")
 _NO_THROTTLE: Final = Described("replicas are copies at once, and no quota holds them back; `sever` does")
 
 TOPIC_USES: Final[dict[str, Use]] = {
     "cleanup.policy": Obeyed(
-        "delete: segments are deleted by age and size, and DeleteRecords needs it; compact: records need keys, but none is compacted away",
-        f"{_RETENTION}::test_only_a_log_that_deletes_obeys_age_and_size",
+        "delete: segments are deleted by age and size, and DeleteRecords needs it; compact: the newest record of each key stays",
+        f"{_COMPACTION}::test_a_compacted_topic_keeps_the_newest_record_of_each_key",
     ),
     "compression.gzip.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
     "compression.lz4.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
     "compression.type": Obeyed("batches are recompressed in another codec", f"{_CODECS}::test_a_topic_with_a_codec_recompresses"),
     "compression.zstd.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
-    "delete.retention.ms": _NEVER_CLEANS,
+    "delete.retention.ms": Obeyed("how long compaction keeps a tombstone", f"{_CLEANER}::test_delete_retention_is_the_topics"),
     "file.delete.delay.ms": _NO_DISK,
     "flush.messages": _NO_DISK,
     "flush.ms": _NO_DISK,
@@ -74,15 +75,15 @@ TOPIC_USES: Final[dict[str, Use]] = {
     "leader.replication.throttled.replicas": _NO_THROTTLE,
     "local.retention.bytes": _NO_TIERS,
     "local.retention.ms": _NO_TIERS,
-    "max.compaction.lag.ms": _NEVER_CLEANS,
+    "max.compaction.lag.ms": Obeyed("a log with older dirty records is compacted", f"{_CLEANER}::test_when_a_log_is_worth_it"),
     "max.message.bytes": Obeyed(
         "larger batches are refused", f"{_VALIDATION}::test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger"
     ),
     "message.timestamp.after.max.ms": Obeyed("later records are refused", _TIMESTAMPS),
     "message.timestamp.before.max.ms": Obeyed("earlier records are refused", _TIMESTAMPS),
     "message.timestamp.type": Obeyed("the source of a record's timestamp", f"{_VALIDATION}::test_log_append_time_is_the_brokers"),
-    "min.cleanable.dirty.ratio": _NEVER_CLEANS,
-    "min.compaction.lag.ms": _NEVER_CLEANS,
+    "min.cleanable.dirty.ratio": Obeyed("the dirty share from which on a log is compacted", f"{_CLEANER}::test_when_a_log_is_worth_it"),
+    "min.compaction.lag.ms": Obeyed("younger records are not compacted", f"{_CLEANER}::test_young_segments_are_not_compacted"),
     "min.insync.replicas": Obeyed("acks=all and the high watermark wait for so many", f"{_ADMIN}::test_more_replicas_needed_from_now_on"),
     "preallocate": _NO_DISK,
     "remote.log.copy.disable": _NO_TIERS,
@@ -131,6 +132,10 @@ BROKER_USES: Final[dict[str, Use]] = {
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
     "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_takes_nobody"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
+    "log.cleaner.backoff.ms": Obeyed("how often the cleaner looks for work", f"{_COMPACTION}::test_it_is_looked_for_work_at_intervals"),
+    "log.cleaner.dedupe.buffer.size": Obeyed("24 bytes for each key of a pass", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
+    "log.cleaner.enable": Obeyed("false: compaction only by `stub.clean_logs()`", f"{_COMPACTION}::test_the_cleaner_can_be_switched_off"),
+    "log.cleaner.io.buffer.load.factor": Obeyed("the share of that buffer", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
     "log.retention.check.interval.ms": Obeyed(
         "how often old segments are deleted", "tests/broker_stub/cluster/test_retention.py::test_old_segments_go_at_the_next_check"
     ),

@@ -38,6 +38,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     deletes: bool = True
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
+    min_cleanable_dirty_ratio: float = 0.5
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = _INT64_MAX
     timestamp_after_max_ms: int = 3_600_000
@@ -62,6 +66,11 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
             except (KeyError, ValueError) as error:
                 raise ValueError(f"{text!r} is no value for {name}") from error
         return msgspec.convert(fields, cls)
+
+    @property
+    def segment_max_ms(self) -> int:
+        """How long a segment is appended to. Compaction needs it closed within max.compaction.lag.ms."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     def level(self, codec: Codec) -> int | None:
         """The level for batches that the log compresses itself. None: the codec has no levels."""
@@ -104,6 +113,10 @@ _PROPERTIES: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("cleanup.policy", "deletes", _policy("delete")),
     ("retention.bytes", "retention_bytes", int),
     ("retention.ms", "retention_ms", int),
+    ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", float),
+    ("delete.retention.ms", "delete_retention_ms", int),
+    ("min.compaction.lag.ms", "min_compaction_lag_ms", int),
+    ("max.compaction.lag.ms", "max_compaction_lag_ms", int),
     ("message.timestamp.type", "timestamp_type", _TIMESTAMP_TYPES.__getitem__),
     ("message.timestamp.before.max.ms", "timestamp_before_max_ms", int),
     ("message.timestamp.after.max.ms", "timestamp_after_max_ms", int),

@@ -6,8 +6,8 @@ log start.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from fencepost.broker_stub.log.config import LogConfig
@@ -113,12 +113,25 @@ class LocalLog:
             self.active.truncate(offset, now_ms=now_ms)
         self.end_offset = offset
 
+    def new_segment(self, base_offset: int, *, now_ms: int) -> LogSegment:
+        """A segment that is no part of the log yet."""
+        return LogSegment(base_offset, self._new_storage(), self._config(), now_ms=now_ms)
+
+    def replace(self, old: Sequence[LogSegment], new: LogSegment) -> bool:
+        """Puts a segment in the place of successive ones. False: one of them is gone, and nothing was changed."""
+        at = bisect_left(self._bases, old[0].base_offset)
+        if self._segments[at : at + len(old)] != [*old]:
+            return False
+        self._segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
+        return True
+
     def remove_first(self, count: int) -> None:
         """Removes the oldest segments; one must be left."""
         del self._segments[:count], self._bases[:count]
 
     def _begin(self, base_offset: int, *, now_ms: int) -> None:
-        self._segments.append(LogSegment(base_offset, self._new_storage(), self._config(), now_ms=now_ms))
+        self._segments.append(self.new_segment(base_offset, now_ms=now_ms))
         self._bases.append(base_offset)
 
     def _locate(self, offset: int) -> tuple[int, Place | None]:

@@ -28,6 +28,11 @@ class OffsetIndex:
         return len(self._offsets)
 
     @property
+    def bytes(self) -> int:
+        """The size of its file."""
+        return len(self) * ENTRY_BYTES
+
+    @property
     def is_full(self) -> bool:
         return len(self._offsets) >= self._entries_max
 

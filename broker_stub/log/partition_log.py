@@ -6,7 +6,7 @@ changes nothing. It does not replicate: code that replicates sets `replicated_at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -31,12 +31,14 @@ from fencepost.broker_stub.log.producer_state_manager import ProducerStateManage
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
     AppendResult,
+    LastRecord,
     OffsetAt,
     ReadResult,
 )
 from fencepost.broker_stub.log.retention import deletable
 from fencepost.broker_stub.log.segment import LogSegment
 from fencepost.broker_stub.log.storage import MemoryStorage
+from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.log.validation import Terms, validate
 from fencepost.broker_stub.log.verification_state import Verifications
 from fencepost.producer.wire.codes import ErrorCode
@@ -65,7 +67,7 @@ class Checkpoint(NamedTuple):
 
 
 class PartitionLog:
-    """Segments, and the state derived from their batches."""
+    """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins."""
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class PartitionLog:
     ) -> None:
         """An empty log."""
         self.config = config or LogConfig()
+        self.first_dirty_offset = log_start_offset
         self.replicated_at_once = True
         self._clock_ms = clock_ms
         self._log_start_offset = self._high_watermark = log_start_offset
@@ -257,6 +260,31 @@ class PartitionLog:
             self.advance_log_start(start)
         return count
 
+    @property
+    def aborted_transactions(self) -> tuple[AbortedTxn, ...]:
+        """Those that readers must skip, in the order of their markers."""
+        return self._producers.transactions.aborted
+
+    def last_records(self) -> dict[int, LastRecord]:
+        """The newest batch of each producer, which compaction must keep."""
+        return {
+            pid: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
+            for pid, entry in self._producers.entries.items()
+        }
+
+    def new_segment(self, base_offset: int) -> LogSegment:
+        """A segment for `replace_segments`."""
+        return self._local.new_segment(base_offset, now_ms=self._clock_ms())
+
+    def replace_segments(self, old: Sequence[LogSegment], new: LogSegment, aborted: Iterable[AbortedTxn]) -> bool:
+        """Puts a compacted segment in the place of successive ones. `aborted`: the aborted transactions whose markers are in it and that
+        still have batches. False: one of the segments is gone, and nothing was changed."""
+        after = next((segment.base_offset for segment in self.segments if segment.base_offset > old[-1].base_offset), self.log_end_offset)
+        if not self._local.replace(old, new):
+            return False
+        self._producers.transactions.keep_between(new.base_offset, after, aborted)
+        return True
+
     def active_producers(self, copied: Checkpoint | None = None) -> list[ActiveProducer]:
         """The result for DescribeProducers. `copied`: this replica's own log, where it is behind."""
         producers = self._producers if copied is None else copied.producers
@@ -290,6 +318,7 @@ class PartitionLog:
         self._producers = to.producers.copy()
         self._high_watermark = min(self._high_watermark, end_offset)
         self._log_start_offset = min(self._log_start_offset, end_offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
         self._producers.transactions.committed(self._high_watermark)
 
     def hand_over(self, snapshot: bytes | None, snapshot_offset: int) -> None:

@@ -52,3 +52,10 @@ class ActiveProducer(Struct, frozen=True, kw_only=True):
     last_timestamp: int
     coordinator_epoch: int
     current_txn_start_offset: int
+
+
+class LastRecord(Struct, frozen=True):
+    """What compaction must keep of a producer. `data_offset`: the end of its newest data batch; None if the log knows none."""
+
+    data_offset: int | None
+    epoch: int

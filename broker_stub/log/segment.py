@@ -33,15 +33,15 @@ class Place(NamedTuple):
 
 class LogSegment:
     """See the module. `created_ms` and `modified_ms`: by the broker's clock. `jitter_ms`: it rolls so much earlier than segment.ms.
-    `largest_timestamp`: of its records, -1 without any, and the last offset of the batch that has it."""
+    `first_timestamp`: the largest one of its first batch, -1 without any. `largest_timestamp`: of its records, -1 without any."""
 
     __slots__ = (
         "_bytes_since_entry",
-        "_first_timestamp",
         "_index_interval_bytes",
         "_last_of_largest",
         "base_offset",
         "created_ms",
+        "first_timestamp",
         "jitter_ms",
         "largest_timestamp",
         "modified_ms",
@@ -62,7 +62,7 @@ class LogSegment:
         self._last_of_largest = base_offset
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
-        self._first_timestamp = UNKNOWN_TIME
+        self.first_timestamp = UNKNOWN_TIME
 
     def __repr__(self) -> str:
         return f"LogSegment({self.base_offset:020}, {self.size} bytes)"
@@ -73,11 +73,11 @@ class LogSegment:
 
     def must_roll(self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether batches of that size belong into a new segment (`shouldRoll`)."""
-        known = self._first_timestamp >= 0
-        waited_ms = max_timestamp - self._first_timestamp if known else now_ms - self.created_ms
+        known = self.first_timestamp >= 0
+        waited_ms = max_timestamp - self.first_timestamp if known else now_ms - self.created_ms
         return (
             self.size > config.segment_bytes - size
-            or (self.size > 0 and waited_ms > config.segment_ms - self.jitter_ms)
+            or (self.size > 0 and waited_ms > config.segment_max_ms - self.jitter_ms)
             or self.offset_index.is_full
             or self.time_index.is_full
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
@@ -87,7 +87,7 @@ class LogSegment:
         """Appends one batch. An index entry is added for the first batch after more than index.interval.bytes without one."""
         position = self.storage.size
         if not position:
-            self._first_timestamp = max_timestamp
+            self.first_timestamp = max_timestamp
         self.storage.append(data)
         self._note(position, len(data), last_offset, max_timestamp)
         self.modified_ms = now_ms
@@ -132,7 +132,7 @@ class LogSegment:
         self._bytes_since_entry = 0
         self.largest_timestamp, self._last_of_largest = self.time_index.last
         if not self.size:
-            self.created_ms, self._first_timestamp = now_ms, UNKNOWN_TIME
+            self.created_ms, self.first_timestamp = now_ms, UNKNOWN_TIME
         for place in self.places(self.offset_index.lookup(self._last_of_largest)):
             if place.max_timestamp > self.largest_timestamp:
                 self.largest_timestamp, self._last_of_largest = place.max_timestamp, place.last_offset

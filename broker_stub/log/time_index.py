@@ -27,6 +27,11 @@ class TimeIndex:
         return len(self._timestamps)
 
     @property
+    def bytes(self) -> int:
+        """The size of its file."""
+        return len(self) * ENTRY_BYTES
+
+    @property
     def is_full(self) -> bool:
         """One entry is left for the one that is added when the segment is closed."""
         return len(self._timestamps) >= self._entries_max - 1

@@ -8,6 +8,7 @@ producers and has no bytes.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Self
 
 from msgspec import Struct
@@ -92,6 +93,13 @@ class Transactions:
         """Forgets the aborted transactions whose markers were deleted."""
         count = bisect_left(self._aborted_ends, offset)
         del self._aborted[:count], self._aborted_ends[:count]
+
+    def keep_between(self, start: int, end: int, kept: Iterable[AbortedTxn]) -> None:
+        """Forgets the aborted transactions whose markers lie in [start, end), but not these."""
+        first, last = bisect_left(self._aborted_ends, start), bisect_left(self._aborted_ends, end)
+        stay = sorted(kept, key=lambda txn: txn.last_offset)
+        self._aborted[first:last] = stay
+        self._aborted_ends[first:last] = [txn.last_offset for txn in stay]
 
     def aborted_between(self, offset: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, end) must know. Some may lie beyond what it reads."""

@@ -50,7 +50,7 @@ untyped_control: Any = Control
         ({"emulate": 4.3}, r"^emulate=4.3: must be the name of a release of Kafka, such as '4.3'$"),
         ({"auto_create_topics": "no"}, r"^auto_create_topics='no': must be True or False$"),
         ({"transaction_version": 1.5}, r"^transaction_version=1.5: must be a whole number, or None for the default$"),
-        ({"default_partitions": 1.5}, r"^default_partitions=1.5: must be a whole number$"),
+        ({"default_partitions": 1.5}, r"^default_partitions=1.5: must be a whole number, or None for the default$"),
         ({"default_partitions": 10**30}, r"^default_partitions=10{30}: one request creates at most 10000 partitions$"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

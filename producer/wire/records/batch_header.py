@@ -28,6 +28,7 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Layout(">qiibIhiqqqhii")
 _CHECKED: Final = Layout(">hiqqqhii")
@@ -100,6 +101,11 @@ class BatchHeader(Struct, frozen=True, gc=False):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may remove the batch's tombstones or marker; None until a first pass met them."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def timestamp_type(self) -> int:

@@ -1,0 +1,92 @@
+"""Compacts the logs of compacted topics, the dirtiest first (Kafka's `LogCleaner`).
+
+It is housekeeping in slices: every log.cleaner.backoff.ms it looks for logs that are worth it, and then each look at the timers reads a
+little more, until none is left. `finish` does all of it at once. As in Kafka, it deletes the old segments of these logs, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.log import PartitionLog
+from fencepost.broker_stub.log.cleaner.cleaner import clean
+from fencepost.broker_stub.log.cleaner.log_to_clean import log_to_clean
+from fencepost.producer.wire.records import CorruptBatch
+
+SLICE_BYTES: Final = 256 << 10
+"""What is read between two looks at the timers: a few milliseconds' work."""
+KEY_BYTES: Final = 24
+"""What one key takes in Kafka's map."""
+
+log = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """See the module. `partitions`: those of all topics. `buffer_bytes` and `load_factor`: how many keys one pass notes, as in Kafka.
+    `cleaned`: segments that were replaced or deleted so far."""
+
+    def __init__(
+        self, partitions: Callable[[], Iterable[Partition]], *, buffer_bytes: int, load_factor: float, now_ms: Callable[[], int]
+    ) -> None:
+        self.cleaned = 0
+        self._partitions = partitions
+        self._keys_max = int(buffer_bytes // KEY_BYTES * load_factor)
+        self._now_ms = now_ms
+        self._work: Iterator[int] | None = None
+        self._uncleanable: set[PartitionLog] = set()
+
+    def begin(self) -> None:
+        """Look for work, unless there is some already."""
+        if self._work is None:
+            self._work = self._clean_all()
+
+    def proceed(self) -> None:
+        """Do the next slice of the work, if there is any."""
+        read = 0
+        while self._work is not None and read < SLICE_BYTES:
+            step = next(self._work, None)
+            if step is None:
+                self._work = None
+            else:
+                read += step
+
+    def finish(self) -> None:
+        """Do all that is to be done now."""
+        self.begin()
+        while self._work is not None:
+            self.proceed()
+
+    def _clean_all(self) -> Iterator[int]:
+        done: set[PartitionLog] = set()
+        self._uncleanable &= {partition.log for partition in self._partitions()}
+        while (dirtiest := self._dirtiest(done)) is not None:
+            name, found = dirtiest
+            before, dirty = found.segments, found.first_dirty_offset
+            try:
+                yield from clean(log_to_clean(found, now_ms=self._now_ms()), keys_max=self._keys_max, now_ms=self._now_ms())
+            except CorruptBatch as error:
+                self._uncleanable.add(found)
+                log.warning("%s cannot be compacted: %s", name, error)
+            self.cleaned += len({*before} - {*found.segments})
+            if found.first_dirty_offset == dirty:
+                done.add(found)
+        for partition in self._partitions():
+            if partition.log.config.compacted:
+                self.cleaned += partition.log.delete_old_segments()
+
+    def _dirtiest(self, done: set[PartitionLog]) -> tuple[str, PartitionLog] | None:
+        """The log that is most worth it. `done`: those with which no pass gets any further in this round."""
+        now_ms = self._now_ms()
+        found = {
+            partition: log_to_clean(partition.log, now_ms=now_ms)
+            for partition in self._partitions()
+            if partition.log.config.compacted and partition.log not in done and partition.log not in self._uncleanable
+        }
+        worth = {partition: what.dirty_ratio for partition, what in found.items() if what.is_worth_it}
+        if not worth:
+            return None
+        dirtiest = max(worth, key=worth.__getitem__)
+        return str(dirtiest), dirtiest.log

@@ -1,0 +1,1 @@
+"""Compaction: of each key only the newest record stays (Kafka's log cleaner)."""

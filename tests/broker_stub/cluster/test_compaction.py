@@ -1,0 +1,160 @@
+"""Compaction on the cluster's clock and on demand, as clients see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster.log_cleaner import SLICE_BYTES
+from fencepost.producer import Producer
+from fencepost.producer.wire.records import encode_batch
+from tests.broker_stub.stub_calls import Inside
+from tests.reading import read_messages
+from tests.waiting import despite
+
+MEBIBYTE = 1 << 20
+COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "1000"}
+
+
+def write(world: Inside, *keys: str) -> None:
+    """One batch with a record for each key, a second after the one before, so that it begins a segment."""
+    world.pass_time(1001)
+    world.produce(encode_batch([(world.cluster.now_ms(), key.encode(), b"v") for key in keys]))
+
+
+def left(world: Inside) -> list[int]:
+    """The base offset of each batch that is left."""
+    return [header.base_offset for header, _ in world.topic_named().partitions[0].log.batches()]
+
+
+def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
+    """Another client reads one record of each key, and the segment that is appended to as it is."""
+    with BrokerStub(config={"log.cleaner.enable": False}) as stub:
+        stub.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": MEBIBYTE})
+        with Producer(bootstrap_servers=stub.bootstrap, acks="all") as producer:
+            for number in range(4000):
+                producer.send("t", b"%01000d" % number, key=b"%d" % (number % 10))
+            producer.flush()
+        before = stub.end_offset("t", 0)
+        assert stub.clean_logs() > 0
+        assert stub.end_offset("t", 0) == before == 4000
+        values = [int(message.value() or b"") for message in read_messages(stub.bootstrap, "t", range(1))]
+        dirty = [value for value in values if value >= values[10]]
+        assert [*range(4000)][-len(dirty) :] == dirty
+        assert len(dirty) < 2000
+        assert {value % 10 for value in values[:10]} == {*range(10)}
+        assert stub.clean_logs() == 0
+        with Producer(bootstrap_servers=stub.bootstrap, acks="all") as producer:
+            assert producer.send("t", b"next", key=b"k").result(30).offset == 4000
+
+
+def test_it_is_looked_for_work_at_intervals() -> None:
+    """Every log.cleaner.backoff.ms, by the cluster's clock."""
+    world = Inside(config={"log.cleaner.backoff.ms": 60_000})
+    world.topic(**COMPACTED)
+    for _ in range(4):
+        write(world, "a")
+    assert left(world) == [0, 1, 2, 3]
+    begun_ms = world.cluster.now_ms() - 3 * 1001  # the first look
+    world.pass_time(begun_ms + 60_000 - 1 - world.cluster.now_ms())
+    assert left(world) == [0, 1, 2, 3]
+    world.pass_time(1)
+    assert left(world) == [2, 3]
+
+
+def test_the_cleaner_can_be_switched_off() -> None:
+    """`stub.clean_logs()` compacts even then."""
+    world = Inside(config={"log.cleaner.enable": False})
+    world.topic(**COMPACTED)
+    for _ in range(4):
+        write(world, "a")
+    world.pass_time(10**9)
+    assert left(world) == [0, 1, 2, 3]
+    assert world.cluster.clean_logs() > 0
+    assert left(world) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("config", "passes"),
+    [
+        ({}, [7]),
+        ({"log.cleaner.dedupe.buffer.size": 24 * 4, "log.cleaner.io.buffer.load.factor": 1}, [4, 7]),
+        ({"log.cleaner.dedupe.buffer.size": 24 * 4, "log.cleaner.io.buffer.load.factor": 0.5}, [2, 4, 6, 7]),
+        ({"log.cleaner.dedupe.buffer.size": 23}, [0]),
+    ],
+)
+def test_how_many_keys_a_pass_takes(config: dict[str, Any], passes: list[int]) -> None:
+    """24 bytes for each key, of that share of the buffer. A pass begins where the one before ended; with no room at all it ends."""
+    world = Inside(config={"log.cleaner.enable": False, **config})
+    world.topic(**COMPACTED)
+    for key in ("a", "b", "c", "d", "e", "f", "g", "h"):
+        write(world, key)
+    log = world.topic_named().partitions[0].log
+    cleaner, ends = world.cluster.log_cleaner, [0]
+    cleaner.begin()
+    for _ in range(100):
+        step = next(cleaner._work, None) if cleaner._work is not None else None
+        if step is None:
+            break
+        if log.first_dirty_offset != ends[-1]:
+            ends.append(log.first_dirty_offset)
+    assert [*dict.fromkeys([*ends[1:], log.first_dirty_offset])] == passes
+
+
+def test_a_large_log_is_compacted_in_slices() -> None:
+    """Between two of them the brokers serve their clients."""
+    world = Inside(config={"log.cleaner.backoff.ms": 10**9})
+    world.topic(**COMPACTED)
+    value = bytes(SLICE_BYTES // 2)
+    for _ in range(6):
+        world.pass_time(1001)
+        world.produce(encode_batch([(world.cluster.now_ms(), b"a", value)]))
+    world.cluster.log_cleaner.begin()
+    looks = 0
+    while world.cluster.log_cleaner._work is not None:
+        world.pass_time(1)
+        looks += 1
+        assert looks < 20
+    assert left(world) == [4, 5]
+    assert looks > 3
+
+
+def test_a_log_that_cannot_be_read_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """As in Kafka, records that a producer compressed badly can be in a log. The cleaner says so once, and cleans the others."""
+    world = Inside()
+    world.topic(**COMPACTED)
+    for _ in range(4):
+        write(world, "a")
+    log = world.topic_named().partitions[0].log
+    storage = log.segments[1].storage
+    damaged = bytearray(storage.read(0, storage.size))
+    damaged[-3] = 0x7E  # the length of the value, which ends beyond the batch
+    storage.truncate(0)
+    storage.append(bytes(damaged))
+    for _ in range(3):
+        world.cluster.clean_logs()
+    assert left(world) == [0, 1, 2, 3]
+    assert [each for each in caplog.messages if "t-0 cannot be compacted" in each] == [caplog.messages[-1]]
+
+
+def test_what_a_group_committed_survives_compaction() -> None:
+    """Also in the internal topics: the newest commit of each partition stays, and a coordinator that loads the log finds it."""
+    with BrokerStub(brokers=2, clock=VirtualClock(), config={"offsets.topic.num.partitions": 1}) as stub:
+        stub.create_topic("t", partitions=1)
+        consumer = Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})
+        try:
+            for offset in range(1, 20):
+                consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+            log = stub.cluster.topics.named("__consumer_offsets").partitions[0].log  # type: ignore[union-attr]
+            log._local.roll(log.log_end_offset, now_ms=stub.cluster.now_ms())
+            size = log.size
+            assert stub.clean_logs() > 0
+            assert log.size < size / 5
+            stub.move_leader("__consumer_offsets", 0)
+            found = despite(KafkaException, lambda: consumer.committed([TopicPartition("t", 0)], timeout=5))
+            assert [each.offset for each in found] == [19]
+        finally:
+            consumer.close()
