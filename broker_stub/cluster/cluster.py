@@ -279,7 +279,7 @@ class Cluster(Context):
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
-        return sum(partition.log.delete_old_segments() for partition in self._partitions())
+        return sum(partition.delete_old_segments() for partition in self._partitions())
 
     def clean_logs(self) -> int:
         """Deletes and compacts what is due now. Returns the number of segments that were deleted or replaced."""

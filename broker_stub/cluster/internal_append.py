@@ -48,13 +48,7 @@ def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: i
         return
     partition.expire_producers()
     try:
-        result = partition.log.append(
-            data,
-            origin=Origin.COORDINATOR,
-            leader_epoch=partition.leader_epoch,
-            transaction_version=how.transaction_version,
-            guard=how.guard,
-        )
+        result = partition.append(data, origin=Origin.COORDINATOR, transaction_version=how.transaction_version, guard=how.guard)
     except AppendRefused as refused:
         then(refused.code)
         return

@@ -75,7 +75,7 @@ class LogCleaner:
                 done.add(found)
         for partition in self._partitions():
             if partition.log.config.compacted:
-                self.cleaned += partition.log.delete_old_segments()
+                self.cleaned += partition.delete_old_segments()
 
     def _dirtiest(self, done: set[PartitionLog]) -> tuple[str, PartitionLog] | None:
         """The log that is most worth it. `done`: those with which no pass gets any further in this round."""

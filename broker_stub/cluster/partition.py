@@ -1,11 +1,8 @@
-"""One partition across its brokers: its replicas, its leader and leader epoch, and the leader's log.
+"""One partition across its brokers: its replicas, each with a log, its leader and leader epoch, and who is in sync.
 
-The replicas share one log. A follower that reaches its leader has at once what the leader has. A follower that does not reach it stays
-behind (`followers`), and holds back the high watermark while it is in the ISR. When it becomes leader, the log is truncated to its end.
-
-A new leader knows the producers as its own replica would. A broker that was stopped or killed knows of each producer the newest batch
-from before the stop, and everything since, as with Kafka's snapshots. A broker that was always up knows five batches of each. No bytes
-are read for that, however long the log is.
+A follower that reaches its leader writes at once what the leader writes. A follower that does not reach it stays behind, and holds back the
+high watermark while it is in the ISR. When it reaches a leader again, it removes what the leader's log does not have (`truncation`), and
+copies the rest.
 
 A replica that leaves the ISR while this has fewer than min.insync.replicas becomes eligible to lead (KIP-966). It has every
 acknowledged record, because the high watermark stands still from then on. A kill ends its eligibility, because it may have lost records.
@@ -18,11 +15,12 @@ the records that the new leader lacks. Before Kafka 4.1 no replica is ever eligi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.followers import Followers
-from fencepost.broker_stub.log import Checkpoint, LogConfig, PartitionLog
+from fencepost.broker_stub.cluster.truncation import catch_up
+from fencepost.broker_stub.log import AppendResult, LogConfig, Origin, PartitionLog
+from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
 from fencepost.producer.wire.codes import ErrorCode
 
 NO_LEADER = -1
@@ -45,30 +43,24 @@ Reaches = Callable[[int, int], bool]
 """Whether two brokers can talk to each other."""
 
 
-class _Left(NamedTuple):
-    """The state of a broker when it went down: where its log ended, and the snapshot of its producers. None: the snapshot is obsolete."""
-
-    log: Checkpoint
-    snapshot: bytes | None
-
-
 class Partition:
-    """One partition of the topic of that name. Only its cluster changes it."""
+    """One partition of the topic of that name. Only its cluster changes it. `logs`: each replica's."""
 
     __slots__ = (
+        "_behind_since",
         "_clock_ms",
         "_expired_at_ms",
         "_has_eligible",
-        "_left",
+        "_newest",
         "_reaches",
+        "_touched",
         "eligible",
-        "followers",
         "index",
         "isr",
         "last_leader",
         "leader",
         "leader_epoch",
-        "log",
+        "logs",
         "replicas",
         "topic",
         "topic_config",
@@ -99,17 +91,23 @@ class Partition:
         self.last_leader = NO_LEADER  # the leader when the last replica left the ISR, until there is another
         self.leader = NO_LEADER
         self.leader_epoch = -1
-        self.followers = Followers()
-        self.log = PartitionLog(clock_ms=clock_ms, config=config)
+        self.logs = {node: PartitionLog(clock_ms=clock_ms, config=config) for node in replicas}
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
-        self._left: dict[int, _Left] = {}
+        self._newest = replicas[0]  # the leader, or without one the last leader
+        self._touched: tuple[int, ...] = ()  # the followers that reach their leader, and have what it has
+        self._behind_since: dict[int, int] = {}
         self._reaches = reaches
         self._has_eligible = has_eligible
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
+
+    @property
+    def log(self) -> PartitionLog:
+        """The leader's log; without a leader that of the last one."""
+        return self.logs[self._newest]
 
     @property
     def min_isr(self) -> int:
@@ -126,22 +124,16 @@ class Partition:
         self.isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
-        self._left = {node: _Left(self.log.checkpoint(), None) for node in self.replicas if node not in self.isr}
-        self.log.begin_epoch(0)
+        self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
+        self.log.lead(0)
         self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
-        """Notes that a broker went down. It leaves a snapshot of its producers, after a stop and after a kill: Kafka writes one when it
-        stops, and after a kill at the end of the scan of its logs.
-        """
+        """Notes that a broker went down."""
         if node not in self.replicas:
             return
-        behind = self.followers.log_of(node)
-        if behind is not None:
-            self._left[node] = _Left(behind, None)
-            self.followers.catch_up(node)
-        elif node in self.isr:
-            self._left[node] = _Left(self.log.checkpoint(), self.log.snapshot())
+        self._behind_since.pop(node, None)
+        self._touched = tuple(each for each in self._touched if each != node)
         if node in self.isr and (self._has_eligible or len(self.isr) > 1):
             self._in_sync([each for each in self.isr if each != node])
         if self.leader == node:
@@ -152,6 +144,7 @@ class Partition:
         """Notes that a broker is back. Every live replica catches up at once where it reaches a leader."""
         if node not in self.replicas:
             return
+        self.logs[node].reload()
         if killed and node in self.eligible:
             self.eligible.remove(node)
         if self.leader == NO_LEADER:
@@ -161,28 +154,26 @@ class Partition:
     def follow(self, live: Collection[int]) -> None:
         """Makes live followers catch up or fall behind, after a change of the leader, of the live brokers or of their links."""
         if self.leader != NO_LEADER:
-            self.followers.catch_up(self.leader)
-            for node in self.replicas:
-                if node == self.leader or node not in live:
-                    continue
-                if self._reaches(self.leader, node):
-                    self.followers.catch_up(node)
-                    if node not in self.isr:
-                        self._in_sync([*self.isr, node])
-                elif self.followers.log_of(node) is None:
-                    self.followers.fall_behind(node, self._log_of(node), now_ms=self._clock_ms())
+            others = [node for node in self.replicas if node != self.leader and node in live]
+            self._touched = tuple(node for node in others if self._reaches(self.leader, node))
+            now_ms, before = self._clock_ms(), self._behind_since
+            self._behind_since = {node: before.get(node, now_ms) for node in others if node not in self._touched}
+            for node in self._touched:
+                catch_up(self.logs[node], self.log, leader_epoch=self.leader_epoch)
+                if node not in self.isr:
+                    self._in_sync([*self.isr, node])
         self._replicate()
 
     def give_up(self, *, lag_max_ms: int) -> None:
         """Removes followers from the ISR that have been behind for that long. The high watermark does not wait for them any more."""
-        overdue = self.followers.overdue(self._clock_ms(), lag_max_ms=lag_max_ms)
+        overdue = [node for node, since_ms in self._behind_since.items() if self._clock_ms() - since_ms >= lag_max_ms]
         if any(node in self.isr for node in overdue):
             self._in_sync([node for node in self.isr if node not in overdue])
             self._replicate()
             self.tell_changed()
 
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
-        """Elects a leader, begins the next epoch, and truncates the log to the leader's. `unclean`: if no live replica is in sync, another
+        """Elects a leader and begins the next epoch. `unclean`: if no live replica is in sync, another
         one may lead, also where the topic's config forbids it."""
         able = [node for node in self.replicas if node in live and (node in self.isr or node in self.eligible)]
         if not able and not self.isr and not self.eligible and self.last_leader in live:
@@ -195,15 +186,46 @@ class Partition:
         self.last_leader = before if self.leader == NO_LEADER and not self.isr else NO_LEADER
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
-            self._cut(self._log_of(self.leader))
+            self._newest = self.leader
             if self.leader not in self.isr:
                 self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
-            left = self._left.get(self.leader)
-            self.log.hand_over(left.snapshot if left is not None else None, left.log.end_offset if left is not None else 0)
-            self.log.begin_epoch(self.leader_epoch)
+            self.log.lead(self.leader_epoch)
             self.follow(live)
         self.tell_changed()
+
+    def append(
+        self,
+        data: bytes | memoryview,
+        *,
+        origin: Origin,
+        request_version: int = PRODUCE_VERSION,
+        transaction_version: int = 0,
+        guard: int | None = None,
+    ) -> AppendResult:
+        """`PartitionLog.append` to the leader's log, and to those of the followers that reach it."""
+        result = self.log.append(
+            data,
+            origin=origin,
+            leader_epoch=self.leader_epoch,
+            request_version=request_version,
+            transaction_version=transaction_version,
+            guard=guard,
+        )
+        if result.batches and len(self.logs) > 1:
+            for node in self._touched:
+                self.logs[node].replicate(result.batches)
+            self._raise_high_watermark()
+        return result
+
+    def advance_log_start(self, offset: int) -> None:
+        """`PartitionLog.advance_log_start`, also for the followers that reach their leader."""
+        for node in (self._newest, *self._touched):
+            self.logs[node].advance_log_start(offset)
+
+    def delete_old_segments(self) -> int:
+        """`PartitionLog.delete_old_segments` of each replica; returns how many the leader's log had."""
+        return {node: log.delete_old_segments() for node, log in self.logs.items()}[self._newest]
 
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The code for a batch that was written in that leader epoch and ends before that offset. None: an in-sync replica still lacks
@@ -217,7 +239,8 @@ class Partition:
     def configure(self, topic_config: Mapping[str, str], config: LogConfig) -> None:
         """Sets the topic's configs. The log obeys them from the next batch on."""
         self.topic_config = topic_config
-        self.log.config = config
+        for log in self.logs.values():
+            log.config = config
         self._in_sync(self.isr)
         self._replicate()
 
@@ -226,7 +249,8 @@ class Partition:
         now_ms = self._clock_ms()
         if now_ms - self._expired_at_ms >= EXPIRY_CHECK_MS:
             self._expired_at_ms = now_ms
-            self.log.expire_producers()
+            for log in self.logs.values():
+                log.expire_producers()
 
     def tell_grown(self, size_bytes: int) -> None:
         for each in tuple(self.watchers):
@@ -236,37 +260,24 @@ class Partition:
         for each in tuple(self.watchers):
             each.changed()
 
-    def copied(self, node: int) -> Checkpoint | None:
-        """Where the log of a replica ends that is behind. None: it has everything."""
-        behind = self.followers.log_of(node)
-        if behind is None and node not in self.isr:
-            left = self._left.get(node)
-            return left.log if left is not None else None
-        return behind
-
     def _in_sync(self, nodes: list[int]) -> None:
         """Sets the in-sync replicas. If they are too few, a replica that left, or was eligible, is eligible."""
         before = {*self.isr, *self.eligible} if self._has_eligible and len(nodes) < self.min_isr else set()
         self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
 
     def _replicate(self) -> None:
-        """Raises the high watermark to what every in-sync replica has, while these are enough (KIP-966)."""
-        log, held_back = self.log, self.followers.least(self.isr)
-        enough = len(self.isr) >= self.min_isr
-        log.replicated_at_once = enough and held_back is None
-        replicated = log.log_end_offset if held_back is None else held_back
-        if enough and log.high_watermark < replicated:
-            log.advance_high_watermark(replicated)
+        """Raises the high watermark to what every in-sync replica has, and tells the watchers."""
+        if self._raise_high_watermark():
             self.tell_changed()
 
-    def _log_of(self, node: int) -> Checkpoint:
-        """A replica's own log. One that is not behind has everything, or had it when it went down."""
-        return self.copied(node) or self.log.checkpoint()
-
-    def _cut(self, to: Checkpoint) -> None:
-        """Truncates the log, and the logs of all replicas, to the new leader's."""
-        if to.end_offset >= self.log.log_end_offset:
-            return
-        self.log.truncate(to)
-        self.followers.cut(to)
-        self._left = {node: left if left.log.end_offset <= to.end_offset else _Left(to, None) for node, left in self._left.items()}
+    def _raise_high_watermark(self) -> bool:
+        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once."""
+        log, enough = self.log, len(self.isr) >= self.min_isr
+        for each in self.logs.values():
+            each.replicated_at_once = enough and len(self.logs) == 1
+        before = log.high_watermark
+        if enough:
+            log.advance_high_watermark(min((self.logs[node].log_end_offset for node in self.isr), default=before))
+        for node in self._touched:
+            self.logs[node].advance_high_watermark(log.high_watermark)
+        return log.high_watermark > before

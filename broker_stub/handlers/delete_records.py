@@ -58,7 +58,7 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
     try:
         if offset < 0:
             return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-        log.advance_log_start(offset)
+        partition.advance_log_start(offset)
     except OffsetOutOfRange:
         return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
     return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)

@@ -57,6 +57,6 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=each.coordinator_epoch,
                 current_txn_start_offset=each.current_txn_start_offset,
             )
-            for each in partition.log.active_producers(partition.copied(call.broker.node_id))
+            for each in partition.logs[call.broker.node_id].active_producers()
         ],
     )

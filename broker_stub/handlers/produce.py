@@ -183,9 +183,7 @@ def _append(
     partition.expire_producers()
     records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
     try:
-        result = partition.log.append(
-            records, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch, request_version=call.version, guard=guard
-        )
+        result = partition.append(records, origin=Origin.CLIENT, request_version=call.version, guard=guard)
     except AppendRefused as refused:
         counters.refused += 1
         return PartitionProduceResponse(

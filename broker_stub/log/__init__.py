@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused, CorruptSnapshot, OffsetOutOfRange
-from fencepost.broker_stub.log.partition_log import Checkpoint, PartitionLog
+from fencepost.broker_stub.log.partition_log import PartitionLog
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
@@ -23,7 +23,6 @@ __all__ = [
     "ActiveProducer",
     "AppendRefused",
     "AppendResult",
-    "Checkpoint",
     "CorruptSnapshot",
     "LogConfig",
     "MemoryStorage",

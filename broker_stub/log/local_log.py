@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fencepost.broker_stub.log.config import LogConfig
 from fencepost.broker_stub.log.segment import LogSegment, Place
 from fencepost.broker_stub.log.storage import Storage
+from fencepost.producer.wire.records import BatchHeader, iter_batches
 
 NewStorage = Callable[[], Storage]
 
@@ -94,6 +95,13 @@ class LocalLog:
         for segment in self._segments:
             yield segment.storage.read(0, segment.size)
 
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Each batch that ends at or past the offset."""
+        number, place = self._locate(offset)
+        for segment in self._segments[number:] if place is not None else ():
+            start = place.position if place is not None and segment is self._segments[number] else 0
+            yield from iter_batches(segment.storage.read(start, segment.size))
+
     def since(self, timestamp: int, start_offset: int) -> Iterator[bytes | memoryview]:
         """The batches that may have the first record at or past the timestamp and the offset, oldest first."""
         for segment in self._segments:
@@ -104,13 +112,18 @@ class LocalLog:
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""
         if offset < self._bases[0]:
-            self._segments.clear()
-            self._bases.clear()
-            self._begin(offset, now_ms=now_ms)
-        else:
-            count = bisect_right(self._bases, offset)
-            del self._segments[count:], self._bases[count:]
-            self.active.truncate(offset, now_ms=now_ms)
+            self.restart_at(offset, now_ms=now_ms)
+            return
+        count = bisect_right(self._bases, offset)
+        del self._segments[count:], self._bases[count:]
+        self.active.truncate(offset, now_ms=now_ms)
+        self.end_offset = offset
+
+    def restart_at(self, offset: int, *, now_ms: int) -> None:
+        """Removes everything. The next record has that offset."""
+        self._segments.clear()
+        self._bases.clear()
+        self._begin(offset, now_ms=now_ms)
         self.end_offset = offset
 
     def new_segment(self, base_offset: int, *, now_ms: int) -> LogSegment:

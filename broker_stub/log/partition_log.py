@@ -2,17 +2,21 @@
 
 One owner calls it from one thread. It does no I/O except to its segments, and reads the time only through `clock_ms`. A refused append
 changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
+
+Its producers follow from its batches. A truncated log has them again from a snapshot and the batches after it. Kafka writes a snapshot when
+a segment begins; this log keeps a few newer ones besides, so that it reads less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused, OffsetOutOfRange
+from fencepost.broker_stub.log.kept_snapshots import Snapshots
 from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
 from fencepost.broker_stub.log.local_log import LocalLog, NewStorage
 from fencepost.broker_stub.log.producer_append_info import (
@@ -22,7 +26,6 @@ from fencepost.broker_stub.log.producer_append_info import (
     Duplicate,
     Marker,
     Origin,
-    ProducerEntry,
     Refused,
     Verified,
 )
@@ -31,6 +34,7 @@ from fencepost.broker_stub.log.producer_state_manager import ProducerStateManage
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
     AppendResult,
+    Batch,
     LastRecord,
     OffsetAt,
     ReadResult,
@@ -56,15 +60,6 @@ from fencepost.producer.wire.records import (
 
 PRODUCE_VERSION: Final = 13
 
-Batch = tuple[BatchHeader, bytes | memoryview]
-
-
-class Checkpoint(NamedTuple):
-    """The state of a log at one end: its end offset and its producers then."""
-
-    end_offset: int
-    producers: ProducerStateManager
-
 
 class PartitionLog:
     """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins."""
@@ -86,6 +81,7 @@ class PartitionLog:
         self._local = LocalLog(log_start_offset, config=lambda: self.config, new_storage=new_storage, now_ms=clock_ms())
         self._epochs = LeaderEpochs()
         self._producers = ProducerStateManager()
+        self._snapshots = Snapshots()
         self._verifications = Verifications()
 
     @property
@@ -158,7 +154,8 @@ class PartitionLog:
         else:
             first, last = header.base_offset, header.last_offset
             append_time_ms = terms.now_ms if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME else -1
-        return AppendResult(first, last, append_time_ms, self._log_start_offset, len(stored), known is not None)
+        written = ((header, stored),) if known is None else ()
+        return AppendResult(first, last, append_time_ms, self._log_start_offset, written, known is not None)
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> int | None:
         """A guard for a transactional batch that the transaction coordinator must verify. None if that is not necessary, because the
@@ -180,17 +177,15 @@ class PartitionLog:
         max_bytes: int,
         read_committed: bool = False,
         min_one_batch: bool = True,
-        copied: Checkpoint | None = None,
     ) -> ReadResult:
         """The batches from the one with `offset` on, up to the high watermark or the last stable offset.
 
         Returns at most `max_bytes` and cuts the last batch. The first batch is whole even if it is larger; without `min_one_batch` it is
-        then left out. `copied`: this replica's own log, where it is behind; it has nothing beyond that.
+        then left out.
         """
-        end = self.log_end_offset if copied is None else copied.end_offset
-        if not self._log_start_offset <= offset <= end:
-            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=end)
-        stable, replicated = min(self.last_stable_offset, end), min(self._high_watermark, end)
+        if not self._log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self.log_end_offset)
+        stable, replicated = self.last_stable_offset, self._high_watermark
         readable = stable if read_committed else replicated
         found = self._local.read(offset, readable, max_bytes, min_one_batch=min_one_batch)
         aborted = None
@@ -200,7 +195,11 @@ class PartitionLog:
             aborted = self._producers.transactions.aborted_between(offset, found.end_offset) if found.records else []
         return ReadResult(found.records, replicated, stable, self._log_start_offset, aborted, found.base_offset > readable)
 
-    def batches(self) -> Iterator[Batch]:
+    def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes | memoryview:
+        """The batches from the one with `offset` on, up to the end of the log or of the segment. The first one is whole."""
+        return self._local.read(offset, self.log_end_offset, max_bytes, min_one_batch=True).records
+
+    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch of the log, also those below its start and beyond the high watermark."""
         for segment in self._local.batches():
             yield from iter_batches(segment)
@@ -222,8 +221,9 @@ class PartitionLog:
         """Where `epoch`, or the last one before it, ended: (epoch, end offset); (-1, -1) if unknown."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Begins this replica's leader epoch."""
+    def lead(self, epoch: int) -> None:
+        """Begins this replica's leader epoch. What only a leader knows is new."""
+        self._verifications = Verifications()
         self._epochs.assign(epoch, self.log_end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -257,6 +257,7 @@ class PartitionLog:
             self._local.remove_first(count)
             start = self._local.segments[0].base_offset
             self._producers.transactions.forget_before(start)
+            self._snapshots.forget_before(start)
             self.advance_log_start(start)
         return count
 
@@ -285,9 +286,8 @@ class PartitionLog:
         self._producers.transactions.keep_between(new.base_offset, after, aborted)
         return True
 
-    def active_producers(self, copied: Checkpoint | None = None) -> list[ActiveProducer]:
-        """The result for DescribeProducers. `copied`: this replica's own log, where it is behind."""
-        producers = self._producers if copied is None else copied.producers
+    def active_producers(self) -> list[ActiveProducer]:
+        """The result for DescribeProducers."""
         return [
             ActiveProducer(
                 producer_id=pid,
@@ -297,46 +297,59 @@ class PartitionLog:
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=-1 if entry.txn_first_offset is None else entry.txn_first_offset,
             )
-            for pid, entry in producers.entries.items()
+            for pid, entry in self._producers.entries.items()
         ]
 
     def expire_producers(self) -> list[int]:
         """Removes idle producers. The caller decides when; Kafka does it every ten minutes."""
         return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
 
-    def checkpoint(self) -> Checkpoint:
-        """The state that `truncate` needs to return to this end."""
-        return Checkpoint(self.log_end_offset, self._producers.copy())
-
-    def truncate(self, to: Checkpoint) -> None:
-        """Removes everything after that checkpoint of this log."""
-        end_offset = to.end_offset
-        if end_offset >= self.log_end_offset:
+    def truncate(self, offset: int) -> None:
+        """Removes every batch that ends at or past that offset."""
+        if offset >= self.log_end_offset:
             return
-        self._local.truncate(end_offset, now_ms=self._clock_ms())
-        self._epochs.truncate_from_end(end_offset)
-        self._producers = to.producers.copy()
-        self._high_watermark = min(self._high_watermark, end_offset)
-        self._log_start_offset = min(self._log_start_offset, end_offset)
-        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
-        self._producers.transactions.committed(self._high_watermark)
+        self._local.truncate(offset, now_ms=self._clock_ms())
+        self._epochs.truncate_from_end(offset)
+        self._high_watermark = min(self._high_watermark, offset)
+        self._log_start_offset = min(self._log_start_offset, offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, offset)
+        self._restore_producers(offset)
 
-    def hand_over(self, snapshot: bytes | None, snapshot_offset: int) -> None:
-        """Passes the log to another replica with the same bytes: one that was always up, or one that wrote that snapshot at that offset
-        when it went down. State that only a leader has is lost.
-        """
-        self._verifications = Verifications()
+    def restart_at(self, offset: int) -> None:
+        """Removes everything and begins again at that offset, because the leader's log begins only there."""
+        self._local.restart_at(offset, now_ms=self._clock_ms())
+        self._epochs = LeaderEpochs()
+        self._producers, self._snapshots = ProducerStateManager(), Snapshots()
+        self._high_watermark = self._log_start_offset = self.first_dirty_offset = offset
+
+    def reload(self) -> None:
+        """The log of a broker that was down: it knows the newest batch of each producer that has not expired meanwhile."""
         now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
-
-        def is_over(entry: ProducerEntry) -> bool:
-            return is_expired(entry, now_ms, after_ms=after_ms)
-
-        kept = None if snapshot is None else {pid: entry for pid, entry in read_snapshot(snapshot).items() if not is_over(entry)}
-        self._producers.hand_over(kept, snapshot_offset, is_over)
+        found = read_snapshot(self.snapshot())
+        kept = {pid: entry for pid, entry in found.items() if not is_expired(entry, now_ms, after_ms=after_ms)}
+        self._producers = ProducerStateManager(kept, self._producers.transactions.aborted)
+        self._verifications = Verifications()
 
     def snapshot(self) -> bytes:
         """The snapshot of the producers at the log's end, as after a clean shutdown."""
         return write_snapshot(self._producers.entries)
+
+    def replicate(self, batches: Sequence[Batch]) -> None:
+        """Writes batches that the leader has just written at this log's end."""
+        self._write(batches, Origin.REPLICATION, self._clock_ms())
+
+    def _restore_producers(self, end_offset: int) -> None:
+        """The producers of a log that ends there: from the newest snapshot, and the batches after it."""
+        at, snapshot = self._snapshots.newest_until(end_offset)
+        entries = {} if snapshot is None else read_snapshot(snapshot)
+        known = [txn for txn in self._producers.transactions.aborted if txn.last_offset < at]
+        self._producers = ProducerStateManager(entries, known)
+        for header, batch in self._local.batches_from(at):
+            candidates = _candidates([(header, batch)])
+            verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
+            assert isinstance(verdict, list)
+            self._producers.apply(candidates, verdict)
+        self._producers.transactions.committed(self._high_watermark)
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
         batches: list[Batch] = []
@@ -354,7 +367,7 @@ class PartitionLog:
         if batches:
             self._write(batches, Origin.REPLICATION, self._clock_ms())
             base_offset = batches[0][0].base_offset
-        return AppendResult(base_offset, self.log_end_offset - 1, -1, self._log_start_offset, sum(len(data) for _, data in batches))
+        return AppendResult(base_offset, self.log_end_offset - 1, -1, self._log_start_offset, tuple(batches))
 
     def _write(
         self, batches: Sequence[Batch], origin: Origin, now_ms: int, transaction_version: int = 0, guard: int | None = None
@@ -384,6 +397,9 @@ class PartitionLog:
             max_timestamp=max(header.max_timestamp for header, _ in batches),
             now_ms=now_ms,
         )
+        begins_segment, size = not self._local.active.size, self._local.size
+        if begins_segment or self._snapshots.is_due(size):
+            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, is_segments=begins_segment)
         for header, batch in batches:
             self._epochs.assign(header.leader_epoch, header.base_offset)
             self._local.append(bytes(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
@@ -416,7 +432,7 @@ class PartitionLog:
         return OffsetAt()
 
 
-def _candidates(batches: Sequence[Batch], transaction_version: int = 0) -> list[Candidate]:
+def _candidates(batches: Iterable[tuple[BatchHeader, bytes | memoryview]], transaction_version: int = 0) -> list[Candidate]:
     """The producer-related part of the batches. A control batch that compaction emptied has none.
 
     Raises CorruptBatch for an invalid marker.

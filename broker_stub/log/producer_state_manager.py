@@ -6,13 +6,9 @@ and `apply`. `producers.admit` decides about a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self
-
-from msgspec.structs import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from fencepost.broker_stub.log.producer_append_info import (
-    BATCHES_REMEMBERED,
     UNSEEN,
     Accepted,
     Candidate,
@@ -20,27 +16,20 @@ from fencepost.broker_stub.log.producer_append_info import (
     Origin,
     ProducerEntry,
     Refused,
-    RememberedBatch,
     admit,
 )
-from fencepost.broker_stub.log.txn_index import Transactions
+from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
 
 
 class ProducerStateManager:
-    """Entries by producer id. `_whole` has the full entries of producers of which a snapshot kept less."""
+    """Entries by producer id. `entries`: those of a snapshot. `aborted`: the transactions that were aborted before it."""
 
-    __slots__ = ("_entries", "_whole", "transactions")
+    __slots__ = ("_entries", "transactions")
 
-    def __init__(self) -> None:
-        self._entries: dict[int, ProducerEntry] = {}
-        self._whole: dict[int, ProducerEntry] = {}
-        self.transactions = Transactions()
-
-    def copy(self) -> Self:
-        """A copy, to return to later."""
-        other = type(self)()
-        other._entries, other._whole, other.transactions = dict(self._entries), dict(self._whole), self.transactions.copy()
-        return other
+    def __init__(self, entries: Mapping[int, ProducerEntry] | None = None, aborted: Iterable[AbortedTxn] = ()) -> None:
+        self._entries = dict(entries or {})
+        first_offsets = sorted(entry.txn_first_offset for entry in self._entries.values() if entry.txn_first_offset is not None)
+        self.transactions = Transactions(first_offsets, aborted)
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -70,26 +59,6 @@ class ProducerStateManager:
             if verdict.completed is not None:
                 self.transactions.complete(verdict.completed)
 
-    def hand_over(self, snapshot: Mapping[int, ProducerEntry] | None, offset: int, is_over: Callable[[ProducerEntry], bool]) -> None:
-        """Continues as another replica of this log. One that was down has of each producer the newest batch of its snapshot, made at that
-        offset, and the later ones. It has no producers that `is_over`.
-        """
-        for pid, whole in self._whole.items():
-            entry = self._entries[pid]
-            if entry.epoch == whole.epoch:
-                self._entries[pid] = replace(entry, batches=_joined(whole.batches, entry.batches))
-        self._whole.clear()
-        if snapshot is None:
-            return
-        for pid, entry in tuple(self._entries.items()):
-            kept = snapshot.get(pid)
-            before = kept.batches if kept is not None and kept.epoch == entry.epoch else ()
-            batches = _joined(before, [batch for batch in entry.batches if batch.first_offset >= offset])
-            if kept is None and not batches and is_over(entry):
-                del self._entries[pid]
-            elif batches != entry.batches:
-                self._entries[pid], self._whole[pid] = replace(entry, batches=batches), entry
-
     def expire(self, now_ms: int, *, after_ms: int) -> list[int]:
         """Removes the producers without an open transaction whose newest batch has expired, by that batch's own timestamp. Returns their
         ids.
@@ -97,14 +66,7 @@ class ProducerStateManager:
         gone = [pid for pid, entry in self._entries.items() if is_expired(entry, now_ms, after_ms=after_ms)]
         for pid in gone:
             del self._entries[pid]
-            self._whole.pop(pid, None)
         return gone
-
-
-def _joined(before: Sequence[RememberedBatch], after: Sequence[RememberedBatch]) -> tuple[RememberedBatch, ...]:
-    """The newest of the batches, where both lists may have the same ones."""
-    known = before[-1].last_offset if before else -1
-    return (*before, *(batch for batch in after if batch.last_offset > known))[-BATCHES_REMEMBERED:]
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, *, after_ms: int) -> bool:

@@ -8,18 +8,26 @@ from __future__ import annotations
 from msgspec import Struct
 
 from fencepost.broker_stub.log.txn_index import AbortedTxn
+from fencepost.producer.wire.records import BatchHeader
+
+Batch = tuple[BatchHeader, bytes]
 
 
 class AppendResult(Struct, frozen=True):
-    """The offsets of the records. A duplicate has the first append's offsets and, as in Kafka, its newest timestamp as append time. `size`:
-    the bytes that were written, after a change of the codec."""
+    """The offsets of the records. A duplicate has the first append's offsets and, as in Kafka, its newest timestamp as append time.
+    `batches`: what was written."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    size: int
+    batches: tuple[Batch, ...] = ()
     duplicate: bool = False
+
+    @property
+    def size(self) -> int:
+        """The bytes that were written, after a change of the codec."""
+        return sum(len(batch) for _, batch in self.batches)
 
 
 class ReadResult(Struct, frozen=True):

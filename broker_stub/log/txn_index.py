@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Self
 
 from msgspec import Struct
 
@@ -36,18 +35,12 @@ class Transactions:
 
     __slots__ = ("_aborted", "_aborted_ends", "_ongoing", "_unreplicated")
 
-    def __init__(self) -> None:
-        self._ongoing: dict[int, None] = {}  # first offsets; they only grow, so the first is the lowest
+    def __init__(self, ongoing: Iterable[int] = (), aborted: Iterable[AbortedTxn] = ()) -> None:
+        """`ongoing`: the first offsets of the open transactions, in order. `aborted`: in the order of their markers."""
+        self._ongoing: dict[int, None] = dict.fromkeys(ongoing)  # they only grow, so the first is the lowest
         self._unreplicated: dict[int, int] = {}  # first offset -> marker's offset
-        self._aborted: list[AbortedTxn] = []
-        self._aborted_ends: list[int] = []
-
-    def copy(self) -> Self:
-        """A copy, to return to later."""
-        other = type(self)()
-        other._ongoing, other._unreplicated = dict(self._ongoing), dict(self._unreplicated)
-        other._aborted, other._aborted_ends = list(self._aborted), list(self._aborted_ends)
-        return other
+        self._aborted: list[AbortedTxn] = [*aborted]
+        self._aborted_ends = [txn.last_offset for txn in self._aborted]
 
     @property
     def first_undecided_offset(self) -> int | None:

@@ -138,7 +138,7 @@ class DelayedFetch(DelayedOperation):
         code = self._error(asked, partition)
         if code or partition is None:
             return self._failed(asked, code, partition)
-        log = partition.log
+        log = partition.logs[self._call.broker.node_id]
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.end_offset_for(asked.last_fetched_epoch)
             if end < 0 or asked.offset < log.log_start_offset:
@@ -159,7 +159,6 @@ class DelayedFetch(DelayedOperation):
                 max_bytes=max(0, min(asked.bytes_max, self._max_bytes - self._read_bytes)),
                 read_committed=self._read_committed,
                 min_one_batch=self._read_bytes == 0,
-                copied=partition.copied(self._call.broker.node_id),
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)

@@ -361,7 +361,7 @@ def test_epochs_are_noted_as_batches_and_leaders_come() -> None:
     log = open_log()
     assert log.leader_epoch == -1
     produce(log, plain(NOW, NOW), leader_epoch=0)
-    log.begin_epoch(2)
+    log.lead(2)
     assert log.leader_epoch == 2
     produce(log, plain(), leader_epoch=2)
     produce(log, plain(), leader_epoch=5)

@@ -116,7 +116,7 @@ def test_readers_of_deleted_segments() -> None:
     """Offsets before the first segment are out of range, and the earliest offset is the first one that is left. Epochs follow."""
     clock = SetClock(NOW)
     log = log_of(6, clock=clock, step_ms=100, retention_ms=1000)
-    log.begin_epoch(1)
+    log.lead(1)
     produce(log, plain(NOW + 600), leader_epoch=1)
     clock.ms = NOW + 1301
     log.delete_old_segments()

@@ -103,7 +103,7 @@ def test_the_next_leader_asks_anew() -> None:
     that time is waited for."""
     log = new_log()
     guard = log.begin_verification(PID, 0, 0, bumps=False)
-    log.hand_over(None, 0)
+    log.lead(1)
     assert write(log, 0, guard=guard) == "D3"
     assert write(log, 5, guard=log.begin_verification(PID, 0, 5, bumps=False)) == ""
 
