@@ -79,7 +79,7 @@ def ratios(measured: Sequence[Measured]) -> dict[tuple[int, str, str], list[floa
             mine, base = _by_round(measured, rows, ours), _by_round(measured, rows, name)
             both = sorted(mine.keys() & base.keys())
             found[rows, ours, "ms of a batch"] = [mine[each].batch_ms / base[each].batch_ms for each in both]
-            # The kernel gives the time of a Python worker that ends to its parent, which may be none of ours: then less than nothing is left.
+            # The kernel gives the time of a Python worker that ended to another process if its parent has ended.
             told = [each for each in both if min(mine[each].cpu_ms, base[each].cpu_ms) > 0]
             found[rows, ours, "CPU of a row"] = [mine[each].cpu_us / base[each].cpu_us for each in told]
     return found
