@@ -50,6 +50,7 @@ class Partition:
         "_behind_since",
         "_clock_ms",
         "_expired_at_ms",
+        "_followed",
         "_has_eligible",
         "_newest",
         "_reaches",
@@ -96,6 +97,7 @@ class Partition:
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
         self._newest = replicas[0]  # the leader, or without one the last leader
+        self._followed: set[int] = set()  # the followers that have caught up in this leader epoch
         self._touched: tuple[int, ...] = ()  # the followers that reach their leader, and have what it has
         self._behind_since: dict[int, int] = {}
         self._reaches = reaches
@@ -160,6 +162,7 @@ class Partition:
             self._behind_since = {node: before.get(node, now_ms) for node in others if node not in self._touched}
             for node in self._touched:
                 catch_up(self.logs[node], self.log, leader_epoch=self.leader_epoch)
+                self._followed.add(node)
                 if node not in self.isr:
                     self._in_sync([*self.isr, node])
         self._replicate()
@@ -187,6 +190,7 @@ class Partition:
         self.leader_epoch += 1
         if self.leader != NO_LEADER:
             self._newest = self.leader
+            self._followed.clear()
             if self.leader not in self.isr:
                 self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
@@ -271,12 +275,13 @@ class Partition:
             self.tell_changed()
 
     def _raise_high_watermark(self) -> bool:
-        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once."""
+        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once. A follower that has not
+        caught up in this epoch holds it back, because the leader does not know what that follower has."""
         log, enough = self.log, len(self.isr) >= self.min_isr
         for each in self.logs.values():
             each.replicated_at_once = enough and len(self.logs) == 1
         before = log.high_watermark
-        if enough:
+        if enough and all(node == self._newest or node in self._followed for node in self.isr):
             log.advance_high_watermark(min((self.logs[node].log_end_offset for node in self.isr), default=before))
         for node in self._touched:
             self.logs[node].advance_high_watermark(log.high_watermark)

@@ -336,6 +336,7 @@ class PartitionLog:
 
     def replicate(self, batches: Sequence[Batch]) -> None:
         """Writes batches that the leader has just written at this log's end."""
+        assert batches[0][0].base_offset == self.log_end_offset, f"the leader is at {batches[0][0].base_offset}, not {self.log_end_offset}"
         self._write(batches, Origin.REPLICATION, self._clock_ms())
 
     def _restore_producers(self, end_offset: int) -> None:

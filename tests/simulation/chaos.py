@@ -267,7 +267,7 @@ def write_as_another(chaos: Chaos) -> None:
         return
     chaos.count("records of others")
     blob = encode_batch([Record(0, START_MS + int(world.now), None, STRANGER)])
-    partition.log.append(blob, origin=Origin.CLIENT, leader_epoch=partition.leader_epoch)
+    partition.append(blob, origin=Origin.CLIENT)
     partition.tell_grown(len(blob))
 
 

@@ -135,6 +135,25 @@ def test_a_leader_that_is_moved_away_from_its_lead() -> None:
     assert other in partition.isr
 
 
+def test_what_a_leader_that_was_replaced_has_alone_does_not_count() -> None:
+    """It is still in the ISR, and its log is as long, but with other records. So nothing is acknowledged until it has left the ISR, or has
+    caught up, which costs its own records."""
+    world, partition = three()
+    old, ours = partition.leader, followers(partition)
+    cut_off(world, partition, *ours)
+    for record in (b"alone", b"too"):
+        assert world.produce(batch(record), acks=1).error_code == 0
+    world.cluster.move_leader(partition, to=ours[0])
+    world.replies.clear()
+    world.send(produce_request("t", batch(b"new")), 9)
+    assert written(world) == []
+    assert (partition.log.log_end_offset, partition.logs[old].log_end_offset, partition.log.high_watermark) == (1, 2, 0)
+    for node in ours:
+        world.cluster.broker_links.mend(old, node)
+    assert written(world) == ["NONE @0"]
+    assert len({bytes(batch) for log in partition.logs.values() for _, batch in log.batches()}) == 1
+
+
 @pytest.mark.parametrize("unclean", ["false", "true"])
 def test_an_unclean_leader_costs_what_was_acknowledged(unclean: str) -> None:
     """Only replicas that are in sync may lead; where unclean.leader.election.enable lets another one, what that one lacks is lost."""
