@@ -275,8 +275,10 @@ class Partition:
             self.tell_changed()
 
     def _raise_high_watermark(self) -> bool:
-        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once. A follower that has not
-        caught up in this epoch holds it back, because the leader does not know what that follower has."""
+        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once.
+
+        A follower that has not caught up in this epoch holds it back, because the leader does not know what that follower has.
+        """
         log, enough = self.log, len(self.isr) >= self.min_isr
         for each in self.logs.values():
             each.replicated_at_once = enough and len(self.logs) == 1

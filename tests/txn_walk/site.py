@@ -152,7 +152,7 @@ class Site:
         txn = Txn(producer_id=self.cluster.producer_ids.fresh(), epoch=epoch, timeout_ms=20_000, updated_ms=now_ms)
         flexible = self.services.transactions.version > 0
         record = encode_batch([(now_ms, txn_key(transactional_id), txn_value(txn, flexible=flexible))])
-        self.state.log.append(record, origin=Origin.COORDINATOR, leader_epoch=self.state.leader_epoch)
+        self.state.append(record, origin=Origin.COORDINATOR)
 
     def is_alone(self, node: int) -> bool:
         """Whether only that broker has some undecided records. Without it the partition would have no leader, and Kafka writes no marker
