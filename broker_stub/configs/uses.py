@@ -1,7 +1,7 @@
 """What the stub does about each config of Kafka that it takes: obeys it, or only describes it.
 
-Other configs are refused. An obeyed config names the test that shows it, or the module that reads it; docs/stub-configs.md is generated
-from this table. It changes nothing: the log, a coordinator or a handler reads the config.
+Other configs are refused. An obeyed config names the test that shows it; docs/stub-configs.md is generated from this table. It changes
+nothing: the log, a coordinator or a handler reads the config.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 
 
 class Obeyed(NamedTuple):
-    """The effect, and where it is shown: a test, or the module that reads the config."""
+    """The effect, and the test that shows it."""
 
     does: str
     shown: str
@@ -45,6 +45,7 @@ _REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
 _QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
 _OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
+_BROKER: Final = "tests/broker_stub/configs/test_broker_configs.py::test_a_broker_config_has_its_effect"
 _CLEANER: Final = "tests/broker_stub/log/test_cleaner.py"
 _COMPACTION: Final = "tests/broker_stub/cluster/test_compaction.py"
 _RETENTION: Final = "tests/broker_stub/log/test_retention.py"
@@ -110,28 +111,26 @@ TOPIC_USES: Final[dict[str, Use]] = {
 
 BROKER_USES: Final[dict[str, Use]] = {
     "add.partitions.to.txn.retry.backoff.max.ms": Obeyed(
-        "how long a record waits for its transaction", f"{_TRANSACTIONS}::test_a_record_waits_a_little_for_the_last_transactions_end"
+        "how long a record waits for its transaction", f"{_BROKER}[add.partitions.to.txn.retry.backoff.max.ms]"
     ),
     "add.partitions.to.txn.retry.backoff.ms": Obeyed(
-        "how often the leader asks the coordinator meanwhile", "broker_stub/transactions/verification.py"
+        "how often the leader asks the coordinator meanwhile", f"{_BROKER}[add.partitions.to.txn.retry.backoff.ms]"
     ),
     "allow.everyone.if.no.acl.found": Obeyed(
         "with an authorizer", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"
     ),
-    "authorizer.class.name": Obeyed(
-        "Kafka's StandardAuthorizer", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"
-    ),
+    "authorizer.class.name": Obeyed("Kafka's StandardAuthorizer", f"{_BROKER}[authorizer.class.name]"),
     "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
-    "connections.max.idle.ms": Obeyed("idle connections end", f"{_CONNECTIONS}::test_the_idle_are_closed"),
+    "connections.max.idle.ms": Obeyed("idle connections end", f"{_BROKER}[connections.max.idle.ms]"),
     "default.replication.factor": Obeyed(
         "of topics without their own; 3 here by default, or as many as there are brokers, 1 in Kafka",
-        f"{_ADMIN}::test_brokers_describe_what_counts",
+        f"{_BROKER}[default.replication.factor]",
     ),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
     "group.initial.rebalance.delay.ms": Obeyed("0 here by default, 3000 in Kafka", f"{_CLASSIC}::test_the_first_members_wait_for_more"),
-    "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", "broker_stub/handlers/join_group.py"),
+    "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", f"{_BROKER}[group.max.session.timeout.ms]"),
     "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_takes_nobody"),
-    "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", "broker_stub/handlers/join_group.py"),
+    "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", f"{_BROKER}[group.min.session.timeout.ms]"),
     "log.cleaner.backoff.ms": Obeyed("how often the cleaner looks for work", f"{_COMPACTION}::test_it_is_looked_for_work_at_intervals"),
     "log.cleaner.dedupe.buffer.size": Obeyed("24 bytes for each key of a pass", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
     "log.cleaner.enable": Obeyed("false: compaction only by `stub.clean_logs()`", f"{_COMPACTION}::test_the_cleaner_can_be_switched_off"),
@@ -142,51 +141,43 @@ BROKER_USES: Final[dict[str, Use]] = {
     "max.connections": Obeyed("one connection too many waits", f"{_CONNECTIONS}::test_one_too_many_waits"),
     "max.connections.per.ip": Obeyed("one connection too many is closed", f"{_CONNECTIONS}::test_too_many_of_one_address_are_closed"),
     "num.partitions": Obeyed("of topics without their own", f"{_ADMIN}::test_brokers_describe_what_counts"),
-    "offset.metadata.max.bytes": Obeyed("OffsetCommit is refused above", "broker_stub/groups/coordinators.py"),
-    "offsets.commit.timeout.ms": Obeyed(
-        "how long a commit waits for replicas",
-        f"{_OFFSETS}::test_a_commit_that_took_too_long_counts_all_the_same",
-    ),
-    "offsets.retention.check.interval.ms": Obeyed("how often offsets expire", "broker_stub/groups/coordinators.py"),
-    "offsets.retention.minutes": Obeyed("when offsets expire", f"{_EXPIRY}::test_offsets_of_nobodys_group_expire"),
+    "offset.metadata.max.bytes": Obeyed("OffsetCommit is refused above", f"{_BROKER}[offset.metadata.max.bytes]"),
+    "offsets.commit.timeout.ms": Obeyed("how long a commit waits for replicas", f"{_BROKER}[offsets.commit.timeout.ms]"),
+    "offsets.retention.check.interval.ms": Obeyed("how often offsets expire", f"{_BROKER}[offsets.retention.check.interval.ms]"),
+    "offsets.retention.minutes": Obeyed("when offsets expire", f"{_BROKER}[offsets.retention.minutes]"),
     "offsets.topic.num.partitions": Obeyed("of __consumer_offsets", f"{_ADMIN}::test_topics_made_on_demand"),
-    "offsets.topic.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
-    "producer.id.expiration.ms": Obeyed(
-        "idle producers are forgotten",
-        f"{_PRODUCERS}::test_example_h_an_expired_producer_may_start_anywhere",
-    ),
-    "quota.window.num": Obeyed("a rate covers so many windows", f"{_QUOTAS}::test_a_rate_that_begins_counts_ten_windows"),
-    "quota.window.size.seconds": Obeyed("the length of each window", "broker_stub/cluster/cluster.py"),
+    "offsets.topic.replication.factor": Obeyed("as far as there are brokers", f"{_BROKER}[offsets.topic.replication.factor]"),
+    "producer.id.expiration.ms": Obeyed("idle producers are forgotten", f"{_BROKER}[producer.id.expiration.ms]"),
+    "quota.window.num": Obeyed("a rate covers so many windows", f"{_BROKER}[quota.window.num]"),
+    "quota.window.size.seconds": Obeyed("the length of each window", f"{_BROKER}[quota.window.size.seconds]"),
     "replica.lag.time.max.ms": Obeyed(
-        "a follower that does not reach its leader leaves the ISR after that time",
-        f"{_REPLICATION}::test_a_follower_is_given_up_after_a_while",
+        "a follower that does not reach its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
-        "how often timed-out transactions are checked", "broker_stub/transactions/coordinators.py"
+        "how often timed-out transactions are checked", f"{_BROKER}[transaction.abort.timed.out.transaction.cleanup.interval.ms]"
     ),
-    "transaction.max.timeout.ms": Obeyed("InitProducerId is refused above", "broker_stub/handlers/init_producer_id.py"),
+    "transaction.max.timeout.ms": Obeyed("InitProducerId is refused above", f"{_BROKER}[transaction.max.timeout.ms]"),
     "transaction.partition.verification.enable": Obeyed(
-        "false: records are appended without verification",
-        "tests/broker_stub/log/test_verification.py::test_a_guard_lets_the_first_batch_in",
+        "false: records are appended without verification", f"{_BROKER}[transaction.partition.verification.enable]"
     ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": Obeyed(
-        "how often ids expire", "broker_stub/transactions/coordinators.py"
+        "how often ids expire", f"{_BROKER}[transaction.remove.expired.transaction.cleanup.interval.ms]"
     ),
     "transaction.state.log.min.isr": Obeyed("min.insync.replicas of __transaction_state", f"{_ADMIN}::test_brokers_describe_what_counts"),
-    "transaction.state.log.num.partitions": Obeyed("of __transaction_state", "broker_stub/cluster/topics.py"),
-    "transaction.state.log.replication.factor": Obeyed("as far as there are brokers", f"{_ADMIN}::test_brokers_describe_what_counts"),
+    "transaction.state.log.num.partitions": Obeyed("of __transaction_state", f"{_BROKER}[transaction.state.log.num.partitions]"),
+    "transaction.state.log.replication.factor": Obeyed(
+        "as far as there are brokers", f"{_BROKER}[transaction.state.log.replication.factor]"
+    ),
     "transaction.two.phase.commit.enable": Obeyed(
         "two-phase commit is granted", "tests/broker_stub/transactions/test_configs.py::test_two_phases_have_to_be_permitted"
     ),
     "transactional.id.expiration.ms": Obeyed("when ids expire", f"{_TRANSACTIONS}::test_an_id_that_nobody_uses_is_forgotten"),
     "unclean.leader.election.interval.ms": Obeyed(
         "how soon a leaderless topic that allows it by now has a leader; 1000 here by default, 300000 in Kafka",
-        f"{_REPLICATION}::test_a_leaderless_topic_that_allows_unclean_elections_later_gets_one",
+        f"{_BROKER}[unclean.leader.election.interval.ms]",
     ),
-    "unstable.api.versions.enable": Obeyed(
-        "InitProducerId 6 is offered", "tests/broker_stub/transactions/test_configs.py::test_no_time_ends_a_transaction_of_two_phases"
-    ),
+    "unstable.api.versions.enable": Obeyed("InitProducerId 6 is offered", f"{_BROKER}[unstable.api.versions.enable]"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What the stub does about each config: the table names a test or a reader for each that it obeys, and a warning names the others."""
+"""What the stub does about each config: the table names a test for each that it obeys, and a warning names the others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from fencepost.broker_stub.configs.uses import BROKER_USES, TOPIC_USES, Obeyed
+from tests.broker_stub.configs.test_broker_configs import CASES
 from tests.broker_stub.stub_calls import Inside
 
 
 def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
-    """The table has every config that the stub accepts. The code of an obeyed config reads it, and its row names a test that exists, or the
-    file that reads it."""
+    """The table has every config that the stub accepts. The code of an obeyed config reads it, and its row names a test that exists."""
     root = Path(__file__).parents[3]
     assert TOPIC_USES.keys() == TOPIC_CONFIGS.keys()
     assert BROKER_USES.keys() == BROKER_CONFIGS.keys()
@@ -25,8 +25,9 @@ def test_every_config_is_obeyed_or_says_that_it_is_not() -> None:
         assert isinstance(use, Obeyed) is (f'"{name}"' in read), f"{name}: {use}"
         if isinstance(use, Obeyed):
             file, _, test = use.shown.partition("::")
-            text = (root / file).read_text(encoding="utf-8")
-            assert (f"def {test}(" if test else f'"{name}"') in text, f"{name}: {use.shown} is not there"
+            test, _, case = test.removesuffix("]").partition("[")
+            assert f"def {test}(" in (root / file).read_text(encoding="utf-8"), f"{name}: {use.shown} is not there"
+            assert not case or case in CASES, f"{name}: {use.shown} is not there"
 
 
 def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixture) -> None:
