@@ -46,6 +46,12 @@ class ProducerStateManager:
     def entries(self) -> Mapping[int, ProducerEntry]:
         return self._entries
 
+    def restore(self, snapshot: Mapping[int, ProducerEntry]) -> None:
+        """Starts with the entries of a snapshot. Transactions that were open then are open again."""
+        self._entries.update(snapshot)
+        for first_offset in sorted(each.txn_first_offset for each in snapshot.values() if each.txn_first_offset is not None):
+            self.transactions.begin(first_offset)
+
     def judge(self, batches: Sequence[Candidate], *, origin: Origin) -> list[Accepted] | Duplicate | Refused:
         """The decision of `admit` about the batches of one append, in order. It changes nothing. The first refused or duplicate batch
         decides the whole append.
