@@ -126,6 +126,7 @@ class Partition:
 
     def _check_segment(self, base_offset: int, path: Path) -> Iterator[Finding]:
         if base_offset < self._next_offset:
+            self._give_up("segments overlap")
             problem = f"the segment begins at offset {base_offset}, and the one before it ends at {self._next_offset - 1}"
             yield Finding(str(path), 0, problem, "reads may return an offset twice")
         aborted_before = len(self._producers.aborted)
@@ -135,6 +136,7 @@ class Partition:
             for stored in batches_in(path):
                 header = stored.header
                 if header.base_offset <= last:
+                    self._give_up("offsets do not rise")
                     problem = f"offset {header.base_offset} follows offset {last}"
                     yield Finding(str(path), stored.position, problem, "recovery throws, and Kafka does not start with this log")
                 elif header.base_offset != last + 1 or (batches and header.records_count != header.last_offset_delta + 1):

@@ -11,12 +11,12 @@ from tests.fencepost.cli.shell import invoke
 NAME = "00000000000000000000"
 
 
-def _log() -> bytes:
+def _log(producer_id: int = 7) -> bytes:
     """Two records of a transaction, and its marker."""
     data = bytearray(
-        encode_batch([(5, b"k\x1b", b"v"), (6, None, None)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        encode_batch([(5, b"k\x1b", b"v"), (6, None, None)], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     )
-    marker = bytearray(encode_marker(ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=3, timestamp=8))
+    marker = bytearray(encode_marker(ControlType.ABORT, producer_id=producer_id, producer_epoch=0, coordinator_epoch=3, timestamp=8))
     marker[:8] = (2).to_bytes(8)
     return bytes(data + marker)
 
@@ -62,3 +62,13 @@ def test_random_damage(tmp_path: Path) -> None:
         path.write_bytes(data[: dice.randrange(len(data) + 1)])
         assert invoke("log", "dump", "--records", path).code in (0, 1)
         assert invoke("log", "verify", tmp_path).code in (0, 1)
+
+
+def test_segments_overlap(tmp_path: Path) -> None:
+    """Two segments with the same offsets, and transactions of two producers that begin at one offset, are findings."""
+    (tmp_path / f"{NAME}.log").write_bytes(_log())
+    (tmp_path / f"{1:020}.log").write_bytes(_log(8))
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert "position 0: the segment begins at offset 1, and the one before it ends at 2" in ran.out
+    assert "segments overlap, so producer snapshots" in ran.out
