@@ -1,6 +1,6 @@
 """The errors of a log.
 
-A client gets them as error codes. CorruptSnapshot is for a reader of snapshots.
+A client gets them as error codes. CorruptSnapshot and CorruptFile are for a reader of files.
 """
 
 from __future__ import annotations
@@ -35,3 +35,13 @@ class OffsetOutOfRange(Exception):
 
 class CorruptSnapshot(Exception):
     """Bytes that are no producer snapshot."""
+
+
+class CorruptFile(Exception):
+    """A file of a log that is not what its name says. `position`: of the byte, or of the line (from 1) in a text file."""
+
+    def __init__(self, kind: str, position: int, reason: str) -> None:
+        super().__init__(f"{kind}, position {position}: {reason}")
+        self.kind = kind
+        self.position = position
+        self.reason = reason

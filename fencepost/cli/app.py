@@ -18,6 +18,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault import fault
 from fencepost.cli.ledger import ledger
+from fencepost.cli.log import log
 from fencepost.cli.output import printable, say
 from fencepost.cli.produce import produce
 from fencepost.cli.proxy import Control, proxy
@@ -144,6 +145,7 @@ app.command()(doctor)
 app.add_typer(topics, name="topics")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
+app.add_typer(log, name="log")
 app.command()(demo)
 app.command("spark-demo")(spark_demo)
 app.command()(proxy)
