@@ -28,7 +28,7 @@ class Order(msgspec.Struct):
 
 
 def test_by_name() -> None:
-    """JSON, MessagePack and strings; None stays a tombstone and a missing key."""
+    """JSON, MessagePack, strings, and bytes as they are; None stays a tombstone and a missing key."""
     with BrokerStub(default_partitions=1) as stub:
         with quick(stub, key_serializer="string", value_serializer="json") as producer:
             producer.send("json", Order(1, "ä"), key="k")
@@ -37,6 +37,11 @@ def test_by_name() -> None:
         with quick(stub, **{"value.serializer": "msgpack"}) as producer:
             producer.send("msgpack", {"id": 1})
         (first, second, third), (packed,) = logged(stub, "json", 1)[0], logged(stub, "msgpack", 1)[0]
+        with quick(stub, key_serializer="bytes", value_serializer="bytes") as producer:
+            producer.send("bytes", b"as it is", key=b"k").result(20)
+            with pytest.raises(TypeError):
+                producer.send("bytes", {"id": 1})
+        assert logged(stub, "bytes", 1)[0] == [(b"k", b"as it is")]
     assert json.loads(first[1] or b"") == {"id": 1, "name": "ä"}
     assert (first[0], second, third) == (b"k", (b"k", None), (None, b"[1,null]"))
     assert msgspec.msgpack.decode(packed[1] or b"") == {"id": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import pickle
@@ -13,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 
 from fencepost.producer import Producer, SaslMechanism, SecurityProtocol
 from fencepost.producer.config.secret import HIDDEN, Secret
@@ -153,6 +155,37 @@ def test_the_context_is_a_careful_one(authority: Authority) -> None:
     lax = read(**{**TLS, "ssl_cafile": authority.cafile, "ssl_check_hostname": False}).ssl_context
     assert lax is not None
     assert (lax.verify_mode, lax.check_hostname) == (ssl.CERT_REQUIRED, False)
+
+
+@pytest.mark.parametrize("named", [{}, {"ssl_cafile": None}], ids=["left out", "None"])
+def test_without_a_file_the_systems_certificates_are_trusted(named: dict[str, Any]) -> None:
+    """The same ones as in Python's own default context."""
+    context = read(**TLS, **named).ssl_context
+    assert context is not None
+    assert context.cert_store_stats() == ssl.create_default_context().cert_store_stats()
+
+
+def test_a_certificate_in_the_file_is_trusted_without_its_root(tmp_path: Path) -> None:
+    """As in Java's truststores: an intermediate authority is enough."""
+    root = trustme.CA()
+    between = root.create_child_ca()
+    server = between.issue_cert("localhost")
+    trusted = tmp_path / "between.pem"
+    between.cert_pem.write_to_path(trusted)
+    ours = read(**TLS, ssl_cafile=str(trusted)).ssl_context
+    assert ours is not None
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.configure_cert(theirs)
+    client_in, client_out, server_in, server_out = (ssl.MemoryBIO() for _ in range(4))
+    client = ours.wrap_bio(client_in, client_out, server_hostname="localhost")
+    serving = theirs.wrap_bio(server_in, server_out, server_side=True)
+    for _ in range(4):
+        for side in (client, serving):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+            server_in.write(client_out.read())
+            client_in.write(server_out.read())
+    assert client.version() is not None
 
 
 def test_files_that_are_not_what_they_should_be(tmp_path: Path, authority: Authority, certificate: Certificate) -> None:
