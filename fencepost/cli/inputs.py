@@ -333,7 +333,11 @@ def csv_converter(header: list[str], fields: Fields) -> Callable[[list[str]], Ro
         if fields.value is not None:
             value = cell(cells, fields.value)
         else:
-            value = msgspec.json.encode(dict(zip(header, cells, strict=True)))
+            try:
+                value = msgspec.json.encode(dict(zip(header, cells, strict=True)))
+            except UnicodeEncodeError as error:
+                byte = ord(error.object[error.start]) & 0xFF  # as "surrogateescape" has kept it
+                raise ValueError(f"byte 0x{byte:02x} is not UTF-8, which JSON needs; --value-field sends a column as it is") from None
         return (key, value, [(name, cell(cells, name)) for name in fields.headers]) if fields.headers else (key, value)
 
     return convert

@@ -138,6 +138,17 @@ def test_bad_rows_of_csv(stub: BrokerStub, tmp_path: Path) -> None:
     assert failed.read_bytes() == b'id,v\n2,a,b\n4,"no end\n'
 
 
+def test_a_csv_row_that_is_not_utf_8(stub: BrokerStub, tmp_path: Path) -> None:
+    """As JSON it cannot be sent, and the byte is named; one of its columns can, as it is."""
+    file = tmp_path / "in.csv"
+    file.write_bytes(b"k,v\n1,caf\xe9\n2,tea\n")
+    ran = produce(stub, file)
+    assert ran.returncode == 1
+    assert "  line 2: byte 0xe9 is not UTF-8, which JSON needs; --value-field sends a column as it is (not in the log)" in ran.stderr
+    assert produce(stub, file, "--value-field", "v").returncode == 0
+    assert rows(stub) == [(None, b'{"k":"2","v":"tea"}'), (None, b"caf\xe9"), (None, b"tea")]
+
+
 def test_a_record_that_is_too_large(stub: BrokerStub, tmp_path: Path) -> None:
     """It alone fails, with the setting that it exceeds; those around it are acknowledged."""
     file, failed = tmp_path / "in.txt", tmp_path / "failed.txt"
