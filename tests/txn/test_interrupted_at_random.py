@@ -193,4 +193,4 @@ def test_whoever_is_struck_is_told_the_truth(run: int) -> None:
     assert wanted <= set(found)
     assert {int(value.split()[0]) for value in found} <= {number for number, commits in play.ends.items() if commits}
     assert striker.struck > TURNS // 4
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # threads that an earlier test left may end meanwhile
