@@ -101,9 +101,9 @@ TUNES_JAVA: Final = frozenset(
 TRANSLATED: Final = stores.STORE_NAMES | {JAAS, TIMEOUT}
 
 
-def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
+def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = (), *, spelt: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The options `kafka.*` to use, without `kafka.` in their names. Raises ConfigError for refused and unknown ones. `names`: other names
-    that may have been meant."""
+    that may have been meant. `spelt`: how the user wrote them, if not with `kafka.`."""
     kept: dict[str, Any] = {}
     for name, value in given.items():
         dotted = name.replace("_", ".")
@@ -120,7 +120,7 @@ def read_kafka_options(given: Mapping[str, Any], names: Collection[str] = ()) ->
         elif dotted in TRANSLATED or known_setting(name):
             kept[dotted if dotted in TRANSLATED else name] = value
         else:
-            raise unknown(f"{KAFKA}{name}", names)
+            raise unknown((spelt or {}).get(name, f"{KAFKA}{name}"), names)
     return kept
 
 

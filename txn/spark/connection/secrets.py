@@ -78,12 +78,13 @@ class KafkaSettings:
         """From keyword arguments: a producer's settings in either spelling, and `kafka.*`. `names`: the caller's own settings, for the
         suggestion after an unknown name. Raises ConfigError."""
         kafka: dict[str, Any] = {}
+        spelt: dict[str, str] = {}
         for name, value in settings.items():
             bare = name[len(KAFKA) :] if name.lower().startswith(KAFKA) else name
             if bare in kafka:
                 raise ConfigError(f"{name} is set twice, with {KAFKA!r} before it and without")
-            kafka[bare] = value
-        made = cls(read_kafka_options(kafka, names), secrets)
+            kafka[bare], spelt[bare] = value, name
+        made = cls(read_kafka_options(kafka, names, spelt=spelt), secrets)
         made.check()
         return made
 

@@ -11,6 +11,7 @@ from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.spark.connection.kafka_options import FORBIDDEN, OF_SPARK, REASONS, TUNES_JAVA, unknown
 from fencepost.txn.spark.connection.options import SinkOptions, read_options
+from fencepost.txn.spark.connection.secrets import KafkaSettings
 
 HERE = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -85,6 +86,13 @@ def test_an_unknown_option_suggests_the_one_that_was_meant(given: str, meant: st
     """Spark's sink would pass over it in silence."""
     with pytest.raises(ConfigError, match=f"unknown option '{given}'; did you mean '{meant}'"):
         read({given: "x"}, own=("guard",))
+
+
+@pytest.mark.parametrize(("given", "meant"), [("topik", "topic"), ("gaurd", "guard"), ("kafka.lingerms", "kafka.linger.ms")])
+def test_an_unknown_argument_is_named_as_it_was_written(given: str, meant: str) -> None:
+    """Also an argument of the writer, which takes Kafka's settings with and without `kafka.`."""
+    with pytest.raises(ConfigError, match=f"^unknown option '{given}'; did you mean '{meant}'"):
+        KafkaSettings.of({"bootstrap_servers": "broker:9092", given: "x"}, names=("topic", "guard"))
 
 
 def test_what_spark_forbids_is_refused_in_its_words() -> None:
