@@ -21,6 +21,7 @@ from fencepost import Producer
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli.app import app
 from fencepost.cli.output import json_line, printable
+from fencepost.producer.wire.records import encode_batch
 from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.cli.hostile_names import HARMLESS, HOSTILE, hostile_relay
 from tests.fencepost.cli.shell import run
@@ -118,6 +119,15 @@ def prepared(stub: BrokerStub, name: str) -> str:
         return str(tx.prepare(WAIT_S))
 
 
+def log_file(directory: Path) -> Path:
+    """A segment with a hostile record, in a directory of a hostile name."""
+    file = directory / f"{HOSTILE}-0" / "00000000000000000000.log"
+    file.parent.mkdir(exist_ok=True)
+    headers = [(HOSTILE, HOSTILE.encode())]
+    file.write_bytes(encode_batch([(0, HOSTILE.encode(), HOSTILE.encode(), headers)], base_offset=0, leader_epoch=0))
+    return file
+
+
 def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -> Iterator[tuple[object, ...]]:
     """Each command, where it meets a hostile name in every way that it has."""
     at, there, by = ("--bootstrap", stub.bootstrap), ("--bootstrap", relay), ("--control", control)
@@ -148,6 +158,8 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
         yield "fault", "remove", 1, *by, *json_too
         yield "fault", "sever", 1, 2, *by, *json_too
         yield "fault", "mend", 1, 2, *by, *json_too
+        yield "log", "dump", "--records", log_file(directory), *json_too
+        yield "log", "verify", log_file(directory).parent, *json_too
         for what in ("status", "commit", "abort"):
             yield "txn", what, prepared(stub, f"{HOSTILE}{what}{len(json_too)}"), *at, *json_too
     yield "consume", *there, "--topic", f"{HOSTILE}none", "--exit-eof"
@@ -186,7 +198,7 @@ def test_no_command_passes_a_control_on(stub: BrokerStub, control: str, tmp_path
             assert not [each for each in ran.output if not (each.isprintable() or each == "\n")], (words, ran.output)
             for line in ran.stdout.splitlines() if "--json" in words else ():
                 json.loads(line)
-            met.add(" ".join(words[: 2 if words[0] in ("topics", "txn", "ledger", "fault") else 1]))
+            met.add(" ".join(words[: 2 if words[0] in ("topics", "txn", "ledger", "fault", "log") else 1]))
             if "x1b" not in ran.output and "u001b" not in ran.output:
                 silent.append(" ".join(words))
     assert met - {HOSTILE} == set(names_of(typer.main.get_command(app)))
