@@ -46,7 +46,7 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
     RecordFuture: {"result": (), "exception": ()},
     BulkFuture: {"result": ()},
     TransactionalProducer: {
-        **dict.fromkeys(("init", "transaction", "begin", "commit", "abort", "prepare", "flush", "close"), ()),
+        **dict.fromkeys(("init", "transaction", "begin", "commit", "abort", "prepare", "replaced", "flush", "close"), ()),
         "send_offsets": ({TP: 1}, GROUP),
         "partitions_for": ("t",),
         "run": (lambda tx: None,),
