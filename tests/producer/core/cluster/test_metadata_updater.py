@@ -330,10 +330,11 @@ def test_a_partition_that_try_send_finds_out_about() -> None:
     with BrokerStub() as stub, quick(stub) as producer:
         stub.create_topic("t", partitions=2)
         producer.partitions_for("t")
-        asked = probe(stub, Api.METADATA)
+        asked = stub.faults.on(Api.METADATA).times(1).hold()
         with pytest.raises(TopicUnavailable, match="partition 3 of topic 't' is not known yet"):
             producer.try_send("t", b"x", partition=3)
-        asked.wait(1, 20)
+        assert asked.wait(1, timeout=20)
+        asked.release()
         until(lambda: "there is no partition 3: 't' has 2 partitions" in refusal_of_try(producer, partition=3), "the answer")
         stub.add_partitions("t", 4)
         until(lambda: refusal_of_try(producer, partition=3) == "", "the new partition")
