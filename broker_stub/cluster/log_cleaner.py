@@ -13,7 +13,7 @@ from typing import Final
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.cleaner.cleaner import clean
-from fencepost.broker_stub.log.cleaner.log_to_clean import log_to_clean
+from fencepost.broker_stub.log.cleaner.log_to_clean import LogToClean, log_to_clean
 from fencepost.producer.wire.records import CorruptBatch
 
 SLICE_BYTES: Final = 256 << 10
@@ -63,10 +63,11 @@ class LogCleaner:
         done: set[PartitionLog] = set()
         self._uncleanable &= {partition.log for partition in self._partitions()}
         while (dirtiest := self._dirtiest(done)) is not None:
-            name, found = dirtiest
+            name, what = dirtiest
+            found = what.log
             before, dirty = found.segments, found.first_dirty_offset
             try:
-                yield from clean(log_to_clean(found, now_ms=self._now_ms()), keys_max=self._keys_max, now_ms=self._now_ms())
+                yield from clean(what, keys_max=self._keys_max, now_ms=self._now_ms())
             except CorruptBatch as error:
                 self._uncleanable.add(found)
                 log.warning("%s cannot be compacted: %s", name, error)
@@ -77,7 +78,7 @@ class LogCleaner:
             if partition.log.config.compacted:
                 self.cleaned += partition.delete_old_segments()
 
-    def _dirtiest(self, done: set[PartitionLog]) -> tuple[str, PartitionLog] | None:
+    def _dirtiest(self, done: set[PartitionLog]) -> tuple[str, LogToClean] | None:
         """The log that is most worth it. `done`: those with which no pass gets any further in this round."""
         now_ms = self._now_ms()
         found = {
@@ -85,8 +86,5 @@ class LogCleaner:
             for partition in self._partitions()
             if partition.log.config.compacted and partition.log not in done and partition.log not in self._uncleanable
         }
-        worth = {partition: what.dirty_ratio for partition, what in found.items() if what.is_worth_it}
-        if not worth:
-            return None
-        dirtiest = max(worth, key=worth.__getitem__)
-        return str(dirtiest), dirtiest.log
+        worth = [(str(partition), what) for partition, what in found.items() if what.is_worth_it]
+        return max(worth, key=lambda each: each[1].dirty_ratio, default=None)

@@ -1,4 +1,4 @@
-"""One partition across its brokers: its replicas, each with a log, its leader and leader epoch, and who is in sync.
+"""One partition across its brokers: its replicas, each with a log, its leader and leader epoch, and its in-sync replicas.
 
 A follower that reaches its leader writes at once what the leader writes. A follower that does not reach it stays behind, and holds back the
 high watermark while it is in the ISR. When it reaches a leader again, it removes what the leader's log does not have (`truncation`), and
@@ -93,6 +93,8 @@ class Partition:
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.logs = {node: PartitionLog(clock_ms=clock_ms, config=config) for node in replicas}
+        for log in self.logs.values():
+            log.replicated_at_once = len(replicas) == 1
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
@@ -270,7 +272,8 @@ class Partition:
         self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
 
     def _replicate(self) -> None:
-        """Raises the high watermark to what every in-sync replica has, and tells the watchers."""
+        """Raises the high watermark to what every in-sync replica has, and tells the watchers. A log without followers raises its own."""
+        self.log.replicated_at_once = len(self.logs) == 1 and len(self.isr) >= self.min_isr
         if self._raise_high_watermark():
             self.tell_changed()
 
@@ -280,8 +283,6 @@ class Partition:
         A follower that has not caught up in this epoch holds it back, because the leader does not know what that follower has.
         """
         log, enough = self.log, len(self.isr) >= self.min_isr
-        for each in self.logs.values():
-            each.replicated_at_once = enough and len(self.logs) == 1
         before = log.high_watermark
         if enough and all(node == self._newest or node in self._followed for node in self.isr):
             log.advance_high_watermark(min((self.logs[node].log_end_offset for node in self.isr), default=before))

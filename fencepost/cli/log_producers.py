@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.log.producer_append_info import Candidate, Marker, Origin, ProducerEntry
+from fencepost.broker_stub.log.partition_log import candidate_of
+from fencepost.broker_stub.log.producer_append_info import Origin, ProducerEntry
 from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.cli.log_batches import StoredBatch
-from fencepost.producer.wire.records import ControlType, read_marker, read_records
 
 
 class Producers:
@@ -35,30 +35,13 @@ class Producers:
 
     def add(self, stored: StoredBatch) -> None:
         """Applies the batch. Raises CorruptBatch if it is an unreadable marker."""
-        header = stored.header
-        marker, timestamp = None, header.max_timestamp
-        if header.producer_id < 0 or (header.is_control and not header.records_count):
+        batch = candidate_of(stored.header, stored.data)
+        if batch is None:
             return
-        if header.is_control:
-            kind, coordinator_epoch, _ = read_marker(stored.data)
-            if kind not in (ControlType.ABORT, ControlType.COMMIT):
-                return
-            marker = Marker(kind == ControlType.COMMIT, coordinator_epoch)
-            timestamp = read_records(stored.data)[0].timestamp
-            if not marker.commit:
-                self.abort_markers[header.base_offset] = header.producer_id
+        if batch.marker is not None and not batch.marker.commit:
+            self.abort_markers[batch.base_offset] = batch.producer_id
         if not self.known:
             return
-        batch = Candidate(
-            producer_id=header.producer_id,
-            epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            base_offset=header.base_offset,
-            offset_delta=header.last_offset_delta,
-            timestamp=timestamp,
-            transactional=header.is_transactional and not header.is_control,
-            marker=marker,
-        )
         verdict = self._state.judge([batch], origin=Origin.REPLICATION)
         if isinstance(verdict, list):
             self._state.apply([batch], verdict)

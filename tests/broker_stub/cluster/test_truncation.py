@@ -69,8 +69,8 @@ def test_a_follower_learns_where_the_log_starts() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_two_logs_that_went_apart_are_the_same_afterwards(seed: int) -> None:
-    """Leaders change at random between two replicas that sometimes do not reach each other; producers and transactions write to whichever
-    leads. After the follower has caught up, both have the same batches, epochs and producers."""
+    """Leaders change at random between two replicas that sometimes do not reach each other; producers and transactions write to the
+    leader. After the follower has caught up, both have the same batches, epochs and producers."""
     rng = random.Random(f"apart {seed}")
     logs = [PartitionLog(clock_ms=SetClock(), config=LogConfig(segment_bytes=rng.choice([300, 3000, 1 << 20]))) for _ in range(2)]
     for log in logs:

@@ -203,9 +203,9 @@ def closed_when_idle(config: Config) -> bool:
 
 
 def refused_without_acls(config: Config) -> int:
-    with BrokerStub(config=config) as stub, Talker(stub) as nobody:
+    with BrokerStub(config=config) as stub, Talker(stub) as anonymous:
         stub.create_topic("t")
-        return int(nobody.produce("t", batch()).error_code)
+        return int(anonymous.produce("t", batch()).error_code)
 
 
 CASES: dict[str, tuple[Any, Callable[[Config], Any], Any, Any]] = {
