@@ -6,6 +6,7 @@ It compares no arguments with each other and knows no cluster: the owner of an a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
 from threading import TIMEOUT_MAX
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
@@ -79,6 +80,7 @@ ARGUMENTS: Final = {
     ),
     "default_partitions": _WHOLE_OR_NONE,
     "default_replication_factor": _WHOLE_OR_NONE,
+    "data_dir": Argument((str, PathLike, NoneType), "the path of a directory"),
     "emulate": Argument((str,), "the name of a release of Kafka, such as '4.3'"),
     "group": Argument((str,), "the id of a group"),
     "hits": Argument((int,), "a whole number, 0 or more", lambda value: value >= 0),

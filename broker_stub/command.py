@@ -48,6 +48,7 @@ def serve(
     control: str | None = None,
     virtual_clock: bool = False,
     emulate: str = NEWEST,
+    data_dir: str | None = None,
 ) -> None:
     """Blocks until a signal. Raises OSError for a port in use or a missing file, ValueError for invalid values. `properties` is a file of
     Kafka's own format; `config` overrides it."""
@@ -71,6 +72,7 @@ def serve(
         tls=_tls(tls_cert, tls_key, tls_client_ca),
         sasl=_sasl(sasl_users or {}, sasl_mechanisms),
         emulate=emulate,
+        data_dir=data_dir,
     )
     try:
         with stub, controlled(stub, control) as url:

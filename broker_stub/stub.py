@@ -10,6 +10,7 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
@@ -19,6 +20,7 @@ from fencepost.broker_stub import handlers
 from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.context import NewStorage
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.cluster.topics import Topic
@@ -77,6 +79,9 @@ class BrokerStub(Restrictions):
 
     `emulate` is the release of Kafka, "4.3" or "3.9". `transaction_version` is the finalized level of `transaction.version`, 2 in 4.3. With
     0 or 1 clients do not use the epochs of KIP-890.
+
+    `data_dir` keeps the cluster in that directory, in the files of Kafka's own layout: a stub that is started with it goes on with the
+    topics, records, groups, transactions and producer ids of the one before. By default everything is in memory and ends with the stub.
     """
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
@@ -103,8 +108,18 @@ class BrokerStub(Restrictions):
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
         transaction_version: int | None = None,
+        data_dir: str | PathLike[str] | None = None,
     ) -> None:
-        check_arguments(brokers=brokers, host=host, port=port, advertised_host=advertised_host, journal=journal, seed=seed, clock=clock)
+        check_arguments(
+            brokers=brokers,
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            journal=journal,
+            seed=seed,
+            clock=clock,
+            data_dir=data_dir,
+        )
         self._server: Server | None = None
         self._place = place_from(
             {} if config is None else config,
@@ -132,6 +147,7 @@ class BrokerStub(Restrictions):
             super_users=super_users,
             emulate=emulate,
             transaction_version=transaction_version,
+            storage=None if data_dir is None else _on_disk(data_dir),
         )
         self.services = Services(cluster, Journal(journal))
         self.dispatcher = Dispatcher(self.services)
@@ -192,6 +208,7 @@ class BrokerStub(Restrictions):
         check_arguments(timeout=timeout)
         if self._thread is not None:
             self._thread.stop(timeout)
+        self.cluster.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -423,6 +440,12 @@ async def _off_loop(call: Callable[[], T]) -> T:
 
 
 # Imported only by a stub that needs them, so that a stub starts fast.
+
+
+def _on_disk(data_dir: str | PathLike[str]) -> NewStorage:
+    from fencepost.broker_stub.storage.disk import open_data_dir
+
+    return lambda context: open_data_dir(data_dir, later=context.later)
 
 
 def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:

@@ -1,7 +1,7 @@
 """One broker of the cluster: its address, whether it is up, and its own state.
 
-Fetch sessions, connections and the use by clients belong to a broker and end with it. Partitions belong to the cluster, because replicas
-share one storage.
+Fetch sessions, connections and the use by clients belong to a broker and end with it. Its logs stay while it is down. Partitions belong to
+the cluster.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.cluster.fetch_sessions import SessionCache
+from fencepost.broker_stub.cluster.log_manager import LogManager
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
@@ -35,8 +36,9 @@ class Connection(Protocol):
 class Broker:
     """A broker. `generation` counts its starts: what began in an earlier one has ended."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, logs: LogManager) -> None:
         self.node_id = node_id
+        self.logs = logs
         self.host = ""  # the host that clients are told to connect to
         self.port = 0
         self.listens_on = ""

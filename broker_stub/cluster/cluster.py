@@ -9,22 +9,35 @@ from __future__ import annotations
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.broker_links import BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
-from fencepost.broker_stub.cluster.context import Context
+from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
+from fencepost.broker_stub.cluster.metadata_log import (
+    BrokersRecord,
+    ClusterRecord,
+    MetadataLog,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicDeleted,
+    TopicRecord,
+)
 from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
 from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.log import PartitionLog
+from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, REPLICATION_OFFSETS
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
 from fencepost.producer.foundations.counted import counted
@@ -38,6 +51,12 @@ _log = logging.getLogger(__name__)
 
 
 CLEAN_LOGS_FIRST_MS = 30_000  # log.initial.task.delay.ms
+CHECKPOINTS: Final = {
+    "replica.high.watermark.checkpoint.interval.ms": (REPLICATION_OFFSETS,),
+    "log.flush.offset.checkpoint.interval.ms": (RECOVERY_POINTS, CLEANER_OFFSETS),
+    "log.flush.start.offset.checkpoint.interval.ms": (LOG_START_OFFSETS,),
+}
+"""How often which checkpoints are written."""
 
 
 class Cluster(Context):
@@ -59,6 +78,7 @@ class Cluster(Context):
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
         transaction_version: int | None = None,
+        storage: NewStorage | None = None,
     ) -> None:
         check_arguments(
             brokers=brokers,
@@ -89,6 +109,7 @@ class Cluster(Context):
             features=features,
             faults=faults or Faults(),
             seed=seed,
+            storage=storage,
         )
         self.auto_create_topics = auto_create_topics and self.config.is_on("auto.create.topics.enable")
         self.default_partitions = self._given_once("default_partitions", default_partitions, "num.partitions") or 1
@@ -100,6 +121,7 @@ class Cluster(Context):
         self._say_what_is_unheeded(self.config.given, logging.WARNING)
         self.config.given.update(self._in_force(brokers))
         self.counters = Counters()
+        self._metadata: MetadataLog | None = None
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.broker_links = BrokerLinks(self)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
@@ -113,6 +135,8 @@ class Cluster(Context):
         if self.config.is_on("log.cleaner.enable"):
             self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
             self.timers.every(0, self.log_cleaner.proceed, first_ms=self.now_ms())
+        if storage is not None:
+            self._resume()
 
     def _given_once(self, argument: str, value: int | None, config: str) -> int | None:
         """The value of a setting that an argument and a broker config can give."""
@@ -197,8 +221,8 @@ class Cluster(Context):
         broker.stop()
         broker.killed = not clean
         live = self.live
-        for topic in self.topics:
-            for partition in topic.partitions:
+        with self._together():
+            for partition in self._partitions():
                 led = partition.leader == node_id
                 partition.lose(node_id, live=live)
                 self.counters.leader_moves += led
@@ -210,8 +234,8 @@ class Cluster(Context):
         broker.start()
         live = self.live
         self.counters.restarts += 1
-        for topic in self.topics:
-            for partition in topic.partitions:
+        with self._together():
+            for partition in self._partitions():
                 partition.regain(node_id, live, killed=broker.killed)
 
     def cut_connections(self, node_id: int | None = None) -> int:
@@ -231,6 +255,7 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
         self.topics.add(topic)
+        self._save_topic(topic)
         self._extend(topic, assignments)
         return topic
 
@@ -293,6 +318,7 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
+        self._save_topic(topic)
         for partition in topic.partitions:
             partition.configure(topic.config, self._log_config(topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
@@ -307,9 +333,13 @@ class Cluster(Context):
 
     def delete_topic(self, topic: Topic) -> None:
         self.topics.remove(topic)
+        if self._metadata is not None:
+            self._metadata.write(TopicDeleted(topic.id))
         for partition in topic.partitions:
             partition.leader = NO_LEADER
             partition.tell_changed()
+            for node in partition.replicas:
+                self.brokers[node].logs.delete(topic.name, partition.index)
         for deleted in self.on_topic_deleted:
             deleted(topic.name)
 
@@ -329,22 +359,101 @@ class Cluster(Context):
         return (partition for topic in self.topics for partition in topic.partitions)
 
     def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        config = self._log_config(topic)
-        live = self.live
-        for replicas in assignments:
-            partition = Partition(
-                topic.name,
-                len(topic.partitions),
-                topic_id=topic.id,
-                topic_config=topic.config,
-                replicas=replicas,
-                clock_ms=self.now_ms,
-                config=config,
-                reaches=self.reach,
-                has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
-            )
-            partition.begin(live)
-            topic.partitions.append(partition)
+        config, live = self._log_config(topic), self.live
+        with self._together():
+            for replicas in assignments:
+                index = len(topic.partitions)
+                logs = {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
+                self._add_partition(topic, logs).begin(live)
+
+    def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
+        partition = Partition(
+            topic.name,
+            len(topic.partitions),
+            topic_id=topic.id,
+            topic_config=topic.config,
+            logs=logs,
+            clock_ms=self.now_ms,
+            reaches=self.reach,
+            has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
+            save=self._save_partition,
+        )
+        topic.partitions.append(partition)
+        return partition
 
     def _log_config(self, topic: Topic) -> LogConfig:
         return LogConfig.from_properties({**topic.config, **{name: self.config[name] for name in OF_BROKERS}})
+
+    # What lasts
+
+    def close(self) -> None:
+        """A clean shutdown of every broker, for the next start with the same storage."""
+        if self._metadata is not None:
+            for broker in self.brokers.values():
+                broker.logs.close()
+            self.storage.close()
+
+    def _resume(self) -> None:
+        """Goes on with what the storage has, and keeps from now on what changes."""
+        self._metadata = metadata = MetadataLog(self.storage)
+        found, count = metadata.found, len(self.brokers)
+        if found.cluster is None:
+            metadata.write(ClusterRecord(self.cluster_id))
+        else:
+            self.cluster_id = found.cluster.cluster_id
+        if count < found.brokers:
+            raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.brokers}")
+        if count > found.brokers:
+            metadata.write(BrokersRecord(count))
+        self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: metadata.write(ProducerIdsRecord(end)))
+        for record in found.topics.values():
+            topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
+            self.topics.add(topic)
+            config = self._log_config(topic)
+            for index, _ in enumerate(found.partitions.get(record.id, {})):
+                of = found.partitions[record.id][index]
+                logs = {node: self.brokers[node].logs.load(topic.name, index, topic_id=topic.id, config=config) for node in of.replicas}
+                self._add_partition(topic, logs)
+        for broker in self.brokers.values():
+            broker.logs.loaded()
+        with metadata.together():
+            for topic in self.topics:
+                for partition in topic.partitions:
+                    of = found.partitions[topic.id][partition.index]
+                    partition.resume(
+                        self.live,
+                        leader=of.leader,
+                        leader_epoch=of.leader_epoch,
+                        isr=of.isr,
+                        eligible=of.eligible,
+                        last_leader=of.last_leader,
+                    )
+        for name, kinds in CHECKPOINTS.items():
+            interval_ms = int(self.config[name])
+            self.timers.every(interval_ms, partial(self._checkpoint, *kinds), first_ms=self.now_ms() + interval_ms)
+
+    def _checkpoint(self, *kinds: str) -> None:
+        for broker in self.brokers.values():
+            broker.logs.checkpoint(*kinds)
+
+    def _together(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._metadata is None else self._metadata.together()
+
+    def _save_topic(self, topic: Topic) -> None:
+        if self._metadata is not None:
+            self._metadata.write(TopicRecord(topic.id, topic.name, dict(topic.overrides)))
+
+    def _save_partition(self, partition: Partition) -> None:
+        if self._metadata is not None:
+            self._metadata.write(
+                PartitionRecord(
+                    partition.topic_id,
+                    partition.index,
+                    partition.replicas,
+                    partition.leader,
+                    partition.leader_epoch,
+                    partition.isr,
+                    partition.eligible,
+                    partition.last_leader,
+                )
+            )

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.clock import Clock
+from fencepost.broker_stub.cluster.log_manager import LogManager
 from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
@@ -19,6 +20,8 @@ from fencepost.broker_stub.cluster.timers import Timers
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.memory import MemoryDirectory
 
 
 class TransactionEnded(Protocol):
@@ -27,8 +30,12 @@ class TransactionEnded(Protocol):
     def __call__(self, partition: Partition, producer_id: int, *, commit: bool) -> None: ...
 
 
+NewStorage = Callable[["Context"], Directory]
+"""Makes the directory of a cluster that keeps its files."""
+
+
 class Context:
-    """Of one cluster. `seed` decides ids and nothing else."""
+    """Of one cluster. `seed` decides ids and nothing else. `storage`: by default everything is in memory."""
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class Context:
         features: Mapping[str, tuple[int, int, int]],
         faults: Faults,
         seed: int,
+        storage: NewStorage | None = None,
     ) -> None:
         self.now_ms = clock.now_ms
         self.timers = Timers()
@@ -50,7 +58,8 @@ class Context:
         self.faults = faults
         self.topics = Topics()
         self.producer_ids = ProducerIds()
-        self.brokers = {node_id: Broker(node_id) for node_id in range(1, brokers + 1)}
+        self.storage: Directory = MemoryDirectory() if storage is None else storage(self)
+        self.brokers = {node_id: self._broker(node_id) for node_id in range(1, brokers + 1)}
         self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
@@ -76,6 +85,13 @@ class Context:
     def new_id(self) -> UUID:
         return UUID(int=self._random.getrandbits(128), version=4)
 
+    def later(self, delay_ms: int, run: Callable[[], None]) -> None:
+        """Runs it after so many milliseconds."""
+        self.timers.at(self.now_ms() + delay_ms, run)
+
     def soon(self, run: Callable[[], None]) -> None:
         """Runs it in the next tick, never inside the handler that calls this."""
         self.timers.at(self.now_ms(), run)
+
+    def _broker(self, node_id: int) -> Broker:
+        return Broker(node_id, LogManager(self.storage.directory(f"broker-{node_id}"), clock_ms=self.now_ms))

@@ -44,7 +44,8 @@ Reaches = Callable[[int, int], bool]
 
 
 class Partition:
-    """One partition of the topic of that name. Only its cluster changes it. `logs`: each replica's."""
+    """One partition of the topic of that name. Only its cluster changes it. `logs`: each replica's, by its broker, in the order in which
+    they are preferred as leaders. `save` is called after each change of the leader or the ISR, before anything follows from it."""
 
     __slots__ = (
         "_behind_since",
@@ -54,6 +55,7 @@ class Partition:
         "_has_eligible",
         "_newest",
         "_reaches",
+        "_save",
         "_touched",
         "eligible",
         "index",
@@ -76,34 +78,35 @@ class Partition:
         *,
         topic_id: UUID,
         topic_config: Mapping[str, str],
-        replicas: tuple[int, ...],
+        logs: Mapping[int, PartitionLog],
         clock_ms: Callable[[], int],
-        config: LogConfig,
         reaches: Reaches,
         has_eligible: bool = True,
+        save: Callable[[Partition], None] = lambda _: None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.topic_config = topic_config
         self.index = index
-        self.replicas = replicas
-        self.isr = list(replicas)
+        self.replicas = tuple(logs)
+        self.isr = list(logs)
         self.eligible: list[int] = []  # may lead, though not in sync
         self.last_leader = NO_LEADER  # the leader when the last replica left the ISR, until there is another
         self.leader = NO_LEADER
         self.leader_epoch = -1
-        self.logs = {node: PartitionLog(clock_ms=clock_ms, config=config) for node in replicas}
+        self.logs = dict(logs)
         for log in self.logs.values():
-            log.replicated_at_once = len(replicas) == 1
+            log.replicated_at_once = len(logs) == 1
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
-        self._newest = replicas[0]  # the leader, or without one the last leader
+        self._newest = self.replicas[0]  # the leader, or without one the last leader
         self._followed: set[int] = set()  # the followers that have caught up in this leader epoch
         self._touched: tuple[int, ...] = ()  # the followers that reach their leader, and have what it has
         self._behind_since: dict[int, int] = {}
         self._reaches = reaches
         self._has_eligible = has_eligible
+        self._save = save
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -129,7 +132,18 @@ class Partition:
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
         self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
+        self._save(self)
         self.log.lead(0)
+        self.follow(live)
+
+    def resume(
+        self, live: Collection[int], *, leader: int, leader_epoch: int, isr: list[int], eligible: list[int], last_leader: int
+    ) -> None:
+        """Goes on after every broker was down, with the state of before: elects a leader, the same one if it may lead."""
+        self.isr, self.eligible, self.last_leader = isr, eligible, last_leader if leader == NO_LEADER else NO_LEADER
+        self.leader_epoch = max(leader_epoch, *(log.leader_epoch for log in self.logs.values()))
+        self._newest = next((node for node in (leader, last_leader) if node in self.logs), self.replicas[0])
+        self.elect(live, preferred=leader)
         self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
@@ -151,6 +165,7 @@ class Partition:
         self.logs[node].reload()
         if killed and node in self.eligible:
             self.eligible.remove(node)
+            self._save(self)
         if self.leader == NO_LEADER:
             self.elect(live)
         self.follow(live)
@@ -196,6 +211,8 @@ class Partition:
             if self.leader not in self.isr:
                 self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
+        self._save(self)
+        if self.leader != NO_LEADER:
             self.log.lead(self.leader_epoch)
             self.follow(live)
         self.tell_changed()
@@ -269,7 +286,10 @@ class Partition:
     def _in_sync(self, nodes: list[int]) -> None:
         """Sets the in-sync replicas. If they are too few, a replica that left, or was eligible, is eligible."""
         before = {*self.isr, *self.eligible} if self._has_eligible and len(nodes) < self.min_isr else set()
+        was = self.isr, self.eligible
         self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
+        if (self.isr, self.eligible) != was:
+            self._save(self)
 
     def _replicate(self) -> None:
         """Raises the high watermark to what every in-sync replica has, and tells the watchers. A log without followers raises its own."""

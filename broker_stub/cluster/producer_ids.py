@@ -1,10 +1,14 @@
 """Producer ids: unique ones, for idempotent producers and for transactional ids.
 
-It knows no epochs: an idempotent producer begins with 0, and coordinators keep those of transactional ids.
+It knows no epochs: an idempotent producer begins with 0, and coordinators keep those of transactional ids. Ids are reserved in blocks, so
+that a cluster that is started again gives none out twice.
 """
 
-from itertools import count
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+BLOCK: Final = 1000
+"""As in Kafka (`ProducerIdsBlock`)."""
 
 
 class Identity(NamedTuple):
@@ -15,11 +19,16 @@ class Identity(NamedTuple):
 
 
 class ProducerIds:
-    """The producer ids of one cluster."""
+    """The producer ids of one cluster. `reserve` is called with the end of each block before an id of it is given out."""
 
-    def __init__(self) -> None:
-        self._next = count()
+    def __init__(self, first: int = 0, *, reserve: Callable[[int], None] = lambda _: None) -> None:
+        self._next = self._end = first
+        self._reserve = reserve
 
     def fresh(self) -> int:
         """An id that no producer had before."""
-        return next(self._next)
+        if self._next == self._end:
+            self._reserve(self._end + BLOCK)
+            self._end += BLOCK
+        self._next += 1
+        return self._next - 1

@@ -15,7 +15,6 @@ from fencepost.broker_stub.log.results import (
     OffsetAt,
     ReadResult,
 )
-from fencepost.broker_stub.log.storage import MemoryStorage, Storage
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 
 __all__ = [
@@ -25,12 +24,10 @@ __all__ = [
     "AppendResult",
     "CorruptSnapshot",
     "LogConfig",
-    "MemoryStorage",
     "OffsetAt",
     "OffsetOutOfRange",
     "Origin",
     "PartitionLog",
     "ReadResult",
-    "Storage",
     "TimestampType",
 ]

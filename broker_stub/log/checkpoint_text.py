@@ -14,9 +14,11 @@ from fencepost.broker_stub.log.errors import CorruptFile
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
-OFFSET_CHECKPOINTS: Final = tuple(
-    f"{name}-checkpoint" for name in ("recovery-point-offset", "replication-offset", "log-start-offset", "cleaner-offset")
-)
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+REPLICATION_OFFSETS: Final = "replication-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS: Final = (RECOVERY_POINTS, REPLICATION_OFFSETS, LOG_START_OFFSETS, CLEANER_OFFSETS)
 _VERSION: Final = "0"
 _INT64_MAX: Final = 2**63 - 1
 

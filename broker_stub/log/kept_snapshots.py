@@ -1,13 +1,17 @@
 """The producer snapshots of a log, by the offset before which they were made.
 
-One is kept for each segment, as in Kafka, and a few newer ones, so that a truncation near the end reads few batches.
+One is kept for each segment, in a file as Kafka's, and a few newer ones in memory, so that a truncation near the end reads few batches.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import Final
 
+from fencepost.broker_stub.log.segment import file_name
+from fencepost.broker_stub.storage.directory import Directory
+
+SNAPSHOT: Final = ".snapshot"
 INTERVAL_BYTES: Final = 1 << 20
 """A snapshot between those of segments is made after so much of the log, or later if snapshots are large."""
 SHARE: Final = 100
@@ -16,49 +20,50 @@ NEWEST: Final = 8
 
 
 class Snapshots:
-    """See the module."""
+    """See the module. It begins with the files of the directory."""
 
-    __slots__ = ("_between", "_due_at", "_kept", "_offsets")
+    __slots__ = ("_between", "_directory", "_due_at", "_files")
 
-    def __init__(self) -> None:
-        self._offsets: list[int] = []
-        self._kept: list[bytes] = []
-        self._between: list[int] = []  # the offsets of those that are no segment's
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        names = (name for name in directory.names() if name.endswith(SNAPSHOT))
+        self._files = dict.fromkeys(sorted(int(name.removesuffix(SNAPSHOT)) for name in names))
+        self._between: dict[int, bytes] = {}  # both in the order of their offsets
         self._due_at = INTERVAL_BYTES
 
     def is_due(self, log_bytes: int) -> bool:
         """Whether the log has grown enough since the newest one."""
         return log_bytes >= self._due_at
 
-    def add(self, offset: int, snapshot: bytes, *, log_bytes: int, is_segments: bool) -> None:
-        """Keeps a snapshot of the log before that offset. `is_segments`: a segment begins there."""
+    def add(self, offset: int, snapshot: bytes, *, log_bytes: int, in_file: bool) -> None:
+        """Keeps a snapshot of the log before that offset. `in_file`: a segment begins there, or the log is closed."""
         self._due_at = log_bytes + max(INTERVAL_BYTES, SHARE * len(snapshot))
         self.forget_from(offset)
-        self._offsets.append(offset)
-        self._kept.append(snapshot)
-        if not is_segments:
-            self._between.append(offset)
-            if len(self._between) > NEWEST:
-                self._remove(self._between.pop(0))
+        if in_file:
+            self._directory.write(file_name(offset, SNAPSHOT), snapshot)
+            self._files[offset] = None
+            return
+        self._between[offset] = snapshot
+        if len(self._between) > NEWEST:
+            del self._between[next(iter(self._between))]
 
-    def newest_until(self, offset: int) -> tuple[int, bytes | None]:
-        """The newest one at or before the offset, and its offset; without one (-1, None)."""
-        self.forget_from(offset + 1)
-        return (self._offsets[-1], self._kept[-1]) if self._offsets else (-1, None)
+    def until(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """Those at or before the offset with their offsets, the newest first."""
+        for each in sorted((each for each in (*self._files, *self._between) if each <= offset), reverse=True):
+            found = self._between.get(each) or self._directory.read(file_name(each, SNAPSHOT))
+            if found is not None:
+                yield each, found
 
     def forget_from(self, offset: int) -> None:
         """Forgets those at or past the offset."""
-        count = bisect_left(self._offsets, offset)
-        del self._offsets[count:], self._kept[count:]
-        del self._between[bisect_left(self._between, offset) :]
+        self._forget([each for each in (*self._files, *self._between) if each >= offset])
 
     def forget_before(self, offset: int) -> None:
         """Forgets those before the offset, where the log begins now."""
-        count = bisect_left(self._offsets, offset)
-        del self._offsets[:count], self._kept[:count]
-        del self._between[: bisect_left(self._between, offset)]
+        self._forget([each for each in (*self._files, *self._between) if each < offset])
 
-    def _remove(self, offset: int) -> None:
-        at = bisect_right(self._offsets, offset) - 1
-        if at >= 0 and self._offsets[at] == offset:
-            del self._offsets[at], self._kept[at]
+    def _forget(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            if self._between.pop(offset, None) is None:
+                del self._files[offset]
+                self._directory.remove(file_name(offset, SNAPSHOT))

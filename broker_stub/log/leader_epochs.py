@@ -7,18 +7,22 @@ come from batches, and from the code that makes this replica the leader.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 
+Entries = list[tuple[int, int]]
 UNDEFINED = (-1, -1)
 
 
 class LeaderEpochs:
-    """(epoch, start offset) entries, ascending in both."""
+    """(epoch, start offset) entries, ascending in both. `save` is called with them after each change, before anything is written in a new
+    epoch."""
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_save", "_starts")
 
-    def __init__(self) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+    def __init__(self, entries: Sequence[tuple[int, int]] = (), *, save: Callable[[Entries], None] = lambda _: None) -> None:
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self._save = save
 
     @property
     def latest(self) -> int:
@@ -26,7 +30,7 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else -1
 
     @property
-    def entries(self) -> list[tuple[int, int]]:
+    def entries(self) -> Entries:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
@@ -35,9 +39,11 @@ class LeaderEpochs:
         """
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
             return
-        self._keep(min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset)))
+        count = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        del self._epochs[count:], self._starts[count:]
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self._save(self.entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED if unknown."""
@@ -55,16 +61,21 @@ class LeaderEpochs:
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else -1
 
+    def clear(self) -> None:
+        """Forgets all."""
+        self.truncate_from_end(0)
+
     def truncate_from_end(self, offset: int) -> None:
         """Truncates to a log that ends at `offset`."""
-        self._keep(bisect_left(self._starts, offset))
+        count = bisect_left(self._starts, offset)
+        if count < len(self._starts):
+            del self._epochs[count:], self._starts[count:]
+            self._save(self.entries)
 
     def truncate_from_start(self, offset: int) -> None:
         """Truncates to a log that starts at `offset`: the epoch that contains it starts there."""
         before = bisect_right(self._starts, offset)
-        if before:
+        if before and (before > 1 or self._starts[0] != offset):
             del self._epochs[: before - 1], self._starts[: before - 1]
             self._starts[0] = offset
-
-    def _keep(self, count: int) -> None:
-        del self._epochs[count:], self._starts[count:]
+            self._save(self.entries)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fencepost.broker_stub.log.config import LogConfig
-from fencepost.broker_stub.log.segment import LogSegment, Place
-from fencepost.broker_stub.log.storage import Storage
+from fencepost.broker_stub.log.segment import LOG, LogSegment, Place, file_name
+from fencepost.broker_stub.log.txn_index import AbortedTxn
+from fencepost.broker_stub.storage.directory import Directory
 from fencepost.producer.wire.records import BatchHeader, iter_batches
 
-NewStorage = Callable[[], Storage]
+CLEANED: Final = ".cleaned"
+"""The suffix of a compacted segment that is being written."""
+SWAP: Final = ".swap"
+"""The suffix of a finished one, until it has replaced the segments of which it was made."""
 
 
 class Slice(NamedTuple):
@@ -28,17 +32,26 @@ class Slice(NamedTuple):
 
 
 class LocalLog:
-    """See the module. `end_offset`: that of the next record."""
+    """See the module. `segments`: those that the directory has already. `end_offset`: that of the next record."""
 
-    __slots__ = ("_bases", "_config", "_new_storage", "_segments", "end_offset")
+    __slots__ = ("_bases", "_config", "_directory", "_segments", "end_offset")
 
-    def __init__(self, start_offset: int, *, config: Callable[[], LogConfig], new_storage: NewStorage, now_ms: int) -> None:
+    def __init__(
+        self,
+        end_offset: int,
+        directory: Directory,
+        *,
+        config: Callable[[], LogConfig],
+        now_ms: int,
+        segments: Sequence[LogSegment] = (),
+    ) -> None:
         self._config = config
-        self._new_storage = new_storage
-        self._segments: list[LogSegment] = []
-        self._bases: list[int] = []
-        self.end_offset = start_offset
-        self._begin(start_offset, now_ms=now_ms)
+        self._directory = directory
+        self._segments = list(segments)
+        self._bases = [segment.base_offset for segment in segments]
+        self.end_offset = end_offset
+        if not segments:
+            self._begin(end_offset, now_ms=now_ms)
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:
@@ -53,16 +66,18 @@ class LocalLog:
         """The bytes of all segments."""
         return sum(segment.size for segment in self._segments)
 
-    def roll_for(self, size: int, *, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        """Begins a new segment if batches of that size, which are appended next, need one."""
-        if self.active.must_roll(self._config(), size=size, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms):
-            self.roll(base_offset, now_ms=now_ms)
+    def roll_for(self, size: int, *, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Begins a new segment if batches of that size, which are appended next, need one. Returns whether it did."""
+        if not self.active.must_roll(self._config(), size=size, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms):
+            return False
+        self.roll(base_offset, now_ms=now_ms)
+        return True
 
     def roll(self, base_offset: int, *, now_ms: int) -> None:
         """Begins a new segment. One without batches is replaced."""
         self.active.close()
         if not self.active.size and self.active.base_offset == base_offset:
-            del self._segments[-1], self._bases[-1]
+            self._delete(len(self._segments) - 1, len(self._segments))
         self._begin(base_offset, now_ms=now_ms)
 
     def append(self, data: bytes, *, last_offset: int, max_timestamp: int, now_ms: int) -> None:
@@ -83,7 +98,7 @@ class LocalLog:
         if size <= 0:
             return Slice(b"", place.base_offset, place.base_offset)
         past = segment.offset_index.offset_past(place.position + size)
-        return Slice(segment.storage.read(place.position, size), place.base_offset, beyond if past is None else past)
+        return Slice(segment.file.read(place.position, size), place.base_offset, beyond if past is None else past)
 
     def start_of_batch(self, offset: int) -> int:
         """The base offset of the batch with this offset; without one the end of the log."""
@@ -93,21 +108,21 @@ class LocalLog:
     def batches(self) -> Iterator[bytes | memoryview]:
         """All bytes, segment by segment."""
         for segment in self._segments:
-            yield segment.storage.read(0, segment.size)
+            yield segment.file.read(0, segment.size)
 
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Each batch that ends at or past the offset."""
         number, place = self._locate(offset)
         for segment in self._segments[number:] if place is not None else ():
             start = place.position if place is not None and segment is self._segments[number] else 0
-            yield from iter_batches(segment.storage.read(start, segment.size))
+            yield from iter_batches(segment.file.read(start, segment.size))
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[bytes | memoryview]:
         """The batches that may have the first record at or past the timestamp and the offset, oldest first."""
         for segment in self._segments:
             if segment.largest_timestamp >= timestamp:
                 for place in segment.since(timestamp, start_offset):
-                    yield segment.storage.read(place.position, place.size)
+                    yield segment.file.read(place.position, place.size)
 
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""
@@ -115,37 +130,51 @@ class LocalLog:
             self.restart_at(offset, now_ms=now_ms)
             return
         count = bisect_right(self._bases, offset)
-        del self._segments[count:], self._bases[count:]
+        self._delete(count, len(self._segments))
         self.active.truncate(offset, now_ms=now_ms)
         self.end_offset = offset
 
     def restart_at(self, offset: int, *, now_ms: int) -> None:
         """Removes everything. The next record has that offset."""
-        self._segments.clear()
-        self._bases.clear()
+        self._delete(0, len(self._segments))
         self._begin(offset, now_ms=now_ms)
         self.end_offset = offset
 
-    def new_segment(self, base_offset: int, *, now_ms: int) -> LogSegment:
-        """A segment that is no part of the log yet."""
-        return LogSegment(base_offset, self._new_storage(), self._config(), now_ms=now_ms)
+    def new_cleaned_segment(self, base_offset: int, *, now_ms: int) -> LogSegment:
+        """An empty segment that is no part of the log yet."""
+        self._directory.remove(file_name(base_offset, LOG) + CLEANED)
+        return LogSegment(base_offset, self._directory, self._config(), now_ms=now_ms, suffix=CLEANED)
 
-    def replace(self, old: Sequence[LogSegment], new: LogSegment) -> bool:
-        """Puts a segment in the place of successive ones. False: one of them is gone, and nothing was changed."""
+    def replace(self, old: Sequence[LogSegment], new: LogSegment, aborted: list[AbortedTxn]) -> bool:
+        """Puts a segment in the place of successive ones. `aborted`: the aborted transactions whose markers are in it. False: one of the
+        old segments is gone, and nothing was changed."""
         at = bisect_left(self._bases, old[0].base_offset)
         if self._segments[at : at + len(old)] != [*old]:
+            new.delete(delay_ms=0)
             return False
-        self._segments[at : at + len(old)] = [new]
-        self._bases[at : at + len(old)] = [new.base_offset]
+        new.flush(aborted)
+        self._directory.sync()
+        new.rename(SWAP)
+        self._directory.sync()
+        self._delete(at, at + len(old))
+        new.rename("")
+        self._directory.sync()
+        self._segments.insert(at, new)
+        self._bases.insert(at, new.base_offset)
         return True
 
     def remove_first(self, count: int) -> None:
         """Removes the oldest segments; one must be left."""
-        del self._segments[:count], self._bases[:count]
+        self._delete(0, count)
 
     def _begin(self, base_offset: int, *, now_ms: int) -> None:
-        self._segments.append(self.new_segment(base_offset, now_ms=now_ms))
+        self._segments.append(LogSegment(base_offset, self._directory, self._config(), now_ms=now_ms))
         self._bases.append(base_offset)
+
+    def _delete(self, start: int, stop: int) -> None:
+        for segment in self._segments[start:stop]:
+            segment.delete(delay_ms=self._config().file_delete_delay_ms)
+        del self._segments[start:stop], self._bases[start:stop]
 
     def _locate(self, offset: int) -> tuple[int, Place | None]:
         """The number of the segment that has the first batch which ends at or past the offset, and that batch."""

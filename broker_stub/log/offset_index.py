@@ -41,6 +41,11 @@ class OffsetIndex:
         """(last offset of the batch, its position), oldest first."""
         return [(self._base_offset + offset, position) for offset, position in zip(self._offsets, self._positions, strict=True)]
 
+    @property
+    def last_position(self) -> int:
+        """The position of the newest entry; 0 without any."""
+        return self._positions[-1] if self._positions else 0
+
     def append(self, offset: int, position: int) -> None:
         self._offsets.append(offset - self._base_offset)
         self._positions.append(position)

@@ -3,22 +3,28 @@
 One owner calls it from one thread. It does no I/O except to its segments, and reads the time only through `clock_ms`. A refused append
 changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
 
-Its producers follow from its batches. A truncated log has them again from a snapshot and the batches after it. Kafka writes a snapshot when
-a segment begins; this log keeps a few newer ones besides, so that it reads less.
+Its producers follow from its batches. A truncated or loaded log has them again from a snapshot and the batches after it. Kafka writes a
+snapshot when a segment begins; this log keeps a few newer ones besides, so that it reads less.
+
+Its directory has the files of Kafka's layout. Batches are written at once. The index files and the snapshot of a segment follow when the
+next one begins, those of the active segment when the log is closed. `load` reads a directory again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
-from fencepost.broker_stub.log.errors import AppendRefused, OffsetOutOfRange
+from fencepost.broker_stub.log.errors import AppendRefused, CorruptFile, CorruptSnapshot, OffsetOutOfRange
 from fencepost.broker_stub.log.kept_snapshots import Snapshots
 from fencepost.broker_stub.log.leader_epochs import LeaderEpochs
-from fencepost.broker_stub.log.local_log import LocalLog, NewStorage
+from fencepost.broker_stub.log.local_log import LocalLog
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
@@ -26,11 +32,13 @@ from fencepost.broker_stub.log.producer_append_info import (
     Duplicate,
     Marker,
     Origin,
+    ProducerEntry,
     Refused,
     Verified,
 )
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
 from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager, is_expired
+from fencepost.broker_stub.log.recovery import read_segments
 from fencepost.broker_stub.log.results import (
     ActiveProducer,
     AppendResult,
@@ -41,10 +49,11 @@ from fencepost.broker_stub.log.results import (
 )
 from fencepost.broker_stub.log.retention import deletable
 from fencepost.broker_stub.log.segment import LogSegment
-from fencepost.broker_stub.log.storage import MemoryStorage
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.log.validation import Terms, validate
 from fencepost.broker_stub.log.verification_state import Verifications
+from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import (
@@ -60,9 +69,12 @@ from fencepost.producer.wire.records import (
 
 PRODUCE_VERSION: Final = 13
 
+_log = logging.getLogger(__name__)
+
 
 class PartitionLog:
-    """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins."""
+    """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins. `recovery_point`: what is
+    before it survives a loss of power."""
 
     def __init__(
         self,
@@ -70,19 +82,64 @@ class PartitionLog:
         clock_ms: Callable[[], int],
         config: LogConfig | None = None,
         log_start_offset: int = 0,
-        new_storage: NewStorage = MemoryStorage,
+        directory: Directory | None = None,
     ) -> None:
-        """An empty log."""
+        """An empty log in an empty directory, by default in memory."""
         self.config = config or LogConfig()
-        self.first_dirty_offset = log_start_offset
+        self.first_dirty_offset = self.recovery_point = log_start_offset
         self.replicated_at_once = True
         self._clock_ms = clock_ms
+        self._directory: Directory = MemoryDirectory() if directory is None else directory
         self._log_start_offset = self._high_watermark = log_start_offset
-        self._local = LocalLog(log_start_offset, config=lambda: self.config, new_storage=new_storage, now_ms=clock_ms())
-        self._epochs = LeaderEpochs()
+        self._local = LocalLog(log_start_offset, self._directory, config=self._config, now_ms=clock_ms())
+        self._epochs = LeaderEpochs(save=self._save_epochs)
         self._producers = ProducerStateManager()
-        self._snapshots = Snapshots()
+        self._snapshots = Snapshots(self._directory)
         self._verifications = Verifications()
+
+    @classmethod
+    def load(
+        cls,
+        directory: Directory,
+        *,
+        clock_ms: Callable[[], int],
+        config: LogConfig,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+        first_dirty_offset: int = 0,
+        recovery_point: int | None,
+    ) -> PartitionLog:
+        """The log of that directory. The offsets are those of the checkpoints; where these are older than the files, the files decide.
+
+        `recovery_point`: None after a clean shutdown. Else what comes after it is checked, and the log ends before the first damage.
+        """
+        now_ms = clock_ms()
+        found = read_segments(directory, config, start_offset=log_start_offset, recovery_point=recovery_point, now_ms=now_ms)
+        start = max(log_start_offset, found.segments[0].base_offset if found.segments else 0)
+        self = cls.__new__(cls)
+        self.config = config
+        self.replicated_at_once = True
+        self._clock_ms = clock_ms
+        self._directory = directory
+        self._local = LocalLog(found.end_offset, directory, config=self._config, now_ms=now_ms, segments=found.segments)
+        if found.end_offset < start:
+            self._local.restart_at(start, now_ms=now_ms)
+        end = self.log_end_offset
+        self._log_start_offset = start
+        self._high_watermark = min(max(high_watermark, start), end)
+        self.first_dirty_offset = min(max(first_dirty_offset, start), end)
+        self.recovery_point = end if recovery_point is None else min(recovery_point, end)
+        self._epochs = LeaderEpochs(self._read_epochs(), save=self._save_epochs)
+        for epoch, offset in found.scanned:
+            if epoch > self._epochs.latest:
+                self._epochs.assign(epoch, offset)
+        self._epochs.truncate_from_end(end)
+        self._epochs.truncate_from_start(start)
+        self._snapshots = Snapshots(directory)
+        self._producers = ProducerStateManager(aborted=found.aborted)
+        self._verifications = Verifications()
+        self._restore_producers(end)
+        return self
 
     @property
     def log_start_offset(self) -> int:
@@ -273,17 +330,18 @@ class PartitionLog:
             for pid, entry in self._producers.entries.items()
         }
 
-    def new_segment(self, base_offset: int) -> LogSegment:
-        """A segment for `replace_segments`."""
-        return self._local.new_segment(base_offset, now_ms=self._clock_ms())
+    def new_cleaned_segment(self, base_offset: int) -> LogSegment:
+        """An empty segment for `replace_segments`."""
+        return self._local.new_cleaned_segment(base_offset, now_ms=self._clock_ms())
 
     def replace_segments(self, old: Sequence[LogSegment], new: LogSegment, aborted: Iterable[AbortedTxn]) -> bool:
         """Puts a compacted segment in the place of successive ones. `aborted`: the aborted transactions whose markers are in it and that
         still have batches. False: one of the segments is gone, and nothing was changed."""
         after = next((segment.base_offset for segment in self.segments if segment.base_offset > old[-1].base_offset), self.log_end_offset)
-        if not self._local.replace(old, new):
+        kept = sorted((txn for txn in aborted if new.base_offset <= txn.last_offset < after), key=lambda txn: txn.last_offset)
+        if not self._local.replace(old, new, kept):
             return False
-        self._producers.transactions.keep_between(new.base_offset, after, aborted)
+        self._producers.transactions.keep_between(new.base_offset, after, kept)
         return True
 
     def active_producers(self) -> list[ActiveProducer]:
@@ -309,6 +367,7 @@ class PartitionLog:
         if offset >= self.log_end_offset:
             return
         self._local.truncate(offset, now_ms=self._clock_ms())
+        self.recovery_point = min(self.recovery_point, offset)
         self._epochs.truncate_from_end(offset)
         self._high_watermark = min(self._high_watermark, offset)
         self._log_start_offset = min(self._log_start_offset, offset)
@@ -318,31 +377,70 @@ class PartitionLog:
     def restart_at(self, offset: int) -> None:
         """Removes everything and begins again at that offset, because the leader's log begins only there."""
         self._local.restart_at(offset, now_ms=self._clock_ms())
-        self._epochs = LeaderEpochs()
-        self._producers, self._snapshots = ProducerStateManager(), Snapshots()
-        self._high_watermark = self._log_start_offset = self.first_dirty_offset = offset
+        self._epochs.clear()
+        self._snapshots.forget_from(0)
+        self._producers = ProducerStateManager()
+        self._high_watermark = self._log_start_offset = self.first_dirty_offset = self.recovery_point = offset
 
     def reload(self) -> None:
-        """The log of a broker that was down: it knows the newest batch of each producer that has not expired meanwhile."""
-        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
-        found = read_snapshot(self.snapshot())
-        kept = {pid: entry for pid, entry in found.items() if not is_expired(entry, now_ms, after_ms=after_ms)}
-        self._producers = ProducerStateManager(kept, self._producers.transactions.aborted)
+        """The log of a broker that was down and lost nothing: it knows the newest batch of each producer that has not expired meanwhile."""
+        self._producers = ProducerStateManager(self._read_snapshot(self.snapshot()), self._producers.transactions.aborted)
         self._verifications = Verifications()
 
     def snapshot(self) -> bytes:
         """The snapshot of the producers at the log's end, as after a clean shutdown."""
         return write_snapshot(self._producers.entries)
 
+    def flush(self) -> None:
+        """Makes everything that was written survive a loss of power."""
+        if self.recovery_point < self.log_end_offset:
+            self._local.active.file.sync()
+            self._directory.sync()
+            self.recovery_point = self.log_end_offset
+
+    def close(self) -> None:
+        """Writes what is only in memory, so that `load` reads few batches. After that the log can be used as before."""
+        active = self._local.active
+        active.close()
+        active.flush(self._producers.transactions.ended_between(active.base_offset, self.log_end_offset))
+        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self._local.size, in_file=True)
+        self._directory.sync()
+        self.recovery_point = self.log_end_offset
+
     def replicate(self, batches: Sequence[Batch]) -> None:
         """Writes batches that the leader has just written at this log's end."""
         assert batches[0][0].base_offset == self.log_end_offset, f"the leader is at {batches[0][0].base_offset}, not {self.log_end_offset}"
         self._write(batches, Origin.REPLICATION, self._clock_ms())
 
+    def _config(self) -> LogConfig:
+        return self.config
+
+    def _save_epochs(self, entries: list[tuple[int, int]]) -> None:
+        self._directory.write(LEADER_EPOCHS, write_leader_epochs(entries).encode())
+
+    def _read_epochs(self) -> list[tuple[int, int]]:
+        data = self._directory.read(LEADER_EPOCHS)
+        try:
+            return [] if data is None else read_leader_epochs(data)
+        except CorruptFile as error:
+            _log.warning("%s; the leader epochs before the batches that are scanned are forgotten", error)
+            return []
+
+    def _read_snapshot(self, data: bytes) -> dict[int, ProducerEntry]:
+        """Its producers that have not expired."""
+        now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
+        return {pid: entry for pid, entry in read_snapshot(data).items() if not is_expired(entry, now_ms, after_ms=after_ms)}
+
     def _restore_producers(self, end_offset: int) -> None:
-        """The producers of a log that ends there: from the newest snapshot, and the batches after it."""
-        at, snapshot = self._snapshots.newest_until(end_offset)
-        entries = {} if snapshot is None else read_snapshot(snapshot)
+        """The producers of a log that ends there: from the newest snapshot that can be read, and the batches after it."""
+        self._snapshots.forget_from(end_offset + 1)
+        at, entries = -1, dict[int, ProducerEntry]()
+        for offset, snapshot in self._snapshots.until(end_offset):
+            try:
+                at, entries = offset, self._read_snapshot(snapshot)
+                break
+            except CorruptSnapshot as error:
+                _log.warning("the snapshot at offset %d cannot be read, an older one is: %s", offset, error)
         known = [txn for txn in self._producers.transactions.aborted if txn.last_offset < at]
         self._producers = ProducerStateManager(entries, known)
         for header, batch in self._local.batches_from(at):
@@ -391,19 +489,31 @@ class PartitionLog:
 
     def _store(self, batches: Sequence[Batch], now_ms: int) -> None:
         first, last = batches[0][0], batches[-1][0]
-        self._local.roll_for(
+        rolled = self._local.roll_for(
             sum(len(batch) for _, batch in batches),
             base_offset=first.base_offset,
             last_offset=last.last_offset,
             max_timestamp=max(header.max_timestamp for header, _ in batches),
             now_ms=now_ms,
         )
-        begins_segment, size = not self._local.active.size, self._local.size
-        if begins_segment or self._snapshots.is_due(size):
-            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, is_segments=begins_segment)
+        size = self._local.size
+        if rolled or self._snapshots.is_due(size):
+            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=rolled)
+        if rolled:
+            self._flush_closed_segments()
         for header, batch in batches:
             self._epochs.assign(header.leader_epoch, header.base_offset)
             self._local.append(bytes(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _flush_closed_segments(self) -> None:
+        segments = self._local.segments
+        for segment, following in pairwise(segments):
+            if following.base_offset > self.recovery_point:
+                segment.flush(self._producers.transactions.ended_between(segment.base_offset, following.base_offset))
+        self._directory.sync()
+        self.recovery_point = max(self.recovery_point, segments[-1].base_offset)
 
     def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
         """The result of the coordinator's verification of this batch. A batch that needed none must still begin with the sequence that the

@@ -1,6 +1,7 @@
 """One segment of a log: record batches back to back, and sparse indexes of them (Kafka's `LogSegment`).
 
-It does no I/O except to its storage, and reads no clock. It knows no producers and no high watermark.
+It does no I/O except to its directory, and reads no clock. It knows no producers and no high watermark. Its indexes are in memory. Their
+files are written when the segment is flushed; without them, or when they are damaged, the segment is scanned (`recovery`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,24 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from fencepost.broker_stub.log.config import LogConfig
+from fencepost.broker_stub.log.index_entries import write_offset_index, write_time_index, write_txn_index
 from fencepost.broker_stub.log.offset_index import OffsetIndex
-from fencepost.broker_stub.log.storage import Storage
 from fencepost.broker_stub.log.time_index import TimeIndex
+from fencepost.broker_stub.log.txn_index import AbortedTxn
+from fencepost.broker_stub.storage.directory import Directory
+from fencepost.producer.wire.records import BATCH_OVERHEAD, BatchHeader, iter_batches, read_header
 
 _HEADER: Final = struct.Struct(">qi11xi8xq")  # base offset, batch length, last offset delta, maximum timestamp
 _LENGTH_END: Final = 12
 _WINDOW_BYTES: Final = 4096 + _HEADER.size
+_READ_BYTES: Final = 64 << 10
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 UNKNOWN_TIME: Final = -1
+LOG: Final = ".log"
+INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TXN_INDEX: Final = ".txnindex"
+SUFFIXES: Final = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 
 class Place(NamedTuple):
@@ -31,28 +41,41 @@ class Place(NamedTuple):
     max_timestamp: int
 
 
+def file_name(offset: int, kind: str) -> str:
+    """The name of a file of the segment that begins at that offset, or of the snapshot before it."""
+    return f"{offset:020}{kind}"
+
+
 class LogSegment:
-    """See the module. `created_ms` and `modified_ms`: by the broker's clock. `jitter_ms`: it rolls so much earlier than segment.ms.
-    `first_timestamp`: the largest one of its first batch, -1 without any. `largest_timestamp`: of its records, -1 without any."""
+    """See the module. `suffix`: what its files' names end with besides, while it is no part of the log.
+
+    `created_ms` and `modified_ms`: by the broker's clock. `jitter_ms`: it rolls so much earlier than segment.ms. `first_timestamp`: the
+    largest one of its first batch, -1 without any. `largest_timestamp`: of its records, -1 without any."""
 
     __slots__ = (
         "_bytes_since_entry",
+        "_directory",
         "_index_interval_bytes",
         "_last_of_largest",
+        "_suffix",
         "base_offset",
         "created_ms",
+        "file",
         "first_timestamp",
+        "is_deleted",
         "jitter_ms",
         "largest_timestamp",
         "modified_ms",
         "offset_index",
-        "storage",
         "time_index",
     )
 
-    def __init__(self, base_offset: int, storage: Storage, config: LogConfig, *, now_ms: int) -> None:
+    def __init__(self, base_offset: int, directory: Directory, config: LogConfig, *, now_ms: int, suffix: str = "") -> None:
         self.base_offset = base_offset
-        self.storage = storage
+        self.file = directory.open(file_name(base_offset, LOG) + suffix)
+        self._directory = directory
+        self._suffix = suffix
+        self.is_deleted = False
         self.created_ms = self.modified_ms = now_ms
         limit = min(config.segment_jitter_ms, config.segment_ms)
         self.jitter_ms = base_offset * 2_654_435_761 % limit if limit else 0  # spread like Kafka's random one, but the same in every run
@@ -69,7 +92,7 @@ class LogSegment:
 
     @property
     def size(self) -> int:
-        return self.storage.size
+        return self.file.size
 
     def must_roll(self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether batches of that size belong into a new segment (`shouldRoll`)."""
@@ -85,10 +108,10 @@ class LogSegment:
 
     def append(self, data: bytes, *, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         """Appends one batch. An index entry is added for the first batch after more than index.interval.bytes without one."""
-        position = self.storage.size
+        position = self.file.size
         if not position:
             self.first_timestamp = max_timestamp
-        self.storage.append(data)
+        self.file.append(data)
         self._note(position, len(data), last_offset, max_timestamp)
         self.modified_ms = now_ms
 
@@ -107,9 +130,9 @@ class LogSegment:
 
     def places(self, position: int) -> Iterator[Place]:
         """The batches from that position on, which must be a batch's start."""
-        end = self.storage.size
+        end = self.file.size
         while position < end:
-            window = self.storage.read(position, _WINDOW_BYTES)
+            window = self.file.read(position, _WINDOW_BYTES)
             at, last_header = 0, len(window) - _HEADER.size
             while at <= last_header:
                 base_offset, length, delta, max_timestamp = _HEADER.unpack_from(window, at)
@@ -119,6 +142,25 @@ class LogSegment:
                 return  # a torn batch
             position += at
 
+    def batches(self, position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches from that position on, which must be a batch's start. They are read a few at a time, until the segment is deleted.
+
+        Ends before a torn batch; raises CorruptBatch for bytes that are no batch.
+        """
+        while position < self.size and not self.is_deleted:
+            data = self.file.read(position, _READ_BYTES)
+            read = 0
+            for header, batch in iter_batches(data):
+                yield header, batch
+                read += header.size
+            if not read:  # a batch that is larger, or torn
+                size = read_header(data).size if len(data) >= BATCH_OVERHEAD else 0
+                if not 0 < size <= self.size - position:
+                    return
+                yield from iter_batches(self.file.read(position, size))
+                read = size
+            position += read
+
     def since(self, timestamp: int, start_offset: int) -> Iterator[Place]:
         """The batches that may have the first record at or past the timestamp and the offset."""
         position = self.offset_index.lookup(max(self.time_index.lookup(timestamp), start_offset))
@@ -126,7 +168,8 @@ class LogSegment:
 
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""
-        self.storage.truncate(self.position_of(offset))
+        self.file.truncate(self.position_of(offset))
+        self.file.sync()  # what comes next must not be followed by what was here
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
         self._bytes_since_entry = 0
@@ -134,14 +177,63 @@ class LogSegment:
         if not self.size:
             self.created_ms, self.first_timestamp = now_ms, UNKNOWN_TIME
         for place in self.places(self.offset_index.lookup(self._last_of_largest)):
-            if place.max_timestamp > self.largest_timestamp:
-                self.largest_timestamp, self._last_of_largest = place.max_timestamp, place.last_offset
+            self.note_timestamp(place)
+
+    def note_timestamp(self, place: Place) -> None:
+        """Notes the largest timestamp of a batch that has no index entry."""
+        if place.max_timestamp > self.largest_timestamp:
+            self.largest_timestamp, self._last_of_largest = place.max_timestamp, place.last_offset
+
+    def note(self, place: Place) -> None:
+        """Indexes the next batch that the file has already."""
+        if not place.position:
+            self.first_timestamp = place.max_timestamp
+        self._note(place.position, place.size, place.last_offset, place.max_timestamp)
+
+    def restore(self, offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]) -> None:
+        """Takes over the entries of the index files."""
+        for entry in offset_entries:
+            self.offset_index.append(*entry)
+        for timestamp, offset in time_entries:
+            self.time_index.append(timestamp, offset)
+        self.largest_timestamp, self._last_of_largest = self.time_index.last
+        first = next(self.places(0), None)
+        self.first_timestamp = UNKNOWN_TIME if first is None else first.max_timestamp
+
+    def flush(self, aborted: list[AbortedTxn]) -> None:
+        """Syncs the batches and writes the index files. `aborted`: the aborted transactions whose markers are in the segment."""
+        self.file.sync()
+        self.file.modified_ms = self.modified_ms
+        self._write(INDEX, write_offset_index(self.base_offset, self.offset_index.entries))
+        self._write(TIME_INDEX, write_time_index(self.base_offset, self.time_index.entries))
+        if aborted:
+            self._write(TXN_INDEX, write_txn_index(aborted))
+        else:
+            self._directory.remove(file_name(self.base_offset, TXN_INDEX) + self._suffix)
+
+    def rename(self, suffix: str) -> None:
+        """Gives its files another suffix."""
+        there = {*self._directory.names()}
+        for kind in SUFFIXES:
+            name = file_name(self.base_offset, kind)
+            if name + self._suffix in there:
+                self._directory.rename(name + self._suffix, name + suffix)
+        self._suffix = suffix
+
+    def delete(self, *, delay_ms: int) -> None:
+        """Removes its files. `is_deleted` tells it to code that reads the segment in steps."""
+        self.is_deleted = True
+        for kind in SUFFIXES:
+            self._directory.remove(file_name(self.base_offset, kind) + self._suffix, delay_ms=delay_ms)
+
+    def _write(self, kind: str, data: bytes) -> None:
+        self._directory.write(file_name(self.base_offset, kind) + self._suffix, data)
 
     def _first_reaching(self, offset: int, position: int) -> Place | None:
         """The same among the batches from that position on, whose headers are read window by window."""
-        end, storage, unpack = self.storage.size, self.storage, _HEADER.unpack_from
+        end, file, unpack = self.file.size, self.file, _HEADER.unpack_from
         while position < end:
-            window = storage.read(position, _WINDOW_BYTES)
+            window = file.read(position, _WINDOW_BYTES)
             at, last_header = 0, len(window) - _HEADER.size
             while at <= last_header:
                 base_offset, length, delta, max_timestamp = unpack(window, at)

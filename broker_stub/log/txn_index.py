@@ -87,12 +87,15 @@ class Transactions:
         count = bisect_left(self._aborted_ends, offset)
         del self._aborted[:count], self._aborted_ends[:count]
 
-    def keep_between(self, start: int, end: int, kept: Iterable[AbortedTxn]) -> None:
-        """Forgets the aborted transactions whose markers lie in [start, end), but not these."""
+    def keep_between(self, start: int, end: int, kept: list[AbortedTxn]) -> None:
+        """Forgets the aborted transactions whose markers lie in [start, end), but not these, which are in the order of their markers."""
         first, last = bisect_left(self._aborted_ends, start), bisect_left(self._aborted_ends, end)
-        stay = sorted(kept, key=lambda txn: txn.last_offset)
-        self._aborted[first:last] = stay
-        self._aborted_ends[first:last] = [txn.last_offset for txn in stay]
+        self._aborted[first:last] = kept
+        self._aborted_ends[first:last] = [txn.last_offset for txn in kept]
+
+    def ended_between(self, start: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions whose markers lie in [start, end): the index of a segment."""
+        return self._aborted[bisect_left(self._aborted_ends, start) : bisect_left(self._aborted_ends, end)]
 
     def aborted_between(self, offset: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, end) must know. Some may lie beyond what it reads."""

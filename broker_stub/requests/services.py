@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.journal.journal import Journal
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class Services:
     def __init__(self, cluster: Cluster, journal: Journal) -> None:
         self.cluster = cluster
         self.journal = journal
+        if cluster.topics.named(STATE_TOPIC) is not None:
+            self.transactions.load()  # what was about to end when the cluster stopped ends now
 
     @cached_property
     def groups(self) -> GroupCoordinators:

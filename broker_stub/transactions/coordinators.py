@@ -61,6 +61,12 @@ class TransactionCoordinators:
         partition = self._partition_of(transactional_id)
         return partition.leader if partition is not None else None
 
+    def load(self) -> None:
+        """Loads every shard, after a start with topics that were there before."""
+        for node_id in self._context.brokers:
+            for _ in self.shards_of(node_id):
+                pass
+
     def shards_of(self, node_id: int) -> Iterator[TxnShard]:
         """Every shard that this broker leads."""
         topic = self._context.topics.named(STATE_TOPIC)

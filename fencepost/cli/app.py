@@ -116,8 +116,11 @@ def broker(
     control: Control = None,
     virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
     emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Keep the cluster in this directory, and go on with what it has. Default: in memory.")
+    ] = None,
 ) -> None:
-    """Run a Kafka-compatible cluster in memory, until Ctrl-C."""
+    """Run a Kafka-compatible cluster, until Ctrl-C."""
     raise typer.Exit(
         run_broker(
             brokers=brokers,
@@ -135,6 +138,7 @@ def broker(
             control=control,
             virtual_clock=virtual_clock,
             emulate=emulate,
+            data_dir=data_dir,
         )
     )
 

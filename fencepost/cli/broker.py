@@ -12,7 +12,15 @@ from typing import Any, Final
 from fencepost.cli.output import warn
 
 NOT_STARTED: Final = 2  # As `error_lines.USAGE`, which loads typer.
-_PLAIN: Final[dict[str, type]] = {"--brokers": int, "--host": str, "--port": int, "--partitions": int, "--control": str, "--emulate": str}
+_PLAIN: Final[dict[str, type]] = {
+    "--brokers": int,
+    "--host": str,
+    "--port": int,
+    "--partitions": int,
+    "--control": str,
+    "--emulate": str,
+    "--data-dir": str,
+}
 
 
 def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -26,7 +34,7 @@ def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
     options: dict[str, Any] = {}
     for name, value in zip(words[::2], words[1::2], strict=True):
         kind = _PLAIN.get(name)
-        key = name.removeprefix("--")
+        key = name.removeprefix("--").replace("-", "_")
         if kind is None or key in options or not value or (kind is int and not (value.isascii() and value.isdigit())):
             return None
         options[key] = kind(value)
@@ -51,6 +59,7 @@ def run(
     control: str | None = None,
     virtual_clock: bool = False,
     emulate: str = "4.3",
+    data_dir: str | None = None,
 ) -> int:
     """Serve until a signal; return the exit code. On failure it prints the reason to standard error."""
     from fencepost.broker_stub.command import serve
@@ -73,6 +82,7 @@ def run(
             control=control,
             virtual_clock=virtual_clock,
             emulate=emulate,
+            data_dir=data_dir,
         )
     except (OSError, ValueError) as error:
         warn(f"fencepost broker: {error}")

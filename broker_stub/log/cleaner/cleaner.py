@@ -9,7 +9,6 @@ without a result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from fencepost.broker_stub.log.cleaner.batch_filter import BatchFilter
 from fencepost.broker_stub.log.cleaner.cleaned_transactions import CleanedTransactions
@@ -17,9 +16,7 @@ from fencepost.broker_stub.log.cleaner.log_to_clean import LogToClean, between
 from fencepost.broker_stub.log.cleaner.offset_map import OffsetMap
 from fencepost.broker_stub.log.partition_log import PartitionLog
 from fencepost.broker_stub.log.segment import RELATIVE_OFFSET_MAX, LogSegment
-from fencepost.producer.wire.records import BatchHeader, iter_batches, read_header, read_records
-
-READ_BYTES: Final = 64 << 10
+from fencepost.producer.wire.records import read_header, read_records
 
 
 def clean(what: LogToClean, *, keys_max: int, now_ms: int) -> Iterator[int]:
@@ -41,7 +38,7 @@ def clean(what: LogToClean, *, keys_max: int, now_ms: int) -> Iterator[int]:
             decompressed_bytes_max=log.config.decompressed_bytes_max,
             now_ms=now_ms,
         )
-        cleaned = log.new_segment(group[0].base_offset)
+        cleaned = log.new_cleaned_segment(group[0].base_offset)
         for segment in group:
             yield from _copy(segment, cleaned, batch_filter)
         cleaned.close()
@@ -59,7 +56,7 @@ def _note_keys(what: LogToClean, offsets: OffsetMap) -> Iterator[int]:
     dirty = between(log.segments, start, what.first_uncleanable_offset)
     ends = [*(segment.base_offset for segment in dirty[1:]), what.first_uncleanable_offset]
     for segment, end in zip(dirty, ends, strict=False):
-        for header, batch in batches_of(segment, segment.offset_index.lookup(start)):
+        for header, batch in segment.batches(segment.offset_index.lookup(start)):
             if header.is_control:
                 transactions.drops_marker(header, batch)
             elif not transactions.drops_data(header):
@@ -94,25 +91,10 @@ def _grouped(segments: Sequence[LogSegment], log: PartitionLog, end: int) -> Ite
 
 
 def _copy(segment: LogSegment, cleaned: LogSegment, batch_filter: BatchFilter) -> Iterator[int]:
-    for header, batch in batches_of(segment):
+    for header, batch in segment.batches():
         kept = batch_filter.filter(header, batch)
         if kept is not None:
             max_timestamp = header.max_timestamp if kept is batch else read_header(kept).max_timestamp
             cleaned.append(bytes(kept), last_offset=header.last_offset, max_timestamp=max_timestamp, now_ms=segment.modified_ms)
         yield header.size
     cleaned.modified_ms = segment.modified_ms
-
-
-def batches_of(segment: LogSegment, position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The segment's batches from that position on, read a few at a time."""
-    while position < segment.size:
-        data = segment.storage.read(position, READ_BYTES)
-        read = 0
-        for header, batch in iter_batches(data):
-            yield header, batch
-            read += header.size
-        if not read:  # a batch that is larger
-            data = segment.storage.read(position, read_header(data).size)
-            yield read_header(data), memoryview(data)
-            read = len(data)
-        position += read

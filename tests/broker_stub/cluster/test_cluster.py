@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import pytest
 
-from fencepost.broker_stub.log import MemoryStorage, PartitionLog
 from fencepost.broker_stub.requests.call import Fate
+from fencepost.broker_stub.storage import memory
 from fencepost.producer import wire
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.records import Codec, encode_batch, iter_batches
@@ -46,7 +45,7 @@ def test_a_new_leader_knows_the_whole_window() -> None:
     assert world.cluster.counters.leader_moves == 1
 
 
-class CountedStorage(MemoryStorage):
+class CountedFile(memory.MemoryFile):
     """Counts the bytes that are read."""
 
     __slots__ = ()
@@ -54,14 +53,14 @@ class CountedStorage(MemoryStorage):
 
     def read(self, position: int, size: int) -> bytes | memoryview:
         data = super().read(position, size)
-        CountedStorage.bytes_read += len(data)
+        CountedFile.bytes_read += len(data)
         return data
 
 
 def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a stop, a kill, a return, a move, a severed link or an unclean election does not grow with the logs: their bytes are not
     read, but for the batch headers that a truncation reads after an index entry, and every broker goes on answering."""
-    monkeypatch.setattr("fencepost.broker_stub.cluster.partition.PartitionLog", partial(PartitionLog, new_storage=CountedStorage))
+    monkeypatch.setattr(memory, "MemoryFile", CountedFile)
     world = Inside(brokers=3, config={"unclean.leader.election.enable": "true"})
     world.topic(partitions=2, replicas=3)
     for partition in range(2):
@@ -70,8 +69,8 @@ def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
         world.produce(batch(*[bytes(1000)] * 500), partition=partition)
     one = world.cluster.find("t", 0)
     assert one is not None
-    assert isinstance(one.log.segments[0].storage, CountedStorage)
-    before = CountedStorage.bytes_read
+    assert isinstance(one.log.segments[0].file, CountedFile)
+    before = CountedFile.bytes_read
     for clean in (True, False):
         for node in (1, 2, 3):
             world.cluster.stop_broker(node, clean=clean)
@@ -84,7 +83,7 @@ def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     world.cluster.stop_broker(leader, clean=False)
     assert one.leader in (second, third)
     assert one.log.log_end_offset == 550
-    assert CountedStorage.bytes_read - before < 10_000, "no more than an index interval for a truncation"
+    assert CountedFile.bytes_read - before < 10_000, "no more than an index interval for a truncation"
     assert again(world, 7, range(50)) == [FORGOTTEN] * 49 + [49]
     assert world.produce(numbered(7, 50)).base_offset == 550
 

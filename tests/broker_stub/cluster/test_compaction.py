@@ -129,7 +129,7 @@ def test_a_log_that_cannot_be_read_is_left_alone(caplog: pytest.LogCaptureFixtur
     for _ in range(4):
         write(world, "a")
     log = world.topic_named().partitions[0].log
-    storage = log.segments[1].storage
+    storage = log.segments[1].file
     damaged = bytearray(storage.read(0, storage.size))
     damaged[-3] = 0x7E  # the length of the value, which ends beyond the batch
     storage.truncate(0)

@@ -9,7 +9,7 @@ import pytest
 from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.log.local_log import LocalLog
 from fencepost.broker_stub.log.segment import LogSegment
-from fencepost.broker_stub.log.storage import MemoryStorage
+from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire.records import encode_batch, iter_batches, read_header, read_records
 from tests.broker_stub.log.log_tools import NOW, SetClock, open_log, plain, produce
 
@@ -84,11 +84,11 @@ def test_without_timestamps_the_clock_decides() -> None:
 def test_jitter_closes_a_segment_earlier() -> None:
     """By less than the jitter, and than segment.ms; by how much differs from segment to segment and not from run to run."""
     config = LogConfig(segment_ms=1000, segment_jitter_ms=400)
-    jitters = {LogSegment(base, MemoryStorage(), config, now_ms=NOW).jitter_ms for base in range(50)}
+    jitters = {LogSegment(base, MemoryDirectory(), config, now_ms=NOW).jitter_ms for base in range(50)}
     assert jitters <= set(range(400))
     assert len(jitters) > 10
-    base = next(base for base in range(50) if LogSegment(base, MemoryStorage(), config, now_ms=NOW).jitter_ms > 0)
-    segment = LogSegment(base, MemoryStorage(), config, now_ms=NOW)
+    base = next(base for base in range(50) if LogSegment(base, MemoryDirectory(), config, now_ms=NOW).jitter_ms > 0)
+    segment = LogSegment(base, MemoryDirectory(), config, now_ms=NOW)
     segment.append(plain(), last_offset=base, max_timestamp=NOW, now_ms=NOW)
 
     def rolls(timestamp: int) -> bool:
@@ -108,7 +108,7 @@ def test_a_segment_with_a_full_index_is_closed(index_bytes: int, segments: list[
 
 def test_a_batch_too_far_from_the_base_begins_a_segment() -> None:
     """An index entry has 31 bits for an offset."""
-    segment = LogSegment(10, MemoryStorage(), LogConfig(), now_ms=NOW)
+    segment = LogSegment(10, MemoryDirectory(), LogConfig(), now_ms=NOW)
     rolls = [segment.must_roll(LogConfig(), size=1, last_offset=10 + 2**31 - 1 + more, max_timestamp=NOW, now_ms=NOW) for more in (0, 1)]
     assert rolls == [False, True]
 
@@ -196,7 +196,7 @@ def test_a_log_of_segments_is_the_list_of_its_batches(seed: int) -> None:
 
 def test_a_truncation_below_the_first_segment_empties_the_log() -> None:
     """It begins anew at that offset, as a follower's log that lacks everything that its leader has."""
-    local = LocalLog(5, config=LogConfig, new_storage=MemoryStorage, now_ms=NOW)
+    local = LocalLog(5, MemoryDirectory(), config=LogConfig, now_ms=NOW)
     local.append(plain(), last_offset=5, max_timestamp=NOW, now_ms=NOW)
     local.truncate(2, now_ms=NOW)
     assert (local.end_offset, [segment.base_offset for segment in local.segments], local.size) == (2, [2], 0)

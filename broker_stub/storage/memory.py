@@ -1,48 +1,28 @@
-"""The bytes of a log: record batches back to back, as in Kafka's `.log` files.
+"""Files in memory. They last as long as the object that holds the directory.
 
-A storage knows positions and bytes, no offsets and no batches. Do not write to what it returns, which may share its memory.
+A storage knows positions and bytes, no offsets and no batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final, Protocol
+from typing import Final
 
 WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
 TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
 
 
-class Storage(Protocol):
-    """What a log needs of its storage."""
-
-    @property
-    def size(self) -> int:
-        """The bytes stored, which is the position of the next append."""
-        ...
-
-    def append(self, data: bytes) -> None:
-        """Appends `data`. The caller must not change it any more."""
-        ...
-
-    def read(self, position: int, size: int) -> bytes | memoryview:
-        """The bytes from `position`, at most `size` of them, fewer at the end. A view where that saves a copy."""
-        ...
-
-    def truncate(self, size: int) -> None:
-        """Removes everything from position `size` on."""
-        ...
-
-
-class MemoryStorage:
+class MemoryFile:
     """A list of immutable chunks and a growing tail.
 
     A large append is kept as it came, and read as a view of itself. Small ones are joined, so that a log of tiny batches needs no object
     for each. The tail is copied when read, because a view would prevent its growth.
     """
 
-    __slots__ = ("_chunks", "_starts", "_tail", "_tail_start")
+    __slots__ = ("_chunks", "_starts", "_tail", "_tail_start", "modified_ms")
 
     def __init__(self) -> None:
+        self.modified_ms = 0
         self._chunks: list[bytes] = []
         self._starts: list[int] = []
         self._tail = bytearray()
@@ -89,6 +69,9 @@ class MemoryStorage:
         if kept:
             self.append(kept)
 
+    def sync(self) -> None:
+        """Does nothing: there is nothing that survives."""
+
     def _part(self, number: int, position: int, end: int) -> bytes | memoryview:
         chunk = self._chunks[number]
         start = position - self._starts[number]
@@ -104,3 +87,56 @@ class MemoryStorage:
         self._starts.append(self._tail_start)
         self._chunks.append(chunk)
         self._tail_start += len(chunk)
+
+
+class MemoryDirectory:
+    """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
+
+    __slots__ = ("_directories", "_files")
+
+    def __init__(self) -> None:
+        self._files: dict[str, MemoryFile | bytes] = {}
+        self._directories: dict[str, MemoryDirectory] = {}
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def directories(self) -> list[str]:
+        return sorted(self._directories)
+
+    def directory(self, name: str) -> MemoryDirectory:
+        found = self._directories.get(name)
+        if found is None:
+            found = self._directories[name] = MemoryDirectory()
+        return found
+
+    def open(self, name: str) -> MemoryFile:
+        found = self._files.get(name)
+        if isinstance(found, MemoryFile):
+            return found
+        opened = self._files[name] = MemoryFile()
+        if found:
+            opened.append(found)
+        return opened
+
+    def read(self, name: str) -> bytes | None:
+        found = self._files.get(name)
+        return bytes(found.read(0, found.size)) if isinstance(found, MemoryFile) else found
+
+    def write(self, name: str, data: bytes) -> None:
+        self._files[name] = data
+
+    def rename(self, name: str, to: str) -> None:
+        self._files[to] = self._files.pop(name)
+
+    def remove(self, name: str, *, delay_ms: int = 0) -> None:
+        self._files.pop(name, None)
+
+    def remove_directory(self, name: str) -> None:
+        self._directories.pop(name, None)
+
+    def sync(self) -> None:
+        """Does nothing: there is nothing that survives."""
+
+    def close(self) -> None:
+        """Does nothing: the files stay as long as the object."""

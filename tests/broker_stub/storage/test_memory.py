@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.broker_stub.log import MemoryStorage
-from fencepost.broker_stub.log.storage import TAIL_BYTES_MAX, WHOLE_BYTES_MIN
+from fencepost.broker_stub.storage.memory import TAIL_BYTES_MAX, WHOLE_BYTES_MIN, MemoryFile
 
 sizes = st.sampled_from([1, 70, 5000, WHOLE_BYTES_MIN - 1, WHOLE_BYTES_MIN, 3 * WHOLE_BYTES_MIN, TAIL_BYTES_MAX + 1])
 reads = st.tuples(st.integers(0, 300_000), st.integers(0, 200_000))
@@ -18,7 +17,7 @@ reads = st.tuples(st.integers(0, 300_000), st.integers(0, 200_000))
 @given(st.lists(st.one_of(sizes, st.tuples(st.just("truncate"), st.integers(0, 300_000)), reads), max_size=20))
 def test_it_is_one_run_of_bytes(plan: list[int | tuple[str, int] | tuple[int, int]]) -> None:
     """Appends, reads anywhere and truncations give what one bytearray gives, at every boundary between its pieces."""
-    storage, model = MemoryStorage(), bytearray()
+    storage, model = MemoryFile(), bytearray()
     for number, action in enumerate(plan):
         if isinstance(action, int):
             data = bytes([number + 1]) * action
@@ -37,7 +36,7 @@ def test_it_is_one_run_of_bytes(plan: list[int | tuple[str, int] | tuple[int, in
 
 def test_a_large_append_is_kept_and_read_without_a_copy() -> None:
     """One large batch costs its own bytes once: it is stored as the object it was, read whole as that object, in part as a view of it."""
-    storage = MemoryStorage()
+    storage = MemoryFile()
     batch = bytes(WHOLE_BYTES_MIN)
     storage.append(b"small")
     storage.append(batch)
@@ -51,7 +50,7 @@ def test_a_large_append_is_kept_and_read_without_a_copy() -> None:
 @pytest.mark.parametrize(("appends", "size", "copied"), [(1, 16_383, True), (1, 16_384, False), (63, 1024, True), (64, 1024, False)])
 def test_a_read_copies_less_than_64_kib(appends: int, size: int, copied: bool) -> None:
     """A batch of a producer's default batch_bytes is read without a copy, and small batches are once there are 64 KiB of them."""
-    storage = MemoryStorage()
+    storage = MemoryFile()
     for _ in range(appends):
         storage.append(bytes(size))
     read = storage.read(0, size - 1)
@@ -60,7 +59,7 @@ def test_a_read_copies_less_than_64_kib(appends: int, size: int, copied: bool) -
 
 def test_what_was_read_outlives_what_comes_after() -> None:
     """A reader keeps its bytes, also after later appends and truncations."""
-    storage = MemoryStorage()
+    storage = MemoryFile()
     storage.append(b"a" * 100)
     storage.append(b"b" * WHOLE_BYTES_MIN)
     storage.append(b"c" * 100)
@@ -75,7 +74,7 @@ def test_what_was_read_outlives_what_comes_after() -> None:
 @pytest.mark.parametrize("size", [180, 1300, 17_000, 70_000, 1_000_000])
 def test_a_stored_byte_costs_about_a_byte(size: int) -> None:
     """For all sizes of batches, memory exceeds the stored bytes by at most a tenth."""
-    storage = MemoryStorage()
+    storage = MemoryFile()
     tracemalloc.start()
     try:
         for _ in range(4_000_000 // size):

@@ -1,0 +1,121 @@
+"""The logs of one broker, each in its directory, and the checkpoints of all (Kafka's `LogManager`).
+
+Checkpoints tell the next start of the broker what the files themselves do not: how far the logs are flushed, where they start, up to where
+they are replicated, and up to where they are compacted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from fencepost.broker_stub.log import LogConfig, PartitionLog
+from fencepost.broker_stub.log.checkpoint_text import (
+    CLEANER_OFFSETS,
+    LOG_START_OFFSETS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    REPLICATION_OFFSETS,
+    read_offsets,
+    read_partition_metadata,
+    write_offsets,
+    write_partition_metadata,
+)
+from fencepost.broker_stub.log.errors import CorruptFile
+from fencepost.broker_stub.storage.directory import Directory
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+
+_log = logging.getLogger(__name__)
+
+OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
+    RECOVERY_POINTS: lambda log: log.recovery_point,
+    LOG_START_OFFSETS: lambda log: log.log_start_offset,
+    REPLICATION_OFFSETS: lambda log: log.high_watermark,
+    CLEANER_OFFSETS: lambda log: log.first_dirty_offset,
+}
+"""What each checkpoint has of a log."""
+
+
+class LogManager:
+    """See the module. The checkpoints are read with the first log that is loaded."""
+
+    def __init__(self, directory: Directory, *, clock_ms: Callable[[], int]) -> None:
+        self.directory = directory
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self._clock_ms = clock_ms
+        self._is_clean = directory.read(CLEAN_SHUTDOWN) is not None
+        self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+
+    def create(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty log."""
+        name = f"{topic}-{index}"
+        self.directory.remove_directory(name)
+        directory = self.directory.directory(name)
+        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
+        log = self.logs[topic, index] = PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
+        return log
+
+    def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of that partition as the directory has it. Without one, or with one of another topic of that name, an empty log."""
+        directory = self.directory.directory(f"{topic}-{index}")
+        if _topic_id(directory) != topic_id:
+            return self.create(topic, index, topic_id=topic_id, config=config)
+        known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
+        log = self.logs[topic, index] = PartitionLog.load(
+            directory,
+            clock_ms=self._clock_ms,
+            config=config,
+            log_start_offset=known[LOG_START_OFFSETS],
+            high_watermark=known[REPLICATION_OFFSETS],
+            first_dirty_offset=known[CLEANER_OFFSETS],
+            recovery_point=None if self._is_clean else known[RECOVERY_POINTS],
+        )
+        return log
+
+    def loaded(self) -> None:
+        """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. Directories without a partition,
+        such as those of topics that were deleted, are removed."""
+        self.directory.remove(CLEAN_SHUTDOWN)
+        there = {f"{topic}-{index}" for topic, index in self.logs}
+        for name in self.directory.directories():
+            if name not in there:
+                self.directory.remove_directory(name)
+
+    def delete(self, topic: str, index: int) -> None:
+        """Deletes the log with its files."""
+        if self.logs.pop((topic, index), None) is not None:
+            self.directory.remove_directory(f"{topic}-{index}")
+
+    def checkpoint(self, *kinds: str) -> None:
+        """Writes these checkpoints."""
+        for kind in kinds:
+            offsets = {key: OFFSETS[kind](log) for key, log in self.logs.items()}
+            self.directory.write(kind, write_offsets(offsets).encode())
+
+    def close(self) -> None:
+        """A clean shutdown: the next start scans no batches."""
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint(*OFFSETS)
+        self.directory.write(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+    def _read(self, kind: str) -> dict[tuple[str, int], int]:
+        data = self.directory.read(kind)
+        try:
+            return {} if data is None else read_offsets(kind, data)
+        except CorruptFile as error:
+            _log.warning("%s; the logs are read from their start", error)
+            return {}
+
+
+def _topic_id(directory: Directory) -> UUID | None:
+    data = directory.read(PARTITION_METADATA)
+    try:
+        return None if data is None else read_partition_metadata(data)
+    except CorruptFile as error:
+        _log.warning("%s; the partition's files are removed", error)
+        return None

@@ -1,0 +1,83 @@
+"""What a log needs of its storage: a directory with files that grow, and with small files that are replaced as a whole.
+
+Until `sync`, written bytes can be lost when the machine loses its power. They are never lost when only the process ends.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class File(Protocol):
+    """A file that grows. `modified_ms`: when it was last changed, as far as the storage knows."""
+
+    modified_ms: int
+
+    @property
+    def size(self) -> int:
+        """Its bytes, which is the position of the next append."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """Appends `data`, all or nothing. The caller must not change it any more. Raises OSError where the storage fails."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes | memoryview:
+        """The bytes from `position`, at most `size` of them, fewer at the end. A view where that saves a copy: do not write to it."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Removes everything from position `size` on."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when the file survives a loss of power."""
+        ...
+
+
+class Directory(Protocol):
+    """Files by name, and directories by name."""
+
+    def names(self) -> list[str]:
+        """The names of its files, in order."""
+        ...
+
+    def directories(self) -> list[str]:
+        """The names of the directories in it, in order."""
+        ...
+
+    def directory(self, name: str) -> Directory:
+        """The directory of that name in it, created if there is none."""
+        ...
+
+    def open(self, name: str) -> File:
+        """The file that grows, created if there is none. The same object each time."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file; None: there is none."""
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replaces the file as a whole. After a loss of power it is the old one or the new one."""
+        ...
+
+    def rename(self, name: str, to: str) -> None:
+        """Renames a file. It replaces one of that name. The caller does not use an opened `to` any more."""
+        ...
+
+    def remove(self, name: str, *, delay_ms: int = 0) -> None:
+        """Removes the file, if there is one. With a delay its space is freed later (Kafka's file.delete.delay.ms)."""
+        ...
+
+    def remove_directory(self, name: str) -> None:
+        """Removes the directory of that name with everything in it, if there is one."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when the names of its files survive a loss of power."""
+        ...
+
+    def close(self) -> None:
+        """Ends the use of the whole storage."""
+        ...

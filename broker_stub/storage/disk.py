@@ -1,0 +1,228 @@
+"""Files on disk.
+
+Few of them are open at a time, however many partitions a broker has. A file that is replaced as a whole is written beside the old one,
+synced and renamed, as Kafka writes its checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from io import BufferedWriter, FileIO
+from pathlib import Path
+from typing import Final
+
+OPEN_FILES_MAX: Final = 256
+LOCK: Final = ".lock"
+DELETED: Final = ".deleted"
+TEMPORARY: Final = ".tmp"
+
+Later = Callable[[int, Callable[[], None]], object]
+"""Runs a function after so many milliseconds."""
+
+
+def _lock(file: BufferedWriter) -> None:
+    """Locks it until it is closed; OSError if another process, or another object here, has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class OpenFiles:
+    """The open files of one data directory. Beyond `limit` the one that was not used for longest is closed."""
+
+    def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
+        self._limit = limit
+        self._files: OrderedDict[Path, FileIO] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def of(self, path: Path) -> FileIO:
+        """The opened file of that path, which exists."""
+        found = self._files.get(path)
+        if found is not None:
+            self._files.move_to_end(path)
+            return found
+        opened = self._files[path] = FileIO(path, "r+")
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)[1].close()
+        return opened
+
+    def close(self, path: Path) -> None:
+        if (opened := self._files.pop(path, None)) is not None:
+            opened.close()
+
+    def close_all(self, below: Path | None = None) -> None:
+        """Closes every file, or those in a directory."""
+        for path in [each for each in self._files if below is None or below in each.parents]:
+            self.close(path)
+
+
+class DiskFile:
+    """See the module. There is one object for a path, because it keeps the size."""
+
+    __slots__ = ("_open", "_size", "path")
+
+    def __init__(self, path: Path, open_files: OpenFiles) -> None:
+        self.path = path
+        self._open = open_files
+        path.touch()
+        self._size = path.stat().st_size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def modified_ms(self) -> int:
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    @modified_ms.setter
+    def modified_ms(self, value: int) -> None:
+        os.utime(self.path, ns=(value * 1_000_000,) * 2)
+
+    def append(self, data: bytes) -> None:
+        file = self._open.of(self.path)
+        try:
+            file.seek(self._size)
+            written = file.write(data)
+            while written < len(data):  # a system writes at most 2 GiB at a time, or less where little space is left
+                written += file.write(memoryview(data)[written:])
+        except OSError:
+            file.truncate(self._size)
+            raise
+        self._size += written
+
+    def read(self, position: int, size: int) -> bytes:
+        wanted = min(size, self._size - position)
+        if wanted <= 0:
+            return b""
+        file = self._open.of(self.path)
+        file.seek(position)
+        data = file.read(wanted)
+        while len(data) < wanted and (more := file.read(wanted - len(data))):
+            data += more
+        return data
+
+    def truncate(self, size: int) -> None:
+        self._open.of(self.path).truncate(size)
+        self._size = size
+
+    def sync(self) -> None:
+        os.fsync(self._open.of(self.path).fileno())
+
+
+class DiskDirectory:
+    """See the module. `later` removes files whose deletion waits."""
+
+    def __init__(self, path: Path, *, later: Later, open_files: OpenFiles | None = None) -> None:
+        self.path = path
+        self._later = later
+        self._open = open_files or OpenFiles()
+        self._files: dict[str, DiskFile] = {}
+        self._directories: dict[str, DiskDirectory] = {}
+        self._lock: BufferedWriter | None = None
+        path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        return sorted(each.name for each in os.scandir(self.path) if each.is_file())
+
+    def directories(self) -> list[str]:
+        return sorted(each.name for each in os.scandir(self.path) if each.is_dir())
+
+    def directory(self, name: str) -> DiskDirectory:
+        found = self._directories.get(name)
+        if found is None:
+            found = self._directories[name] = DiskDirectory(self.path / name, later=self._later, open_files=self._open)
+        return found
+
+    def open(self, name: str) -> DiskFile:
+        found = self._files.get(name)
+        if found is None:
+            found = self._files[name] = DiskFile(self.path / name, self._open)
+        return found
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        self._forget(name)
+        path = self.path / (name + TEMPORARY)
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        path.replace(self.path / name)
+        self.sync()
+
+    def rename(self, name: str, to: str) -> None:
+        self._forget(to)
+        (self.path / name).replace(self.path / to)
+        opened = self._files.pop(name, None)
+        if opened is not None:
+            self._open.close(opened.path)
+            opened.path = self.path / to
+            self._files[to] = opened
+
+    def remove(self, name: str, *, delay_ms: int = 0) -> None:
+        self._forget(name)
+        path = self.path / name
+        if not delay_ms:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            moved = path.replace(self.path / (name + DELETED))
+            self._later(delay_ms, lambda: moved.unlink(missing_ok=True))
+
+    def remove_directory(self, name: str) -> None:
+        path = self.path / name
+        self._directories.pop(name, None)
+        self._open.close_all(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+    def sync(self) -> None:
+        if not hasattr(os, "O_DIRECTORY"):
+            return  # Windows opens no directories, and its renames need no sync
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self) -> None:
+        """Takes the directory for this process, as Kafka does with its file of the same name. ValueError if another one has it."""
+        self._lock = (self.path / LOCK).open("ab")
+        try:
+            _lock(self._lock)
+        except OSError:
+            self._lock.close()
+            raise ValueError(f"data_dir={str(self.path)!r}: another cluster uses this directory") from None
+
+    def close(self) -> None:
+        """Closes every open file of the data directory, and unlocks it."""
+        self._open.close_all()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _forget(self, name: str) -> None:
+        opened = self._files.pop(name, None)
+        if opened is not None:
+            self._open.close(opened.path)
+
+
+def open_data_dir(path: str | os.PathLike[str], *, later: Later) -> DiskDirectory:
+    """The directory of a cluster. It is created, and locked until `close`. ValueError for one that another process uses."""
+    directory = DiskDirectory(Path(path), later=later)
+    directory.lock()
+    return directory
