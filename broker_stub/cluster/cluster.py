@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,8 +24,8 @@ from fencepost.broker_stub.cluster.metadata_log import (
     BrokersRecord,
     ClusterRecord,
     MetadataLog,
-    PartitionRecord,
     ProducerIdsRecord,
+    Record,
     TopicDeleted,
     TopicRecord,
 )
@@ -121,7 +121,9 @@ class Cluster(Context):
         self._say_what_is_unheeded(self.config.given, logging.WARNING)
         self.config.given.update(self._in_force(brokers))
         self.counters = Counters()
-        self._metadata: MetadataLog | None = None
+        self._keeps_files = storage is not None
+        self._keep: Callable[[Record], object] = lambda _: None
+        self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.broker_links = BrokerLinks(self)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
@@ -255,7 +257,7 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
         self.topics.add(topic)
-        self._save_topic(topic)
+        self._keep(TopicRecord(topic.id, topic.name, overrides))
         self._extend(topic, assignments)
         return topic
 
@@ -318,7 +320,7 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
-        self._save_topic(topic)
+        self._keep(TopicRecord(topic.id, topic.name, topic.overrides))
         for partition in topic.partitions:
             partition.configure(topic.config, self._log_config(topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
@@ -333,8 +335,7 @@ class Cluster(Context):
 
     def delete_topic(self, topic: Topic) -> None:
         self.topics.remove(topic)
-        if self._metadata is not None:
-            self._metadata.write(TopicDeleted(topic.id))
+        self._keep(TopicDeleted(topic.id))
         for partition in topic.partitions:
             partition.leader = NO_LEADER
             partition.tell_changed()
@@ -376,7 +377,7 @@ class Cluster(Context):
             clock_ms=self.now_ms,
             reaches=self.reach,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
-            save=self._save_partition,
+            save=lambda state: self._keep(state),
         )
         topic.partitions.append(partition)
         return partition
@@ -388,46 +389,42 @@ class Cluster(Context):
 
     def close(self) -> None:
         """A clean shutdown of every broker, for the next start with the same storage."""
-        if self._metadata is not None:
+        if self._keeps_files:
             for broker in self.brokers.values():
                 broker.logs.close()
             self.storage.close()
 
     def _resume(self) -> None:
         """Goes on with what the storage has, and keeps from now on what changes."""
-        self._metadata = metadata = MetadataLog(self.storage)
+        metadata = MetadataLog(self.storage)
         found, count = metadata.found, len(self.brokers)
-        if found.cluster is None:
-            metadata.write(ClusterRecord(self.cluster_id))
-        else:
-            self.cluster_id = found.cluster.cluster_id
         if count < found.brokers:
             raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.brokers}")
+        self._keep, self._together = metadata.write, metadata.together
+        if found.cluster is None:
+            self._keep(ClusterRecord(self.cluster_id))
+        else:
+            self.cluster_id = found.cluster.cluster_id
         if count > found.brokers:
-            metadata.write(BrokersRecord(count))
-        self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: metadata.write(ProducerIdsRecord(end)))
+            self._keep(BrokersRecord(count))
+        self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
+        kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
-            self.topics.add(topic)
             config = self._log_config(topic)
-            for index, _ in enumerate(found.partitions.get(record.id, {})):
-                of = found.partitions[record.id][index]
-                logs = {node: self.brokers[node].logs.load(topic.name, index, topic_id=topic.id, config=config) for node in of.replicas}
-                self._add_partition(topic, logs)
+            self.topics.add(topic)
+            for of in kept[topic.id]:
+                self._add_partition(
+                    topic,
+                    {node: self.brokers[node].logs.load(topic.name, of.index, topic_id=topic.id, config=config) for node in of.replicas},
+                )
         for broker in self.brokers.values():
             broker.logs.loaded()
-        with metadata.together():
+        live = self.live
+        with self._together():
             for topic in self.topics:
-                for partition in topic.partitions:
-                    of = found.partitions[topic.id][partition.index]
-                    partition.resume(
-                        self.live,
-                        leader=of.leader,
-                        leader_epoch=of.leader_epoch,
-                        isr=of.isr,
-                        eligible=of.eligible,
-                        last_leader=of.last_leader,
-                    )
+                for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
+                    partition.resume(of, live)
         for name, kinds in CHECKPOINTS.items():
             interval_ms = int(self.config[name])
             self.timers.every(interval_ms, partial(self._checkpoint, *kinds), first_ms=self.now_ms() + interval_ms)
@@ -435,25 +432,3 @@ class Cluster(Context):
     def _checkpoint(self, *kinds: str) -> None:
         for broker in self.brokers.values():
             broker.logs.checkpoint(*kinds)
-
-    def _together(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._metadata is None else self._metadata.together()
-
-    def _save_topic(self, topic: Topic) -> None:
-        if self._metadata is not None:
-            self._metadata.write(TopicRecord(topic.id, topic.name, dict(topic.overrides)))
-
-    def _save_partition(self, partition: Partition) -> None:
-        if self._metadata is not None:
-            self._metadata.write(
-                PartitionRecord(
-                    partition.topic_id,
-                    partition.index,
-                    partition.replicas,
-                    partition.leader,
-                    partition.leader_epoch,
-                    partition.isr,
-                    partition.eligible,
-                    partition.last_leader,
-                )
-            )

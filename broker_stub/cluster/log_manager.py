@@ -55,6 +55,7 @@ class LogManager:
         name = f"{topic}-{index}"
         self.directory.remove_directory(name)
         directory = self.directory.directory(name)
+        self.directory.sync()
         directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
         log = self.logs[topic, index] = PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
         return log

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from fencepost.broker_stub.cluster.partition import PartitionState
 from fencepost.broker_stub.storage.directory import Directory
 
 NAME: Final = "cluster-metadata.jsonl"
@@ -46,26 +47,13 @@ class TopicRecord(msgspec.Struct, frozen=True, tag="topic", tag_field="type"):
     overrides: dict[str, str]
 
 
-class PartitionRecord(msgspec.Struct, frozen=True, tag="partition", tag_field="type"):
-    """The state of a partition that the controller decides."""
-
-    topic_id: UUID
-    index: int
-    replicas: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    isr: list[int]
-    eligible: list[int]
-    last_leader: int
-
-
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="type"):
     """The topic is no more."""
 
     id: UUID
 
 
-Record = ClusterRecord | BrokersRecord | ProducerIdsRecord | TopicRecord | PartitionRecord | TopicDeleted
+Record = ClusterRecord | BrokersRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted
 
 
 class Metadata(msgspec.Struct):
@@ -75,7 +63,7 @@ class Metadata(msgspec.Struct):
     brokers: int = 0
     next_producer_id: int = 0
     topics: dict[UUID, TopicRecord] = {}
-    partitions: dict[UUID, dict[int, PartitionRecord]] = {}
+    partitions: dict[UUID, dict[int, PartitionState]] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -87,7 +75,7 @@ class Metadata(msgspec.Struct):
                 self.next_producer_id = record.next
             case TopicRecord():
                 self.topics[record.id] = record
-            case PartitionRecord():
+            case PartitionState():
                 self.partitions.setdefault(record.topic_id, {})[record.index] = record
             case TopicDeleted():
                 self.topics.pop(record.id, None)

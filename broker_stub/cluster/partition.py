@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 from uuid import UUID
 
+import msgspec
+
 from fencepost.broker_stub.cluster.truncation import catch_up
 from fencepost.broker_stub.log import AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
@@ -39,6 +41,19 @@ class Watcher(Protocol):
         ...
 
 
+class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="type"):
+    """What the controller decides about a partition, and what lasts when every broker is down."""
+
+    topic_id: UUID
+    index: int
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+    eligible: list[int]
+    last_leader: int
+
+
 Reaches = Callable[[int, int], bool]
 """Whether two brokers can talk to each other."""
 
@@ -55,7 +70,7 @@ class Partition:
         "_has_eligible",
         "_newest",
         "_reaches",
-        "_save",
+        "_save_state",
         "_touched",
         "eligible",
         "index",
@@ -82,7 +97,7 @@ class Partition:
         clock_ms: Callable[[], int],
         reaches: Reaches,
         has_eligible: bool = True,
-        save: Callable[[Partition], None] = lambda _: None,
+        save: Callable[[PartitionState], object] = lambda _: None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -106,7 +121,7 @@ class Partition:
         self._behind_since: dict[int, int] = {}
         self._reaches = reaches
         self._has_eligible = has_eligible
-        self._save = save
+        self._save_state = save
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -132,18 +147,17 @@ class Partition:
         self.leader = next((node for node in self.isr if node in live), NO_LEADER)
         self.leader_epoch = 0
         self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
-        self._save(self)
+        self._save()
         self.log.lead(0)
         self.follow(live)
 
-    def resume(
-        self, live: Collection[int], *, leader: int, leader_epoch: int, isr: list[int], eligible: list[int], last_leader: int
-    ) -> None:
-        """Goes on after every broker was down, with the state of before: elects a leader, the same one if it may lead."""
-        self.isr, self.eligible, self.last_leader = isr, eligible, last_leader if leader == NO_LEADER else NO_LEADER
-        self.leader_epoch = max(leader_epoch, *(log.leader_epoch for log in self.logs.values()))
-        self._newest = next((node for node in (leader, last_leader) if node in self.logs), self.replicas[0])
-        self.elect(live, preferred=leader)
+    def resume(self, state: PartitionState, live: Collection[int]) -> None:
+        """Goes on after every broker was down: elects a leader, the same one if it may lead."""
+        self.isr, self.eligible = state.isr, state.eligible
+        self.last_leader = state.last_leader if state.leader == NO_LEADER else NO_LEADER
+        self.leader_epoch = max(state.leader_epoch, *(log.leader_epoch for log in self.logs.values()))
+        self._newest = next((node for node in (state.leader, state.last_leader) if node in self.logs), self.replicas[0])
+        self.elect(live, preferred=state.leader)
         self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
@@ -165,7 +179,7 @@ class Partition:
         self.logs[node].reload()
         if killed and node in self.eligible:
             self.eligible.remove(node)
-            self._save(self)
+            self._save()
         if self.leader == NO_LEADER:
             self.elect(live)
         self.follow(live)
@@ -211,7 +225,7 @@ class Partition:
             if self.leader not in self.isr:
                 self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
-        self._save(self)
+        self._save()
         if self.leader != NO_LEADER:
             self.log.lead(self.leader_epoch)
             self.follow(live)
@@ -289,7 +303,14 @@ class Partition:
         was = self.isr, self.eligible
         self.isr, self.eligible = nodes, [node for node in self.replicas if node in before and node not in nodes]
         if (self.isr, self.eligible) != was:
-            self._save(self)
+            self._save()
+
+    def _save(self) -> None:
+        self._save_state(
+            PartitionState(
+                self.topic_id, self.index, self.replicas, self.leader, self.leader_epoch, self.isr, self.eligible, self.last_leader
+            )
+        )
 
     def _replicate(self) -> None:
         """Raises the high watermark to what every in-sync replica has, and tells the watchers. A log without followers raises its own."""

@@ -21,7 +21,7 @@ class Identity(NamedTuple):
 class ProducerIds:
     """The producer ids of one cluster. `reserve` is called with the end of each block before an id of it is given out."""
 
-    def __init__(self, first: int = 0, *, reserve: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, first: int = 0, *, reserve: Callable[[int], object] = lambda _: None) -> None:
         self._next = self._end = first
         self._reserve = reserve
 

@@ -52,7 +52,9 @@ _RETENTION: Final = "tests/broker_stub/log/test_retention.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
-_NO_DISK: Final = Described("logs are in memory")
+_ON_DISK: Final = "tests/broker_stub/cluster/test_data_dir.py"
+_RECOVERY: Final = "tests/broker_stub/log/test_recovery.py"
+_NO_DISK: Final = Described("files are never preallocated")
 _NO_TIERS: Final = Described("there is no remote storage")
 _NO_THROTTLE: Final = Described("replicas are copies at once, and no quota holds them back; `sever` does")
 
@@ -66,9 +68,11 @@ TOPIC_USES: Final[dict[str, Use]] = {
     "compression.type": Obeyed("batches are recompressed in another codec", f"{_CODECS}::test_a_topic_with_a_codec_recompresses"),
     "compression.zstd.level": Obeyed("for batches that the log recompresses", f"{_CODECS}::test_a_topics_level_is_used"),
     "delete.retention.ms": Obeyed("how long compaction keeps a tombstone", f"{_CLEANER}::test_delete_retention_is_the_topics"),
-    "file.delete.delay.ms": _NO_DISK,
-    "flush.messages": _NO_DISK,
-    "flush.ms": _NO_DISK,
+    "file.delete.delay.ms": Obeyed(
+        "with `data_dir`: a deleted segment's files stay so long as `.deleted`", f"{_ON_DISK}::test_a_deleted_file_stays_for_a_while"
+    ),
+    "flush.messages": Obeyed("so many records may be unsynced", f"{_RECOVERY}::test_what_is_flushed_is_not_lost"),
+    "flush.ms": Described("as by a Kafka without log.flush.scheduler.interval.ms, which never looks"),
     "follower.replication.throttled.replicas": _NO_THROTTLE,
     "index.interval.bytes": Obeyed(
         "so many bytes lie between two entries of a segment's indexes", f"{_SEGMENTS}::test_the_index_entries_of_the_worked_example"
@@ -135,6 +139,12 @@ BROKER_USES: Final[dict[str, Use]] = {
     "log.cleaner.dedupe.buffer.size": Obeyed("24 bytes for each key of a pass", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
     "log.cleaner.enable": Obeyed("false: compaction only by `stub.clean_logs()`", f"{_COMPACTION}::test_the_cleaner_can_be_switched_off"),
     "log.cleaner.io.buffer.load.factor": Obeyed("the share of that buffer", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
+    "log.flush.offset.checkpoint.interval.ms": Obeyed(
+        "how often recovery points are written to `data_dir`", f"{_ON_DISK}::test_checkpoints_are_written_at_intervals"
+    ),
+    "log.flush.start.offset.checkpoint.interval.ms": Obeyed(
+        "how often log start offsets are written to `data_dir`", f"{_ON_DISK}::test_checkpoints_are_written_at_intervals"
+    ),
     "log.retention.check.interval.ms": Obeyed(
         "how often old segments are deleted", "tests/broker_stub/cluster/test_retention.py::test_old_segments_go_at_the_next_check"
     ),
@@ -150,6 +160,9 @@ BROKER_USES: Final[dict[str, Use]] = {
     "producer.id.expiration.ms": Obeyed("idle producers are forgotten", f"{_BROKER}[producer.id.expiration.ms]"),
     "quota.window.num": Obeyed("a rate covers so many windows", f"{_BROKER}[quota.window.num]"),
     "quota.window.size.seconds": Obeyed("the length of each window", f"{_BROKER}[quota.window.size.seconds]"),
+    "replica.high.watermark.checkpoint.interval.ms": Obeyed(
+        "how often high watermarks are written to `data_dir`", f"{_ON_DISK}::test_checkpoints_are_written_at_intervals"
+    ),
     "replica.lag.time.max.ms": Obeyed(
         "a follower that does not reach its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),

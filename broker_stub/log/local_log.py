@@ -66,16 +66,13 @@ class LocalLog:
         """The bytes of all segments."""
         return sum(segment.size for segment in self._segments)
 
-    def roll_for(self, size: int, *, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Begins a new segment if batches of that size, which are appended next, need one. Returns whether it did."""
-        if not self.active.must_roll(self._config(), size=size, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms):
-            return False
-        self.roll(base_offset, now_ms=now_ms)
-        return True
-
-    def roll(self, base_offset: int, *, now_ms: int) -> None:
-        """Begins a new segment. One without batches is replaced."""
+    def roll(self, base_offset: int, aborted: list[AbortedTxn], *, now_ms: int) -> None:
+        """Begins a new segment. The active one is flushed before, or replaced if it has no batches. `aborted`: the aborted transactions
+        whose markers are in it."""
         self.active.close()
+        if self.active.size:
+            self.active.flush(aborted)
+            self._directory.sync()
         if not self.active.size and self.active.base_offset == base_offset:
             self._delete(len(self._segments) - 1, len(self._segments))
         self._begin(base_offset, now_ms=now_ms)
@@ -131,6 +128,7 @@ class LocalLog:
             return
         count = bisect_right(self._bases, offset)
         self._delete(count, len(self._segments))
+        self._directory.sync()  # a segment that came back would leave a gap before it
         self.active.truncate(offset, now_ms=now_ms)
         self.end_offset = offset
 

@@ -130,15 +130,18 @@ class PartitionLog:
         self.first_dirty_offset = min(max(first_dirty_offset, start), end)
         self.recovery_point = end if recovery_point is None else min(recovery_point, end)
         self._epochs = LeaderEpochs(self._read_epochs(), save=self._save_epochs)
-        for epoch, offset in found.scanned:
+        for epoch, offset in found.epochs:
             if epoch > self._epochs.latest:
                 self._epochs.assign(epoch, offset)
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(start)
         self._snapshots = Snapshots(directory)
+        self._snapshots.forget_before(self.segments[0].base_offset)
         self._producers = ProducerStateManager(aborted=found.aborted)
         self._verifications = Verifications()
-        self._restore_producers(end)
+        self._restore_producers(end, replay_from=found.scanned[0].base_offset if found.scanned else None)
+        if found.scanned:
+            self._save_scanned(found.scanned)
         return self
 
     @property
@@ -310,7 +313,7 @@ class PartitionLog:
         )
         if count:
             if count == len(segments):
-                self._local.roll(self.log_end_offset, now_ms=now_ms)
+                self._roll(self.log_end_offset, now_ms=now_ms)
             self._local.remove_first(count)
             start = self._local.segments[0].base_offset
             self._producers.transactions.forget_before(start)
@@ -400,9 +403,8 @@ class PartitionLog:
 
     def close(self) -> None:
         """Writes what is only in memory, so that `load` reads few batches. After that the log can be used as before."""
-        active = self._local.active
-        active.close()
-        active.flush(self._producers.transactions.ended_between(active.base_offset, self.log_end_offset))
+        self._local.active.close()
+        self._local.active.flush(self._aborted_in_active)
         self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self._local.size, in_file=True)
         self._directory.sync()
         self.recovery_point = self.log_end_offset
@@ -411,6 +413,15 @@ class PartitionLog:
         """Writes batches that the leader has just written at this log's end."""
         assert batches[0][0].base_offset == self.log_end_offset, f"the leader is at {batches[0][0].base_offset}, not {self.log_end_offset}"
         self._write(batches, Origin.REPLICATION, self._clock_ms())
+
+    def _save_scanned(self, scanned: list[LogSegment]) -> None:
+        """Writes the files that were missing or too old."""
+        ends = {segment.base_offset: following.base_offset for segment, following in pairwise(self.segments)}
+        for segment in scanned:
+            if (end := ends.get(segment.base_offset)) is not None:
+                segment.close()
+                segment.flush(self._producers.transactions.ended_between(segment.base_offset, end))
+        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=True)
 
     def _config(self) -> LogConfig:
         return self.config
@@ -431,9 +442,10 @@ class PartitionLog:
         now_ms, after_ms = self._clock_ms(), self.config.producer_id_expiration_ms
         return {pid: entry for pid, entry in read_snapshot(data).items() if not is_expired(entry, now_ms, after_ms=after_ms)}
 
-    def _restore_producers(self, end_offset: int) -> None:
-        """The producers of a log that ends there: from the newest snapshot that can be read, and the batches after it."""
-        self._snapshots.forget_from(end_offset + 1)
+    def _restore_producers(self, end_offset: int, *, replay_from: int | None = None) -> None:
+        """The producers of a log that ends there: from the newest snapshot that can be read, and the batches after it. `replay_from`: later
+        snapshots do not count, and the aborted transactions whose markers are at or past that offset follow from the batches, too."""
+        self._snapshots.forget_from((end_offset if replay_from is None else replay_from) + 1)
         at, entries = -1, dict[int, ProducerEntry]()
         for offset, snapshot in self._snapshots.until(end_offset):
             try:
@@ -446,7 +458,8 @@ class PartitionLog:
         for header, batch in self._local.batches_from(at):
             candidates = _candidates([(header, batch)])
             verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
-            assert isinstance(verdict, list)
+            if not isinstance(verdict, list):
+                raise CorruptFile("log", header.base_offset, f"the batch does not follow from those before: {verdict}")
             self._producers.apply(candidates, verdict)
         self._producers.transactions.committed(self._high_watermark)
 
@@ -488,32 +501,32 @@ class PartitionLog:
         return None
 
     def _store(self, batches: Sequence[Batch], now_ms: int) -> None:
-        first, last = batches[0][0], batches[-1][0]
-        rolled = self._local.roll_for(
-            sum(len(batch) for _, batch in batches),
-            base_offset=first.base_offset,
-            last_offset=last.last_offset,
+        first, size = batches[0][0], self._local.size
+        if self._local.active.must_roll(
+            self.config,
+            size=sum(len(batch) for _, batch in batches),
+            last_offset=batches[-1][0].last_offset,
             max_timestamp=max(header.max_timestamp for header, _ in batches),
             now_ms=now_ms,
-        )
-        size = self._local.size
-        if rolled or self._snapshots.is_due(size):
-            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=rolled)
-        if rolled:
-            self._flush_closed_segments()
+        ):
+            self._roll(first.base_offset, now_ms=now_ms)
+            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=True)
+        elif self._snapshots.is_due(size):
+            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=False)
         for header, batch in batches:
             self._epochs.assign(header.leader_epoch, header.base_offset)
             self._local.append(bytes(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
 
-    def _flush_closed_segments(self) -> None:
-        segments = self._local.segments
-        for segment, following in pairwise(segments):
-            if following.base_offset > self.recovery_point:
-                segment.flush(self._producers.transactions.ended_between(segment.base_offset, following.base_offset))
-        self._directory.sync()
-        self.recovery_point = max(self.recovery_point, segments[-1].base_offset)
+    def _roll(self, base_offset: int, *, now_ms: int) -> None:
+        self._local.roll(base_offset, self._aborted_in_active, now_ms=now_ms)
+        self.recovery_point = base_offset
+
+    @property
+    def _aborted_in_active(self) -> list[AbortedTxn]:
+        """The entries of the active segment's transaction index."""
+        return self._producers.transactions.ended_between(self._local.active.base_offset, self.log_end_offset)
 
     def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
         """The result of the coordinator's verification of this batch. A batch that needed none must still begin with the sequence that the

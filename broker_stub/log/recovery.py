@@ -1,7 +1,8 @@
 """Reads the segments of a directory again: after a clean shutdown by their index files, else by their batches (Kafka's `LogLoader`).
 
-After an unclean shutdown the segments from the recovery point on are scanned, and the active one always. The log ends before the first
-batch that is torn or damaged, or that does not follow; later segments are deleted. A segment whose index files are missing or damaged is
+After an unclean shutdown the segments from the recovery point on are scanned, and the active one always. (This log flushes a segment before
+it begins the next one; Kafka does so later.) The log ends before the first batch that is torn or damaged, or that does not follow; later
+segments are deleted. A segment whose index files are missing or damaged is
 scanned as well. Files of an interrupted deletion or compaction are tidied up first.
 """
 
@@ -28,13 +29,14 @@ log = logging.getLogger(__name__)
 
 
 class Found(Struct):
-    """What a directory has. `scanned`: (leader epoch, base offset) of the first batch of each epoch in the segments that were scanned.
-    `aborted`: of the transaction indexes."""
+    """What a directory has. `aborted`: of the transaction indexes of the segments that were not scanned. `scanned`: those that were.
+    `epochs`: (leader epoch, base offset) of the first batch of each epoch in these."""
 
     segments: list[LogSegment] = []
     end_offset: int = 0
     aborted: list[AbortedTxn] = []
-    scanned: list[tuple[int, int]] = []
+    scanned: list[LogSegment] = []
+    epochs: list[tuple[int, int]] = []
 
 
 def read_segments(directory: Directory, config: LogConfig, *, start_offset: int, recovery_point: int | None, now_ms: int) -> Found:
@@ -89,6 +91,7 @@ def _from_files(segment: LogSegment, directory: Directory, found: Found) -> bool
 
 def _scan(segment: LogSegment, found: Found) -> bool:
     """Indexes the segment's batches, and removes what follows the last valid one. Returns whether there was something."""
+    found.scanned.append(segment)
     position, next_offset, epoch = 0, segment.base_offset, -1
     try:
         for header, batch in segment.batches():
@@ -96,7 +99,7 @@ def _scan(segment: LogSegment, found: Found) -> bool:
                 break
             if header.leader_epoch > epoch:
                 epoch = header.leader_epoch
-                found.scanned.append((epoch, header.base_offset))
+                found.epochs.append((epoch, header.base_offset))
             segment.note(Place(position, header.size, header.base_offset, header.last_offset, header.max_timestamp))
             position, next_offset = position + header.size, header.last_offset + 1
     except CorruptBatch:
@@ -128,8 +131,8 @@ def _tidy_up(directory: Directory, config: LogConfig, *, now_ms: int) -> None:
             base = _base_offset(name)
             swapped = LogSegment(base, directory, config, now_ms=now_ms, suffix=SWAP)
             last = max((place.last_offset for place in swapped.places(0)), default=base)
-            covered = [each for each in map(_base_offset, (name for name in names if name.endswith(LOG))) if base <= each <= last]
-            _delete_from(base, directory, covered)
+            there = map(_base_offset, (name for name in names if name.endswith(LOG)))
+            _delete_from(base, directory, [base, *(each for each in there if base < each <= last)])
     for name in swaps:
         directory.rename(name, name.removesuffix(SWAP))
     there = {_base_offset(name) for name in directory.names() if name.endswith(LOG)}

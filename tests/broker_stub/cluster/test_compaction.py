@@ -149,7 +149,7 @@ def test_what_a_group_committed_survives_compaction() -> None:
             for offset in range(1, 20):
                 consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
             log = stub.cluster.topics.named("__consumer_offsets").partitions[0].log  # type: ignore[union-attr]
-            log._local.roll(log.log_end_offset, now_ms=stub.cluster.now_ms())
+            log._roll(log.log_end_offset, now_ms=stub.cluster.now_ms())
             size = log.size
             assert stub.clean_logs() > 0
             assert log.size < size / 5

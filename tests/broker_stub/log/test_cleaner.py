@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
     def roll(self) -> None:
         """Begins the next segment, so that everything so far may be compacted."""
-        self.log._local.roll(self.log.log_end_offset, now_ms=self.clock.ms)
+        self.log._roll(self.log.log_end_offset, now_ms=self.clock.ms)
 
     def clean(self, keys_max: int = LARGE) -> None:
         for _ in clean(log_to_clean(self.log, now_ms=self.clock.ms), keys_max=keys_max, now_ms=self.clock.ms):

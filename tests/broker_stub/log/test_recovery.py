@@ -1,0 +1,244 @@
+"""A log that is read again: after a clean shutdown, after a kill, and after a loss of power at any write."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.broker_stub.log import LogConfig, PartitionLog
+from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.disk import DiskDirectory
+from fencepost.broker_stub.storage.memory import MemoryDirectory
+from fencepost.broker_stub.storage.volatile import PowerLost, VolatileDirectory
+from fencepost.producer.wire.codes import ErrorCode
+from tests.broker_stub.log.log_tools import Again, SetClock, coordinate, data, marker, produce
+from tests.broker_stub.log.random_history import History
+
+SEEDS = int(os.environ.get("FENCEPOST_POWER_LOSSES", "400")) // 4
+"""Of each kind; `make power-losses` takes more."""
+
+
+def state(log: PartitionLog) -> dict[str, object]:
+    """What a restart must not change."""
+    return {
+        "batches": [(header.base_offset, bytes(batch)) for header, batch in log.batches()],
+        "segments": [segment.base_offset for segment in log.segments],
+        "start": log.log_start_offset,
+        "end": log.log_end_offset,
+        "epochs": [(epoch, start) for epoch, start in log.epochs if start < log.log_end_offset],  # as Kafka, it forgets one without records
+        "aborted": log.aborted_transactions,
+        "producers": {each.producer_id: each for each in log.active_producers()},
+    }
+
+
+def directory_in(path: Path, kind: str) -> Directory:
+    return MemoryDirectory() if kind == "memory" else DiskDirectory(path, later=lambda _, run: run())
+
+
+@pytest.mark.parametrize("clean_shutdown", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+@pytest.mark.parametrize("compacted", [False, True], ids=["deleted", "compacted"])
+def test_a_restart_changes_nothing(tmp_path: Path, kind: str, clean_shutdown: bool, compacted: bool) -> None:
+    """In memory and on disk, with truncations, retention or compaction before."""
+    for seed in range(12):
+        directory = directory_in(tmp_path / str(seed), kind)
+        try:
+            history = History(random.Random(f"restart {seed}"), directory, compacted=compacted)
+            for _ in range(6):
+                for _ in range(25):
+                    history.act()
+                history.checkpoint()
+                before = state(history.log)
+                history.load(clean_shutdown=clean_shutdown)
+                assert state(history.log) == before, f"seed {seed}"
+                history.check()
+                history.go_on()
+        finally:
+            directory.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["deleted", "compacted"])
+@pytest.mark.parametrize("flush_messages", [1, 1 << 40], ids=["every record flushed", "never flushed"])
+def test_a_loss_of_power_at_any_write(flush_messages: int, compacted: bool) -> None:
+    """What was flushed is there, what is there was written, and nothing is half there: also if the power fails during the recovery."""
+    base = random.SystemRandom().randrange(1 << 32)
+    for seed in range(base, base + SEEDS):
+        try:
+            lose_power_often(seed, flush_messages=flush_messages, compacted=compacted)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, flush_messages={flush_messages}, compacted={compacted}") from error
+
+
+def lose_power_often(seed: int, *, flush_messages: int, compacted: bool) -> None:
+    rng = random.Random(f"power {seed}")
+    directory = VolatileDirectory()
+    history = History(rng, directory, compacted=compacted, flush_messages=flush_messages)
+    directory.sync()
+    for _ in range(4):
+        directory.power.trip_at = directory.power.steps + rng.randrange(1, 150)
+        try:
+            while True:
+                history.act()
+        except PowerLost:
+            pass
+        while True:
+            directory.power.trip_at = None
+            directory.lose_power(rng)
+            if rng.random() < 0.3:
+                directory.power.trip_at = directory.power.steps + rng.randrange(1, 10)
+            try:
+                history.load(clean_shutdown=False)
+                break
+            except PowerLost:
+                pass
+        directory.power.trip_at = None
+        history.check()
+        history.go_on()
+
+
+# What is damaged
+
+
+class Site:
+    """A log of three segments on disk: (0..3), (4..7), (8..9)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = LogConfig(segment_bytes=300)
+        self.directory = DiskDirectory(path, later=lambda _, run: run())
+        self.log = PartitionLog(clock_ms=SetClock(), config=self.config, directory=self.directory)
+        self.log.lead(0)
+        for sequence in range(10):
+            assert produce(self.log, data(7, 0, sequence)) == sequence
+        assert [segment.base_offset for segment in self.log.segments] == [0, 4, 8]
+
+    def load(self, *, recovery_point: int | None = 8) -> PartitionLog:
+        if recovery_point is None:
+            self.log.close()
+        self.directory.close()
+        self.directory = DiskDirectory(self.path, later=lambda _, run: run())
+        return PartitionLog.load(self.directory, clock_ms=SetClock(), config=self.config, high_watermark=10, recovery_point=recovery_point)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path / "t-0")
+    yield made
+    made.directory.close()
+
+
+def test_a_torn_tail_is_cut(site: Site) -> None:
+    """After an unclean stop the log ends before the batch that is there in part."""
+    file = site.path / f"{8:020}.log"
+    file.write_bytes(file.read_bytes()[:-1])
+    log = site.load()
+    assert (log.log_end_offset, log.high_watermark) == (9, 9)
+    assert produce(log, data(7, 0, 9)) == 9
+    assert produce(log, data(7, 0, 8)) == Again(8)
+
+
+def test_a_damaged_batch_ends_the_log(site: Site) -> None:
+    """Later segments are deleted, as in Kafka: the recovery point says from where on to look."""
+    file = site.path / f"{4:020}.log"
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2 + 30] ^= 1
+    file.write_bytes(damaged)
+    log = site.load(recovery_point=3)
+    assert log.log_end_offset == 6
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    assert not (site.path / f"{8:020}.log").exists()
+
+
+def test_what_the_recovery_point_passed_is_not_read_again(site: Site) -> None:
+    """Kafka trusts what was flushed, also after an unclean stop."""
+    file = site.path / f"{4:020}.log"
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1
+    file.write_bytes(damaged)
+    assert site.load(recovery_point=8).log_end_offset == 10
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("damage", [None, b"\0\0\0", b"\xff" * 24], ids=["missing", "torn", "nonsense"])
+@pytest.mark.parametrize("base", [0, 8], ids=["closed", "active"])
+def test_an_index_is_made_anew(site: Site, suffix: str, damage: bytes | None, base: int) -> None:
+    """Also after a clean stop: lookups find what they found before."""
+    site.log.close()
+    file = site.path / f"{base:020}.{suffix}"
+    before = file.read_bytes()
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage)
+    log = site.load(recovery_point=None)
+    assert [bytes(log.read(offset, max_bytes=1).records)[7] for offset in range(10)] == [*range(10)]
+    log.close()
+    assert file.read_bytes() == before
+
+
+def test_an_index_of_another_log_is_made_anew(site: Site) -> None:
+    """Its positions lie beyond the segment."""
+    site.log.close()
+    (site.path / f"{8:020}.index").write_bytes((5).to_bytes(4, "big") + (100_000).to_bytes(4, "big"))
+    assert bytes(site.load(recovery_point=None).read(9, max_bytes=1).records)[7] == 9
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"nonsense, but long enough to be a snapshot"], ids=["missing", "empty", "nonsense"])
+def test_an_older_snapshot_does(site: Site, damage: bytes | None) -> None:
+    """Producers follow from an older snapshot, or from the batches alone."""
+    site.log.close()
+    for file in site.path.glob("*.snapshot"):
+        if damage is None:
+            file.unlink()
+        else:
+            file.write_bytes(damage)
+    log = site.load(recovery_point=None)
+    assert produce(log, data(7, 0, 9)) == Again(9)
+    assert produce(log, data(7, 0, 11)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_without_leader_epochs_they_follow_from_the_batches(site: Site) -> None:
+    (site.path / "leader-epoch-checkpoint").write_text("0\n1\nnonsense\n")
+    log = site.load()
+    assert log.epochs == [(0, 8)]  # as far as batches were scanned
+
+
+def test_what_is_flushed_is_not_lost() -> None:
+    """flush.messages=2: at most one record is lost with the power."""
+    directory = VolatileDirectory()
+    config = LogConfig(flush_messages=2)
+    log = PartitionLog(clock_ms=SetClock(), config=config, directory=directory)
+    log.lead(0)
+    for sequence in range(5):
+        produce(log, data(7, 0, sequence))
+    assert log.recovery_point == 4
+    ends = set()
+    for seed in range(50):
+        found = copy.deepcopy(directory)
+        found.lose_power(random.Random(seed))
+        ends.add(PartitionLog.load(found, clock_ms=SetClock(), config=config, recovery_point=0).log_end_offset)
+    assert ends == {4, 5}
+
+
+def test_a_deletion_and_a_compaction_that_were_interrupted(site: Site) -> None:
+    """Files that Kafka leaves behind: what was to be deleted goes, what was not finished goes, and what was finished takes its place."""
+    site.log.close()
+    first = site.path / f"{0:020}.log"
+    (site.path / f"{99:020}.log.deleted").write_bytes(b"x")
+    (site.path / f"{4:020}.log.cleaned").write_bytes(b"x")
+    (site.path / f"{0:020}.log.swap").write_bytes(first.read_bytes())
+    assert site.load().log_end_offset == 10
+    assert not [name for name in site.directory.names() if name.endswith((".deleted", ".cleaned", ".swap"))]
+
+
+def test_aborted_transactions_are_read_from_their_index(site: Site) -> None:
+    assert produce(site.log, data(8, 0, 0, transactional=True)) == 10
+    assert coordinate(site.log, marker(8, 0, commit=False)) == 11
+    before = site.log.aborted_transactions
+    assert [(txn.first_offset, txn.last_offset) for txn in before] == [(10, 11)]
+    assert site.load(recovery_point=None).aborted_transactions == before
