@@ -138,7 +138,11 @@ class Cluster(Context):
             self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
             self.timers.every(0, self.log_cleaner.proceed, first_ms=self.now_ms())
         if storage is not None:
-            self._resume()
+            try:
+                self._resume()
+            except BaseException:
+                self.storage.close()
+                raise
 
     def _given_once(self, argument: str, value: int | None, config: str) -> int | None:
         """The value of a setting that an argument and a broker config can give."""
@@ -390,6 +394,7 @@ class Cluster(Context):
     def close(self) -> None:
         """A clean shutdown of every broker, for the next start with the same storage."""
         if self._keeps_files:
+            self._keeps_files = False
             for broker in self.brokers.values():
                 broker.logs.close()
             self.storage.close()

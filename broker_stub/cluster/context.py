@@ -94,4 +94,5 @@ class Context:
         self.timers.at(self.now_ms(), run)
 
     def _broker(self, node_id: int) -> Broker:
-        return Broker(node_id, LogManager(self.storage.directory(f"broker-{node_id}"), clock_ms=self.now_ms))
+        name = f"broker-{node_id}"
+        return Broker(node_id, LogManager(name, self.storage.directory(name), clock_ms=self.now_ms))

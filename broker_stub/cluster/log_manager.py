@@ -25,6 +25,7 @@ from fencepost.broker_stub.log.checkpoint_text import (
 )
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
+from fencepost.producer.wire.records import CorruptBatch
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
@@ -41,9 +42,10 @@ OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
 
 
 class LogManager:
-    """See the module. The checkpoints are read with the first log that is loaded."""
+    """See the module. `name`: of its directory in that of the cluster."""
 
-    def __init__(self, directory: Directory, *, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, name: str, directory: Directory, *, clock_ms: Callable[[], int]) -> None:
+        self._name = name
         self.directory = directory
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._clock_ms = clock_ms
@@ -66,15 +68,20 @@ class LogManager:
         if _topic_id(directory) != topic_id:
             return self.create(topic, index, topic_id=topic_id, config=config)
         known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
-        log = self.logs[topic, index] = PartitionLog.load(
-            directory,
-            clock_ms=self._clock_ms,
-            config=config,
-            log_start_offset=known[LOG_START_OFFSETS],
-            high_watermark=known[REPLICATION_OFFSETS],
-            first_dirty_offset=known[CLEANER_OFFSETS],
-            recovery_point=None if self._is_clean else known[RECOVERY_POINTS],
-        )
+        try:
+            log = self.logs[topic, index] = PartitionLog.load(
+                directory,
+                clock_ms=self._clock_ms,
+                config=config,
+                log_start_offset=known[LOG_START_OFFSETS],
+                high_watermark=known[REPLICATION_OFFSETS],
+                first_dirty_offset=known[CLEANER_OFFSETS],
+                recovery_point=None if self._is_clean else known[RECOVERY_POINTS],
+            )
+        except (CorruptBatch, CorruptFile) as error:
+            raise ValueError(
+                f"the log of {topic}-{index} of {self._name} cannot be loaded: {error}. Look at it with fencepost log verify"
+            ) from error
         return log
 
     def loaded(self) -> None:

@@ -131,8 +131,8 @@ def _tidy_up(directory: Directory, config: LogConfig, *, now_ms: int) -> None:
             base = _base_offset(name)
             swapped = LogSegment(base, directory, config, now_ms=now_ms, suffix=SWAP)
             last = max((place.last_offset for place in swapped.places(0)), default=base)
-            there = map(_base_offset, (name for name in names if name.endswith(LOG)))
-            _delete_from(base, directory, [base, *(each for each in there if base < each <= last)])
+            covered = [each for each in map(_base_offset, (name for name in names if name.endswith(LOG))) if base < each <= last]
+            _delete_from(base, directory, [base, *covered])
     for name in swaps:
         directory.rename(name, name.removesuffix(SWAP))
     there = {_base_offset(name) for name in directory.names() if name.endswith(LOG)}

@@ -57,6 +57,9 @@ class OpenFiles:
             self._files.popitem(last=False)[1].close()
         return opened
 
+    def __del__(self) -> None:
+        self.close_all()
+
     def close(self, path: Path) -> None:
         if (opened := self._files.pop(path, None)) is not None:
             opened.close()
@@ -127,7 +130,7 @@ class DiskDirectory:
     def __init__(self, path: Path, *, later: Later, open_files: OpenFiles | None = None) -> None:
         self.path = path
         self._later = later
-        self._open = open_files or OpenFiles()
+        self._open = OpenFiles() if open_files is None else open_files
         self._files: dict[str, DiskFile] = {}
         self._directories: dict[str, DiskDirectory] = {}
         self._lock: BufferedWriter | None = None

@@ -1,0 +1,318 @@
+"""A cluster that is kept in a directory: what a stub that is started with it again goes on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.log.checkpoint_text import (
+    LOG_START_OFFSETS,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    REPLICATION_OFFSETS,
+    read_offsets,
+)
+from fencepost.broker_stub.storage.disk import DiskDirectory, OpenFiles
+from fencepost.producer import Producer
+from fencepost.producer.errors import Fenced
+from fencepost.txn import TransactionalProducer
+
+
+@contextmanager
+def stub_in(path: Path, **arguments: Any) -> Iterator[BrokerStub]:
+    with BrokerStub(data_dir=path, **arguments) as stub:
+        yield stub
+
+
+def send(stub: BrokerStub, *values: bytes, topic: str = "t", **settings: Any) -> None:
+    with Producer(**{**stub.settings, **settings}) as producer:
+        for value in values:
+            producer.send(topic, value=value)
+
+
+def values(stub: BrokerStub, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in stub.records(topic, partition)]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_it_goes_on_where_it_stopped(tmp_path: Path, brokers: int) -> None:
+    """Topics with their ids and configs, records, leaders, the cluster's id, and producer ids that are given out once."""
+    ids = set()
+    with stub_in(tmp_path, brokers=brokers) as stub:
+        stub.create_topic("t", partitions=2, config={"retention.ms": -1})
+        stub.create_topic("gone")
+        stub.add_partitions("t", 3)
+        stub.delete_topic("gone")
+        before = (stub.cluster.cluster_id, stub.cluster.find("t", 0).topic_id)  # type: ignore[union-attr]
+        send(stub, b"first")
+        ids.add(stub.cluster.producer_ids.fresh())
+    for turn in range(3):
+        with stub_in(tmp_path, brokers=brokers) as stub:
+            found = stub.cluster.topics.named("t")
+            assert found is not None
+            assert stub.cluster.topics.named("gone") is None
+            assert (stub.cluster.cluster_id, found.id) == before
+            assert len(found.partitions) == 3
+            assert found.overrides == {"retention.ms": "-1"}
+            assert [len(partition.isr) for partition in found.partitions] == [brokers] * 3
+            assert sum(len(values(stub, partition=partition)) for partition in range(3)) == 1 + turn
+            fresh = stub.cluster.producer_ids.fresh()
+            assert fresh not in ids
+            ids.add(fresh)
+            send(stub, b"more")
+
+
+def test_a_group_goes_on(tmp_path: Path) -> None:
+    """Committed offsets are there: a consumer reads on where the one before stopped."""
+    read = []
+    for turn in range(3):
+        with stub_in(tmp_path) as stub:
+            if not turn:
+                stub.create_topic("t")
+            send(stub, *(b"%d" % (3 * turn + number) for number in range(3)))
+            consumer = Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+            consumer.subscribe(["t"])
+            for _ in range(3):
+                message = consumer.poll(20)
+                assert message is not None
+                read.append(int(message.value() or b""))
+            consumer.commit(asynchronous=False)
+            consumer.close()
+    assert read == [*range(9)]
+
+
+def test_transactions_go_on(tmp_path: Path) -> None:
+    """A committed one stays, an open one is aborted by the next producer of its id, and the producer before is fenced."""
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
+        with TransactionalProducer(**stub.settings, transactional_id="a") as producer, producer.transaction() as tx:
+            tx.send("t", value=b"committed")
+        port = stub.addresses[1][1]
+        older = TransactionalProducer(**stub.settings, transactional_id="b")
+        open_one = older.begin()
+        open_one.send("t", value=b"open").result(10)
+    with stub_in(tmp_path, port=port) as stub:
+        assert values(stub) == [b"committed"]
+        assert [record.value for record in stub.records("t", 0, isolation="read_uncommitted")] == [b"committed", b"open"]
+        with TransactionalProducer(**stub.settings, transactional_id="b") as producer, producer.transaction() as tx:
+            tx.send("t", value=b"next")
+        with pytest.raises(Fenced):
+            open_one.commit()
+        assert values(stub) == [b"committed", b"next"]
+        older.close()
+
+
+def test_an_open_transaction_times_out(tmp_path: Path) -> None:
+    """The coordinator goes on to watch it after a restart, without any request."""
+    clock = VirtualClock()
+    with stub_in(tmp_path, clock=clock) as stub:
+        stub.create_topic("t")
+        producer = TransactionalProducer(**stub.settings, transactional_id="a", transaction_timeout_ms=10_000)
+        producer.begin().send("t", value=b"open").result(10)
+    producer.close(timeout=0)
+    with stub_in(tmp_path, clock=clock) as stub:
+        send(stub, b"later")
+        assert values(stub) == []
+        stub.advance(60_000)
+        assert values(stub) == [b"later"]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_killed_process_loses_nothing(tmp_path: Path, brokers: int) -> None:
+    """kill -9 while a producer sends: every acknowledged record is there once, in its order, also after three kills."""
+    script = "import sys; from fencepost.broker_stub.command import serve; serve(brokers=int(sys.argv[1]), port=0, data_dir=sys.argv[2])"
+    sent = 0
+    for turn in range(4):
+        with subprocess.Popen(
+            [sys.executable, "-P", "-c", script, str(brokers), str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().rsplit(" ", 1)[1].strip()
+            with Producer(bootstrap_servers=bootstrap, request_timeout_ms=1000, linger_ms=0, delivery_timeout_ms=5000) as producer:
+                futures = [producer.send("t", value=b"%d" % (sent + number)) for number in range(2000)]
+                for future in futures[:1000]:
+                    future.result(20)
+                process.send_signal(signal.SIGKILL)
+                process.wait(20)
+                acknowledged = [number for number, future in enumerate(futures) if future.done() and future.exception() is None]
+                producer.close(timeout=0)
+        with stub_in(tmp_path, brokers=brokers) as stub:
+            there = [int(value or b"") for value in values(stub)]
+        assert [value for value in there if value < sent + 2000] == there
+        assert len({*there}) == len(there)
+        assert {sent + number for number in acknowledged} <= {*there}, f"turn {turn}"
+        assert there == sorted(there)
+        sent += 2000
+
+
+def test_the_last_line_of_the_metadata_may_be_torn(tmp_path: Path) -> None:
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
+        send(stub, b"there")
+    file = tmp_path / "cluster-metadata.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"type":"topic","id":"')
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"there"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [(b"nonsense\n", "line 2"), (b'{"type":"cluster","cluster_id":"x","version":7}\n', "version 7, only 1 is known")],
+    ids=["nonsense", "a later version"],
+)
+def test_other_metadata_is_refused(tmp_path: Path, line: bytes, says: str) -> None:
+    """Nothing is changed."""
+    with stub_in(tmp_path):
+        pass
+    file = tmp_path / "cluster-metadata.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([lines[0], line, *lines[1:]]))
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=says):
+        BrokerStub(data_dir=tmp_path)
+    assert file.read_bytes() == before
+
+
+def test_a_directory_has_one_user(tmp_path: Path) -> None:
+    with stub_in(tmp_path), pytest.raises(ValueError, match="another cluster uses this directory"):
+        BrokerStub(data_dir=tmp_path)
+    with stub_in(tmp_path):
+        pass
+
+
+def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(OSError, match="file"):
+        BrokerStub(data_dir=file)
+    with pytest.raises(TypeError, match="data_dir=5: must be the path of a directory"):
+        BrokerStub(data_dir=5)  # type: ignore[arg-type]
+
+
+def test_brokers_may_come_but_not_go(tmp_path: Path) -> None:
+    with stub_in(tmp_path, brokers=2) as stub:
+        stub.create_topic("t", replication_factor=2)
+    with pytest.raises(ValueError, match="brokers=1: the data directory has the logs of brokers 1 to 2"):
+        BrokerStub(data_dir=tmp_path)
+    with stub_in(tmp_path, brokers=3) as stub:
+        stub.create_topic("u", replication_factor=3)
+        assert len(stub.isr("u", 0)) == 3
+    with pytest.raises(ValueError, match="brokers 1 to 3"):
+        BrokerStub(data_dir=tmp_path, brokers=2)
+
+
+def test_a_log_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    """After a clean stop nothing is cut: the damage is said, and the files stay as they are."""
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
+        send(stub, b"there")
+    log = tmp_path / "broker-1" / "t-0" / f"{0:020}.log"
+    damaged = bytearray(log.read_bytes())
+    damaged[16] = 9  # the format's version
+    log.write_bytes(damaged)
+    for file in log.parent.glob("*.snapshot"):
+        file.unlink()
+    with pytest.raises(ValueError, match=r"the log of t-0 of broker-1 cannot be loaded: .* fencepost log verify"):
+        BrokerStub(data_dir=tmp_path)
+    assert log.read_bytes() == damaged
+
+
+def test_a_follower_that_was_behind_stays_out_of_the_isr(tmp_path: Path) -> None:
+    """The ISR lasts: a replica that lacks acknowledged records does not lead after a restart."""
+    clock = VirtualClock()
+    with stub_in(tmp_path, brokers=2, clock=clock) as stub:
+        stub.create_topic("t", replication_factor=2)
+        leader = stub.move_leader("t", 0)  # the replica that is preferred is the one that falls behind
+        stub.sever(1, 2)
+        stub.advance(60_000)
+        send(stub, b"acknowledged", acks="all")
+        assert stub.isr("t", 0) == [leader]
+    with stub_in(tmp_path, brokers=2) as stub:
+        assert stub.leader("t", 0) == leader
+        assert values(stub) == [b"acknowledged"]
+        assert sorted(stub.isr("t", 0)) == [1, 2]  # it has caught up
+
+
+def test_a_deleted_file_stays_for_a_while(tmp_path: Path) -> None:
+    """file.delete.delay.ms: the files of a deleted segment are there as `.deleted` for so long."""
+    clock = VirtualClock()
+    with stub_in(tmp_path, clock=clock) as stub:
+        stub.create_topic("t", config={"file.delete.delay.ms": 5000, "segment.bytes": 1 << 20, "retention.bytes": 1 << 20})
+        send(stub, *[bytes(900_000)] * 4)
+        directory = tmp_path / "broker-1" / "t-0"
+        assert stub.clean_logs() > 0
+        assert [*directory.glob("*.log.deleted")]
+        stub.advance(5001)
+        assert not [*directory.glob("*.deleted")]
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ("replica.high.watermark.checkpoint.interval.ms", REPLICATION_OFFSETS),
+        ("log.flush.offset.checkpoint.interval.ms", RECOVERY_POINTS),
+        ("log.flush.start.offset.checkpoint.interval.ms", LOG_START_OFFSETS),
+    ],
+)
+def test_checkpoints_are_written_at_intervals(tmp_path: Path, config: str, kind: str) -> None:
+    """Not before the interval is over, and then at the next thing that happens."""
+    clock = VirtualClock()
+    with stub_in(tmp_path, clock=clock, config={config: 700}) as stub:
+        stub.create_topic("t")
+        send(stub, b"x")
+        file = tmp_path / "broker-1" / kind
+        stub.advance(600)
+        assert not file.exists()
+        stub.advance(101)
+        assert ("t", 0) in read_offsets(kind, file.read_bytes())
+        assert [name for name in OFFSET_CHECKPOINTS if (tmp_path / "broker-1" / name).exists() and name.startswith("repl")] == (
+            [kind] if kind == REPLICATION_OFFSETS else []
+        )
+
+
+def test_few_files_are_open(tmp_path: Path) -> None:
+    """However many partitions there are. The files of those that are used are kept open."""
+    open_files = OpenFiles(limit=3)
+    directory = DiskDirectory(tmp_path, later=lambda _, run: run(), open_files=open_files)
+    files = [directory.open(f"{number}.log") for number in range(10)]
+    for turn in range(3):
+        for number, file in enumerate(files):
+            file.append(b"%d" % number)
+            assert bytes(file.read(0, 100)) == b"%d" % number * (turn + 1)
+            assert len(open_files) <= 3
+    directory.close()
+    assert not len(open_files)
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(3):
+        with stub_in(tmp_path, brokers=3) as stub:
+            stub.cluster.internal_topic("__consumer_offsets")
+            send(stub, b"x")
+    assert before == 0 or len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_the_command_takes_a_directory(tmp_path: Path) -> None:
+    """`fencepost broker --data-dir`, stopped as Ctrl-C does, and started again."""
+    for turn in range(2):
+        command = [sys.executable, "-P", "-m", "fencepost", "broker", "--port", "0", "--data-dir", str(tmp_path / "d")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().rsplit(" ", 1)[1].strip()
+            with Producer(bootstrap_servers=bootstrap) as producer:
+                assert producer.send("t", value=b"x").result(20).offset == turn
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        assert json.loads((tmp_path / "d" / "broker-1" / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": -1}
