@@ -13,6 +13,8 @@ BENCH_ARGS ?=
 RUNS ?= 300
 # How many random runs of transactions of each level `make walk` takes.
 WALKS ?= 100000
+# How many random histories `make power-losses` takes.
+LOSSES ?= 10000
 # More arguments for `make mutants`, for example: make mutants MUTANTS_ARGS="--area txn --sample 50"
 MUTANTS_ARGS ?=
 # How many times as many messages and damages `make fuzz` draws.
@@ -32,7 +34,7 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -146,6 +148,10 @@ fuzz: .venv/.built
 
 crowds: .venv/.built
 	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/broker_stub/socket_server/test_connection_quotas.py -s
+
+# Losses of power at random writes of a log, and during its recovery.
+power-losses: .venv/.built
+	@FENCEPOST_POWER_LOSSES=$(LOSSES) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/log/test_recovery.py -n $(WORKERS) --timeout 7200
 
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/socket_server/test_mutated_frames.py -s

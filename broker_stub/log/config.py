@@ -40,7 +40,6 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     retention_ms: int = 604_800_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = _INT64_MAX
-    flush_ms: int = _INT64_MAX
     min_cleanable_dirty_ratio: float = 0.5
     delete_retention_ms: int = 86_400_000
     min_compaction_lag_ms: int = 0
@@ -118,7 +117,6 @@ _PROPERTIES: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("retention.ms", "retention_ms", int),
     ("file.delete.delay.ms", "file_delete_delay_ms", int),
     ("flush.messages", "flush_messages", int),
-    ("flush.ms", "flush_ms", int),
     ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", float),
     ("delete.retention.ms", "delete_retention_ms", int),
     ("min.compaction.lag.ms", "min_compaction_lag_ms", int),
