@@ -35,11 +35,11 @@ def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     inside = Inside(config={"log.flush.interval.ms": 5, "min.insync.replicas": 1})
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    inside.topic(flush_messages="7", flush_ms="8", max_message_bytes="9")
-    inside.topic("u", flush_messages="7")
+    inside.topic(preallocate="true", flush_ms="8", max_message_bytes="9")
+    inside.topic("u", flush_ms="7")
     said = [record.getMessage() for record in caplog.records]
     assert said == [
         "log.flush.interval.ms=5 is kept and described, and not obeyed: as by a Kafka without log.flush.scheduler.interval.ms, which never looks",
         *sorted(said[1:]),
     ]
-    assert [each.split("=")[0] for each in sorted(said[1:])] == ["flush.messages", "flush.ms"]
+    assert [each.split("=")[0] for each in sorted(said[1:])] == ["flush.ms", "preallocate"]
