@@ -13,6 +13,7 @@ next one begins, those of the active segment when the log is closed. `load` read
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -455,7 +456,10 @@ class PartitionLog:
                 _log.warning("the snapshot at offset %d cannot be read, an older one is: %s", offset, error)
         known = [txn for txn in self._producers.transactions.aborted if txn.last_offset < at]
         self._producers = ProducerStateManager(entries, known)
+        missing = deque(segment.base_offset for segment in self.segments[1:] if replay_from is not None and segment.base_offset > at)
         for header, batch in self._local.batches_from(at):
+            while missing and header.base_offset >= missing[0]:
+                self._snapshots.add(missing.popleft(), self.snapshot(), log_bytes=self.size, in_file=True)
             candidates = _candidates([(header, batch)])
             verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
             if not isinstance(verdict, list):

@@ -39,7 +39,8 @@ def test_a_config_that_is_only_described_says_so(caplog: pytest.LogCaptureFixtur
     inside.topic("u", flush_ms="7")
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "log.flush.interval.ms=5 is kept and described, and not obeyed: as by a Kafka without log.flush.scheduler.interval.ms, which never looks",
+        "log.flush.interval.ms=5 is kept and described, and not obeyed: "
+        "as by a Kafka without log.flush.scheduler.interval.ms, which never looks",
         *sorted(said[1:]),
     ]
     assert [each.split("=")[0] for each in sorted(said[1:])] == ["flush.ms", "preallocate"]
