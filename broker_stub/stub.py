@@ -38,6 +38,7 @@ from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.restrictions import Restrictions
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.server import Server
+from fencepost.broker_stub.storage.disk_state import DiskFault
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Record, iter_batches, read_records
 
@@ -313,7 +314,8 @@ class BrokerStub(Restrictions):
         self._call(lambda: hosts.stop_broker(node, clean=clean))
 
     def start_broker(self, node: int, *, port: int | None = None) -> None:
-        """Starts a broker on the same port, or on another one, 0 for a free one. OSError for a port in use; then it stays down."""
+        """Starts a broker on the same port, or on another one, 0 for a free one. OSError for a port in use, or for a disk that fails; then
+        it stays down."""
         self._known(node=node)
         self._check_port(port)
         server = self._server
@@ -327,6 +329,40 @@ class BrokerStub(Restrictions):
         self._check_port(port)
         self.stop_broker(node, clean=clean)
         self.start_broker(node, port=port)
+
+    def lose_power(self, node: int) -> None:
+        """Stops a broker as a loss of power does: it comes back (`start_broker`) with what was synced.
+
+        By default a log syncs a segment when the next one begins, as Kafka does; `flush.messages` makes it sync more often.
+        """
+        self._known(node=node)
+        hosts = self._server or self.cluster
+        self._call(lambda: hosts.stop_broker(node, clean=False, lost_power=True))
+
+    def fail_disk(self, node: int, fault: DiskFault = "failed") -> None:
+        """Makes a broker's disk fail. "full": writes fail; "failed": reads fail as well.
+
+        As in Kafka, the broker halts at the next read or write that fails, and the client gets KAFKA_STORAGE_ERROR or a closed connection.
+        `repair_disk` and `start_broker` bring it back with what its files have.
+        """
+        self._known(node=node)
+        check_arguments(fault=fault)
+        self._call(lambda: self._set_disk(node, fault))
+
+    def repair_disk(self, node: int) -> None:
+        """Makes a broker's disk work again. The broker stays down until `start_broker` if it has halted."""
+        self._known(node=node)
+        self._call(lambda: self._set_disk(node, None))
+
+    def corrupt(self, topic: str, partition: int, offset: int, *, node: int | None = None) -> None:
+        """Flips a bit in the batch with that offset, in the log of the leader or of `node`. KeyError if that log has no such batch.
+
+        As in Kafka, a broker serves the batch, and who reads it finds the wrong checksum: a consumer fails, a follower stays behind.
+        """
+        if node is not None:
+            self._known(node=node)
+        check_arguments(offset=offset)
+        self._call(lambda: self._corrupt(self._partition(topic, partition), offset, node))
 
     def sever(self, one: int, other: int) -> None:
         """Cuts the link between two brokers, though clients reach both. Followers fall behind, and acks=all waits for them until
@@ -368,6 +404,17 @@ class BrokerStub(Restrictions):
         if refusal is not None:
             raise ValueError(f"{ErrorCode(refusal.code).name}: {refusal.message}")
         self.cluster.create_topic(name, partitions=count, replication_factor=factor, overrides=overrides)
+
+    def _set_disk(self, node: int, fault: DiskFault | None) -> None:
+        self.cluster.brokers[node].logs.disk.fault = fault
+
+    def _corrupt(self, partition: Partition, offset: int, node: int | None) -> None:
+        log = partition.log if node is None else partition.logs.get(node)
+        if log is None:
+            raise KeyError(f"broker {node} has no replica of {partition}, only {list(partition.replicas)}")
+        if not log.corrupt(offset):
+            there = f"it has {log.log_start_offset} to {log.log_end_offset - 1}"
+            raise KeyError(f"the log of {partition} has no batch with offset {offset}: {there}")
 
     def _has_ports(self) -> bool:
         return all(port != 0 for _, port in self.addresses.values())

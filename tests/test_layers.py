@@ -102,7 +102,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "transactions": "cluster",
         "requests": "faults log journal security cluster groups transactions",
         "handlers": "faults log network quotas configs security cluster groups transactions requests",
-        "socket_server": "network configs security cluster requests",
+        "socket_server": "storage network configs security cluster requests",
         "stub": "storage arguments faults log network configs journal security cluster requests handlers socket_server",
         "control": "arguments faults network journal proxy requests stub",
         "__init__": "faults network journal security cluster proxy stub control",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +40,7 @@ from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, REPLICATION_OFFSETS
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class Cluster(Context):
         self._keeps_files = storage is not None
         self._keep: Callable[[Record], object] = lambda _: None
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.broker_links = BrokerLinks(self)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
@@ -136,7 +138,10 @@ class Cluster(Context):
         )
         if self.config.is_on("log.cleaner.enable"):
             self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
-            self.timers.every(0, self.log_cleaner.proceed, first_ms=self.now_ms())
+            self.timers.every(0, self._proceed_cleaning, first_ms=self.now_ms())
+        for name, kinds in CHECKPOINTS.items():
+            interval_ms = int(self.config[name])
+            self.timers.every(interval_ms, partial(self._checkpoint, *kinds), first_ms=self.now_ms() + interval_ms)
         if storage is not None:
             try:
                 self._resume()
@@ -218,14 +223,16 @@ class Cluster(Context):
             )
         return broker.quota_manager
 
-    def stop_broker(self, node_id: int, *, clean: bool = True) -> None:
+    def stop_broker(self, node_id: int, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
         """Cuts the broker's connections and moves its leaderships. Clean or not, it leaves the same snapshot, as Kafka does. But after a
-        kill the broker is not eligible to lead when it comes back."""
+        kill the broker is not eligible to lead when it comes back. `lost_power`: it comes back with what was synced. `failed`: its disk
+        failed."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return
         broker.stop()
         broker.killed = not clean
+        broker.logs.stopped(lost_power=lost_power, failed=failed)
         live = self.live
         with self._together():
             for partition in self._partitions():
@@ -233,16 +240,29 @@ class Cluster(Context):
                 partition.lose(node_id, live=live)
                 self.counters.leader_moves += led
 
+    def halt(self, failed: StorageFailed) -> None:
+        """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left."""
+        broker = self.brokers.get(failed.node_id)
+        if broker is None:
+            _log.error("what the controller knows cannot be written: %s", failed)
+        elif broker.alive:
+            _log.error("broker %d halts: %s", failed.node_id, failed)
+            self.soon(lambda: self.kill(failed.node_id))
+
     def start_broker(self, node_id: int) -> None:
+        """Starts a broker with the logs that it has. OSError if its disk fails; then it stays down."""
         broker = self.brokers[node_id]
         if broker.alive:
             return
+        mine = [partition for partition in self._partitions() if node_id in partition.replicas]
+        logs = [broker.logs.restart((each.topic, each.index), topic_id=each.topic_id, config=each.log.config) for each in mine]
+        broker.logs.started()
         broker.start()
-        live = self.live
         self.counters.restarts += 1
+        live = self.live
         with self._together():
-            for partition in self._partitions():
-                partition.regain(node_id, live, killed=broker.killed)
+            for partition, log in zip(mine, logs, strict=True):
+                partition.regain(node_id, log, live, killed=broker.killed)
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
@@ -310,7 +330,11 @@ class Cluster(Context):
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
-        return sum(partition.delete_old_segments() for partition in self._partitions())
+        deleted = 0
+        for partition in self._partitions():
+            with self._halting():
+                deleted += partition.delete_old_segments()
+        return deleted
 
     def clean_logs(self) -> int:
         """Deletes and compacts what is due now. Returns the number of segments that were deleted or replaced."""
@@ -382,6 +406,7 @@ class Cluster(Context):
             reaches=self.reach,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             save=lambda state: self._keep(state),
+            halt=self.halt,
         )
         topic.partitions.append(partition)
         return partition
@@ -430,10 +455,21 @@ class Cluster(Context):
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, live)
-        for name, kinds in CHECKPOINTS.items():
-            interval_ms = int(self.config[name])
-            self.timers.every(interval_ms, partial(self._checkpoint, *kinds), first_ms=self.now_ms() + interval_ms)
+
+    def _proceed_cleaning(self) -> None:
+        with self._halting():
+            self.log_cleaner.proceed()
 
     def _checkpoint(self, *kinds: str) -> None:
         for broker in self.brokers.values():
-            broker.logs.checkpoint(*kinds)
+            if broker.alive:
+                with self._halting():
+                    broker.logs.checkpoint(*kinds)
+
+    @contextmanager
+    def _halting(self) -> Iterator[None]:
+        """Housekeeping: the broker whose disk fails is halted, and the others go on."""
+        try:
+            yield
+        except StorageFailed as failed:
+            self.halt(failed)

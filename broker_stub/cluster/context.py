@@ -94,5 +94,4 @@ class Context:
         self.timers.at(self.now_ms(), run)
 
     def _broker(self, node_id: int) -> Broker:
-        name = f"broker-{node_id}"
-        return Broker(node_id, LogManager(name, self.storage.directory(name), clock_ms=self.now_ms))
+        return Broker(node_id, LogManager(node_id, self.storage, clock_ms=self.now_ms))

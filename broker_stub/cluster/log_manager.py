@@ -25,6 +25,7 @@ from fencepost.broker_stub.log.checkpoint_text import (
 )
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.disk_state import DiskState
 from fencepost.producer.wire.records import CorruptBatch
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -42,13 +43,15 @@ OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
 
 
 class LogManager:
-    """See the module. `name`: of its directory in that of the cluster."""
+    """See the module. `storage`: of the cluster; the logs of a broker are in a directory of it, on a disk of their own."""
 
-    def __init__(self, name: str, directory: Directory, *, clock_ms: Callable[[], int]) -> None:
-        self._name = name
-        self.directory = directory
+    def __init__(self, node_id: int, storage: Directory, *, clock_ms: Callable[[], int]) -> None:
+        self._name = f"broker-{node_id}"
+        self.disk = DiskState(node_id)
+        self.directory = directory = storage.directory(self._name, self.disk)
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._clock_ms = clock_ms
+        self._must_load = False
         self._is_clean = directory.read(CLEAN_SHUTDOWN) is not None
         self._offsets = {kind: self._read(kind) for kind in OFFSETS}
 
@@ -92,6 +95,26 @@ class LogManager:
         for name in self.directory.directories():
             if name not in there:
                 self.directory.remove_directory(name)
+
+    def stopped(self, *, lost_power: bool = False, failed: bool = False) -> None:
+        """The broker is down. A broker that lost its power, or that was halted because its disk failed, reads its files when it starts."""
+        if lost_power:
+            self.directory.lose_unsynced()
+        if lost_power or failed:
+            self._must_load, self._is_clean = True, False
+            self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+
+    def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of a broker that starts again."""
+        if self._must_load:
+            return self.load(*partition, topic_id=topic_id, config=config)
+        log = self.logs[partition]
+        log.reload()
+        return log
+
+    def started(self) -> None:
+        """Every log was restarted."""
+        self._must_load = False
 
     def delete(self, topic: str, index: int) -> None:
         """Deletes the log with its files."""

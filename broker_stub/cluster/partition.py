@@ -14,6 +14,7 @@ the records that the new leader lacks. Before Kafka 4.1 no replica is ever eligi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 from uuid import UUID
@@ -21,11 +22,14 @@ from uuid import UUID
 import msgspec
 
 from fencepost.broker_stub.cluster.truncation import catch_up
-from fencepost.broker_stub.log import AppendResult, LogConfig, Origin, PartitionLog
+from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.producer.wire.records import CorruptBatch
 
 NO_LEADER = -1
+_log = logging.getLogger(__name__)
 EXPIRY_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
@@ -59,14 +63,18 @@ Reaches = Callable[[int, int], bool]
 
 
 class Partition:
-    """One partition of the topic of that name. Only its cluster changes it. `logs`: each replica's, by its broker, in the order in which
-    they are preferred as leaders. `save` is called after each change of the leader or the ISR, before anything follows from it."""
+    """One partition of the topic of that name. Only its cluster changes it.
+
+    `logs`: each replica's, by its broker, in the order in which they are preferred as leaders. `save` is called after each change of the
+    leader or the ISR, before anything follows from it, and `halt` when a broker's disk fails.
+    """
 
     __slots__ = (
         "_behind_since",
         "_clock_ms",
         "_expired_at_ms",
         "_followed",
+        "_halt",
         "_has_eligible",
         "_newest",
         "_reaches",
@@ -98,6 +106,7 @@ class Partition:
         reaches: Reaches,
         has_eligible: bool = True,
         save: Callable[[PartitionState], object] = lambda _: None,
+        halt: Callable[[StorageFailed], None],
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -122,6 +131,7 @@ class Partition:
         self._reaches = reaches
         self._has_eligible = has_eligible
         self._save_state = save
+        self._halt = halt
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -172,11 +182,10 @@ class Partition:
             self.elect(live)
         self._replicate()
 
-    def regain(self, node: int, live: Collection[int], *, killed: bool = False) -> None:
-        """Notes that a broker is back. Every live replica catches up at once where it reaches a leader."""
-        if node not in self.replicas:
-            return
-        self.logs[node].reload()
+    def regain(self, node: int, log: PartitionLog, live: Collection[int], *, killed: bool = False) -> None:
+        """Notes that a broker is back, with the log that it has. Every live replica catches up at once where it reaches a leader."""
+        log.replicated_at_once = len(self.logs) == 1
+        self.logs[node] = log
         if killed and node in self.eligible:
             self.eligible.remove(node)
             self._save()
@@ -192,10 +201,7 @@ class Partition:
             now_ms, before = self._clock_ms(), self._behind_since
             self._behind_since = {node: before.get(node, now_ms) for node in others if node not in self._touched}
             for node in self._touched:
-                catch_up(self.logs[node], self.log, leader_epoch=self.leader_epoch)
-                self._followed.add(node)
-                if node not in self.isr:
-                    self._in_sync([*self.isr, node])
+                self._catch_up(node)
         self._replicate()
 
     def give_up(self, *, lag_max_ms: int) -> None:
@@ -227,7 +233,10 @@ class Partition:
                 self.isr = [self.leader]
         self._save()
         if self.leader != NO_LEADER:
-            self.log.lead(self.leader_epoch)
+            try:
+                self.log.lead(self.leader_epoch)
+            except StorageFailed as failed:
+                self._halt(failed)
             self.follow(live)
         self.tell_changed()
 
@@ -241,17 +250,25 @@ class Partition:
         guard: int | None = None,
     ) -> AppendResult:
         """`PartitionLog.append` to the leader's log, and to those of the followers that reach it."""
-        result = self.log.append(
-            data,
-            origin=origin,
-            leader_epoch=self.leader_epoch,
-            request_version=request_version,
-            transaction_version=transaction_version,
-            guard=guard,
-        )
+        try:
+            result = self.log.append(
+                data,
+                origin=origin,
+                leader_epoch=self.leader_epoch,
+                request_version=request_version,
+                transaction_version=transaction_version,
+                guard=guard,
+            )
+        except StorageFailed as failed:
+            self._halt(failed)
+            raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(failed), rule="disk") from failed
         if result.batches and len(self.logs) > 1:
             for node in self._touched:
-                self.logs[node].replicate(result.batches)
+                try:
+                    self.logs[node].replicate(result.batches)
+                except StorageFailed as failed:
+                    self._fall_behind(node)
+                    self._halt(failed)
             self._raise_high_watermark()
         return result
 
@@ -296,6 +313,26 @@ class Partition:
     def tell_changed(self) -> None:
         for each in tuple(self.watchers):
             each.changed()
+
+    def _catch_up(self, node: int) -> None:
+        """Makes a follower that reaches its leader catch up. It stays behind if a disk fails, or if what it reads is damaged."""
+        try:
+            catch_up(self.logs[node], self.log, leader_epoch=self.leader_epoch)
+        except (AppendRefused, CorruptBatch) as damaged:
+            self._fall_behind(node)
+            _log.error("broker %d cannot replicate %s from broker %d: %s", node, self, self.leader, damaged)
+            return
+        except StorageFailed as failed:
+            self._fall_behind(node)
+            self._halt(failed)
+            return
+        self._followed.add(node)
+        if node not in self.isr:
+            self._in_sync([*self.isr, node])
+
+    def _fall_behind(self, node: int) -> None:
+        self._touched = tuple(each for each in self._touched if each != node)
+        self._behind_since.setdefault(node, self._clock_ms())
 
     def _in_sync(self, nodes: list[int]) -> None:
         """Sets the in-sync replicas. If they are too few, a replica that left, or was eligible, is eligible."""

@@ -143,6 +143,25 @@ class Routes:
         self._cluster.mend(one, other)
         return HTTPStatus.OK, {"severed": self._cluster.severed}
 
+    def lose_power(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        self._cluster.lose_power(node)
+        return HTTPStatus.OK, {"stopped": node}
+
+    def disk(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        (fault,) = _body(request, fault=None)
+        if fault is None:
+            self._cluster.repair_disk(node)
+        else:
+            self._cluster.fail_disk(node, fault)
+        return HTTPStatus.OK, {"node": node, "fault": fault}
+
+    def corrupt(self, request: Request, arguments: list[str]) -> Told:
+        topic, partition, offset, node = _body(request, topic=..., partition=..., offset=..., node=None)
+        self._cluster.corrupt(topic, partition, offset, node=node)
+        return HTTPStatus.OK, {"corrupted": {"topic": topic, "partition": partition, "offset": offset}}
+
     def advance(self, request: Request, arguments: list[str]) -> Told:
         (ms,) = _body(request, ms=...)
         if ms > ADVANCE_MS_MAX:
@@ -212,7 +231,10 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("POST", "/links/mend"): Routes.mend,
     ("POST", "/clock/advance"): Routes.advance,
     ("POST", "/leaders"): Routes.leader,
+    ("POST", "/logs/corrupt"): Routes.corrupt,
     ("POST", "/brokers/{node}/stop"): Routes.stop,
+    ("POST", "/brokers/{node}/lose-power"): Routes.lose_power,
+    ("POST", "/brokers/{node}/disk"): Routes.disk,
     ("POST", "/brokers/{node}/start"): Routes.start,
 }
 

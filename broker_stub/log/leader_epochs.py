@@ -40,10 +40,7 @@ class LeaderEpochs:
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
             return
         count = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
-        del self._epochs[count:], self._starts[count:]
-        self._epochs.append(epoch)
-        self._starts.append(start_offset)
-        self._save(self.entries)
+        self._set([*self._epochs[:count], epoch], [*self._starts[:count], start_offset])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED if unknown."""
@@ -69,13 +66,14 @@ class LeaderEpochs:
         """Truncates to a log that ends at `offset`."""
         count = bisect_left(self._starts, offset)
         if count < len(self._starts):
-            del self._epochs[count:], self._starts[count:]
-            self._save(self.entries)
+            self._set(self._epochs[:count], self._starts[:count])
 
     def truncate_from_start(self, offset: int) -> None:
         """Truncates to a log that starts at `offset`: the epoch that contains it starts there."""
         before = bisect_right(self._starts, offset)
         if before and (before > 1 or self._starts[0] != offset):
-            del self._epochs[: before - 1], self._starts[: before - 1]
-            self._starts[0] = offset
-            self._save(self.entries)
+            self._set(self._epochs[before - 1 :], [offset, *self._starts[before:]])
+
+    def _set(self, epochs: list[int], starts: list[int]) -> None:
+        self._save(list(zip(epochs, starts, strict=True)))
+        self._epochs, self._starts = epochs, starts

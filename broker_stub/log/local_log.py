@@ -97,6 +97,17 @@ class LocalLog:
         past = segment.offset_index.offset_past(place.position + size)
         return Slice(segment.file.read(place.position, size), place.base_offset, beyond if past is None else past)
 
+    def corrupt(self, offset: int) -> bool:
+        """Flips a bit at the end of the batch with that offset. False: there is none."""
+        number, place = self._locate(offset)
+        if place is None or place.base_offset > offset:
+            return False
+        file = self._segments[number].file
+        behind = bytes(file.read(place.position, file.size))
+        file.truncate(place.position)
+        file.append(behind[: place.size - 1] + bytes([behind[place.size - 1] ^ 1]) + behind[place.size :])
+        return True
+
     def start_of_batch(self, offset: int) -> int:
         """The base offset of the batch with this offset; without one the end of the log."""
         _, place = self._locate(offset)

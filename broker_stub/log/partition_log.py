@@ -410,6 +410,10 @@ class PartitionLog:
         self._directory.sync()
         self.recovery_point = self.log_end_offset
 
+    def corrupt(self, offset: int) -> bool:
+        """Flips a bit in the batch with that offset, for tests of those who read it. False: there is none."""
+        return self._local.corrupt(offset)
+
     def replicate(self, batches: Sequence[Batch]) -> None:
         """Writes batches that the leader has just written at this log's end."""
         assert batches[0][0].base_offset == self.log_end_offset, f"the leader is at {batches[0][0].base_offset}, not {self.log_end_offset}"

@@ -14,6 +14,7 @@ It does no I/O: `write` takes the pieces of a frame, `cut` ends the connection a
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,7 @@ from fencepost.broker_stub.requests.client import Client
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import route_to
 from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import (
     RESPONSES,
     Api,
@@ -264,6 +266,11 @@ class ClientConnection:
 
     def _failed(self) -> None:
         """The stub itself failed at a request. Only this connection ends, though another client's bytes or timer may have run the code."""
+        failed = sys.exception()
+        if isinstance(failed, StorageFailed):
+            self._cluster.halt(failed)
+            self._finish(flush=True)
+            return
         _log.exception("broker %d closes connection %d: the stub failed at its request; this is a bug", self.broker.node_id, self.id)
         self._finish(flush=True)
 

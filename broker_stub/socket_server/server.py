@@ -47,6 +47,7 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms: int | None = None
         cluster.post = self.post
+        cluster.kill = partial(self.stop_broker, clean=False, failed=True)
         self._unwatch = clock.watch(partial(self.post, _nothing))
 
     def bind(self, host: str, port: int, *, advertised_host: str) -> None:
@@ -68,12 +69,12 @@ class Server:
         for node_id in self._sockets:
             self._accept_on(node_id)
 
-    def stop_broker(self, node_id: int, *, clean: bool) -> None:
+    def stop_broker(self, node_id: int, *, clean: bool, lost_power: bool = False, failed: bool = False) -> None:
         broker = self.cluster.brokers[node_id]
         if broker.alive:
             self.loop.remove_reader(self._sockets[node_id])
             self._sockets[node_id] = deaf(self._sockets[node_id])
-            self.cluster.stop_broker(node_id, clean=clean)
+            self.cluster.stop_broker(node_id, clean=clean, lost_power=lost_power, failed=failed)
         self.arm()
 
     def start_broker(self, node_id: int, *, port: int | None = None) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from fencepost.broker_stub.storage.disk_state import DiskState
+
 
 class File(Protocol):
     """A file that grows. `modified_ms`: when it was last changed, as far as the storage knows."""
@@ -19,7 +21,8 @@ class File(Protocol):
         ...
 
     def append(self, data: bytes) -> None:
-        """Appends `data`, all or nothing. The caller must not change it any more. Raises OSError where the storage fails."""
+        """Appends `data`, all or nothing. The caller must not change it any more. Raises StorageFailed, as all that changes or
+        reads a file does."""
         ...
 
     def read(self, position: int, size: int) -> bytes | memoryview:
@@ -46,8 +49,8 @@ class Directory(Protocol):
         """The names of the directories in it, in order."""
         ...
 
-    def directory(self, name: str) -> Directory:
-        """The directory of that name in it, created if there is none."""
+    def directory(self, name: str, disk: DiskState | None = None) -> Directory:
+        """The directory of that name in it, created if there is none. `disk`: the one on which it is, if it is another one."""
         ...
 
     def open(self, name: str) -> File:
@@ -76,6 +79,10 @@ class Directory(Protocol):
 
     def sync(self) -> None:
         """Returns when the names of its files survive a loss of power."""
+        ...
+
+    def lose_unsynced(self) -> None:
+        """The power fails: every file that grows, also in the directories in it, ends where it was synced."""
         ...
 
     def close(self) -> None:

@@ -10,10 +10,13 @@ import os
 import shutil
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Final
+
+from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 
 OPEN_FILES_MAX: Final = 256
 LOCK: Final = ".lock"
@@ -73,13 +76,15 @@ class OpenFiles:
 class DiskFile:
     """See the module. There is one object for a path, because it keeps the size."""
 
-    __slots__ = ("_open", "_size", "path")
+    __slots__ = ("_disk", "_open", "_size", "_synced", "path")
 
-    def __init__(self, path: Path, open_files: OpenFiles) -> None:
+    def __init__(self, path: Path, open_files: OpenFiles, disk: DiskState) -> None:
         self.path = path
         self._open = open_files
-        path.touch()
-        self._size = path.stat().st_size
+        self._disk = disk
+        with failing(disk):
+            path.touch()
+        self._size = self._synced = path.stat().st_size
 
     @property
     def size(self) -> int:
@@ -94,41 +99,74 @@ class DiskFile:
         os.utime(self.path, ns=(value * 1_000_000,) * 2)
 
     def append(self, data: bytes) -> None:
-        file = self._open.of(self.path)
         try:
+            if self._disk.fault is not None:
+                self._disk.check_write()
+            file = self._open.of(self.path)
             file.seek(self._size)
             written = file.write(data)
             while written < len(data):  # a system writes at most 2 GiB at a time, or less where little space is left
                 written += file.write(memoryview(data)[written:])
-        except OSError:
-            file.truncate(self._size)
-            raise
+        except OSError as error:
+            self._cut_back()
+            raise StorageFailed(self._disk.node_id, error) from error
         self._size += written
 
     def read(self, position: int, size: int) -> bytes:
         wanted = min(size, self._size - position)
         if wanted <= 0:
             return b""
-        file = self._open.of(self.path)
-        file.seek(position)
-        data = file.read(wanted)
-        while len(data) < wanted and (more := file.read(wanted - len(data))):
-            data += more
+        try:
+            if self._disk.fault is not None:
+                self._disk.check_read()
+            file = self._open.of(self.path)
+            file.seek(position)
+            data = file.read(wanted)
+            while len(data) < wanted and (more := file.read(wanted - len(data))):
+                data += more
+        except OSError as error:
+            raise StorageFailed(self._disk.node_id, error) from error
         return data
 
     def truncate(self, size: int) -> None:
-        self._open.of(self.path).truncate(size)
-        self._size = size
+        with failing(self._disk):
+            self._open.of(self.path).truncate(size)
+        self._size, self._synced = size, min(size, self._synced)
 
     def sync(self) -> None:
-        os.fsync(self._open.of(self.path).fileno())
+        with failing(self._disk):
+            os.fsync(self._open.of(self.path).fileno())
+        self._synced = self._size
+
+    def lose_unsynced(self) -> None:
+        """Removes what was not synced."""
+        self._open.of(self.path).truncate(self._synced)
+        self._size = self._synced
+
+    def _cut_back(self) -> None:
+        """Removes what was written of an append that failed."""
+        with suppress(OSError):
+            self._open.of(self.path).truncate(self._size)
+
+
+@contextmanager
+def failing(disk: DiskState) -> Iterator[None]:
+    """For what writes: an error of the system, or of the disk's state, becomes StorageFailed."""
+    disk.check_write()
+    try:
+        yield
+    except StorageFailed:
+        raise
+    except OSError as error:
+        raise StorageFailed(disk.node_id, error) from error
 
 
 class DiskDirectory:
     """See the module. `later` removes files whose deletion waits."""
 
-    def __init__(self, path: Path, *, later: Later, open_files: OpenFiles | None = None) -> None:
+    def __init__(self, path: Path, *, later: Later, open_files: OpenFiles | None = None, disk: DiskState | None = None) -> None:
         self.path = path
+        self._disk = disk or DiskState()
         self._later = later
         self._open = OpenFiles() if open_files is None else open_files
         self._files: dict[str, DiskFile] = {}
@@ -142,16 +180,18 @@ class DiskDirectory:
     def directories(self) -> list[str]:
         return sorted(each.name for each in os.scandir(self.path) if each.is_dir())
 
-    def directory(self, name: str) -> DiskDirectory:
+    def directory(self, name: str, disk: DiskState | None = None) -> DiskDirectory:
         found = self._directories.get(name)
         if found is None:
-            found = self._directories[name] = DiskDirectory(self.path / name, later=self._later, open_files=self._open)
+            found = self._directories[name] = DiskDirectory(
+                self.path / name, later=self._later, open_files=self._open, disk=disk or self._disk
+            )
         return found
 
     def open(self, name: str) -> DiskFile:
         found = self._files.get(name)
         if found is None:
-            found = self._files[name] = DiskFile(self.path / name, self._open)
+            found = self._files[name] = DiskFile(self.path / name, self._open, self._disk)
         return found
 
     def read(self, name: str) -> bytes | None:
@@ -163,16 +203,18 @@ class DiskDirectory:
     def write(self, name: str, data: bytes) -> None:
         self._forget(name)
         path = self.path / (name + TEMPORARY)
-        with path.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        path.replace(self.path / name)
-        self.sync()
+        with failing(self._disk):
+            with path.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            path.replace(self.path / name)
+            self.sync()
 
     def rename(self, name: str, to: str) -> None:
         self._forget(to)
-        (self.path / name).replace(self.path / to)
+        with failing(self._disk):
+            (self.path / name).replace(self.path / to)
         opened = self._files.pop(name, None)
         if opened is not None:
             self._open.close(opened.path)
@@ -202,6 +244,12 @@ class DiskDirectory:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def lose_unsynced(self) -> None:
+        for file in self._files.values():
+            file.lose_unsynced()
+        for directory in self._directories.values():
+            directory.lose_unsynced()
 
     def lock(self) -> None:
         """Takes the directory for this process, as Kafka does with its file of the same name. ValueError if another one has it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
+from fencepost.broker_stub.storage.disk_state import DiskState
+
 WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
 TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
 
@@ -19,10 +21,12 @@ class MemoryFile:
     for each. The tail is copied when read, because a view would prevent its growth.
     """
 
-    __slots__ = ("_chunks", "_starts", "_tail", "_tail_start", "modified_ms")
+    __slots__ = ("_chunks", "_disk", "_starts", "_synced", "_tail", "_tail_start", "modified_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, disk: DiskState | None = None) -> None:
         self.modified_ms = 0
+        self._disk = disk or DiskState()
+        self._synced = 0
         self._chunks: list[bytes] = []
         self._starts: list[int] = []
         self._tail = bytearray()
@@ -33,6 +37,8 @@ class MemoryFile:
         return self._tail_start + len(self._tail)
 
     def append(self, data: bytes) -> None:
+        if self._disk.fault is not None:
+            self._disk.check_write()
         if len(data) >= WHOLE_BYTES_MIN:
             self._seal()
             self._keep(data)
@@ -42,6 +48,8 @@ class MemoryFile:
             self._seal()
 
     def read(self, position: int, size: int) -> bytes | memoryview:
+        if self._disk.fault is not None:
+            self._disk.check_read()
         end = min(position + size, self.size)
         if position >= self._tail_start:
             return bytes(memoryview(self._tail)[position - self._tail_start : end - self._tail_start])
@@ -58,6 +66,7 @@ class MemoryFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def truncate(self, size: int) -> None:
+        self._synced = min(self._synced, size)
         if size >= self._tail_start:
             del self._tail[size - self._tail_start :]
             return
@@ -70,7 +79,12 @@ class MemoryFile:
             self.append(kept)
 
     def sync(self) -> None:
-        """Does nothing: there is nothing that survives."""
+        self._disk.check_write()
+        self._synced = self.size
+
+    def lose_unsynced(self) -> None:
+        """Removes what was not synced."""
+        self.truncate(self._synced)
 
     def _part(self, number: int, position: int, end: int) -> bytes | memoryview:
         chunk = self._chunks[number]
@@ -92,9 +106,10 @@ class MemoryFile:
 class MemoryDirectory:
     """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
 
-    __slots__ = ("_directories", "_files")
+    __slots__ = ("_directories", "_disk", "_files")
 
-    def __init__(self) -> None:
+    def __init__(self, disk: DiskState | None = None) -> None:
+        self._disk = disk or DiskState()
         self._files: dict[str, MemoryFile | bytes] = {}
         self._directories: dict[str, MemoryDirectory] = {}
 
@@ -104,17 +119,17 @@ class MemoryDirectory:
     def directories(self) -> list[str]:
         return sorted(self._directories)
 
-    def directory(self, name: str) -> MemoryDirectory:
+    def directory(self, name: str, disk: DiskState | None = None) -> MemoryDirectory:
         found = self._directories.get(name)
         if found is None:
-            found = self._directories[name] = MemoryDirectory()
+            found = self._directories[name] = MemoryDirectory(disk or self._disk)
         return found
 
     def open(self, name: str) -> MemoryFile:
         found = self._files.get(name)
         if isinstance(found, MemoryFile):
             return found
-        opened = self._files[name] = MemoryFile()
+        opened = self._files[name] = MemoryFile(self._disk)
         if found:
             opened.append(found)
         return opened
@@ -124,6 +139,7 @@ class MemoryDirectory:
         return bytes(found.read(0, found.size)) if isinstance(found, MemoryFile) else found
 
     def write(self, name: str, data: bytes) -> None:
+        self._disk.check_write()
         self._files[name] = data
 
     def rename(self, name: str, to: str) -> None:
@@ -137,6 +153,13 @@ class MemoryDirectory:
 
     def sync(self) -> None:
         """Does nothing: there is nothing that survives."""
+
+    def lose_unsynced(self) -> None:
+        for file in self._files.values():
+            if isinstance(file, MemoryFile):
+                file.lose_unsynced()
+        for directory in self._directories.values():
+            directory.lose_unsynced()
 
     def close(self) -> None:
         """Does nothing: the files stay as long as the object."""

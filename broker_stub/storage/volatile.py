@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
+from fencepost.broker_stub.storage.disk_state import DiskState
 from fencepost.broker_stub.storage.memory import MemoryFile
 
 
@@ -105,7 +106,7 @@ class VolatileDirectory:
     def directories(self) -> list[str]:
         return sorted(name for name, entry in self._entries.items() if isinstance(entry, VolatileDirectory))
 
-    def directory(self, name: str) -> VolatileDirectory:
+    def directory(self, name: str, disk: DiskState | None = None) -> VolatileDirectory:
         found = self._entries.get(name)
         if not isinstance(found, VolatileDirectory):
             found = VolatileDirectory(self.power)
@@ -149,6 +150,9 @@ class VolatileDirectory:
         self.power.step()
         self._synced = dict(self._entries)
         self._changes.clear()
+
+    def lose_unsynced(self) -> None:
+        self.lose_power(random.Random(self.power.steps))
 
     def close(self) -> None:
         """Does nothing: the files stay as long as the object."""

@@ -16,7 +16,7 @@ from fencepost.cli.broker import run as run_broker
 from fencepost.cli.consume import consume
 from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
-from fencepost.cli.fault import fault
+from fencepost.cli.fault_brokers import fault
 from fencepost.cli.ledger import ledger
 from fencepost.cli.log import log
 from fencepost.cli.output import printable, say

@@ -14,7 +14,7 @@ from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.output import say, say_json, warn
 
 fault = typer.Typer(
-    help="Add, list, remove and release the faults of a running broker or proxy; sever and mend the links between brokers.",
+    help="Make a running broker or proxy fail: rules for requests, links between brokers, stops, disks, damaged logs.",
     no_args_is_help=True,
 )
 
@@ -80,7 +80,7 @@ def add(
         what = {"at": at, "action": action, "code": code, "ms": ms}
         often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
         given = {name: value for name, value in (which | what | often).items() if value is not None}
-        added = _ask(control, "POST", "/faults", Rule, given)
+        added = asked(control, "POST", "/faults", Rule, given)
         _tell([added], json=json)
 
 
@@ -88,7 +88,7 @@ def add(
 def list_faults(control: ControlUrl = None, json: Json = False) -> None:
     """List the rules, with the hits of each and the number of exchanges that it holds."""
     with reporting_errors("fault list"):
-        _tell(_ask(control, "GET", "/faults", Rules)["faults"], json=json)
+        _tell(asked(control, "GET", "/faults", Rules)["faults"], json=json)
 
 
 @fault.command()
@@ -102,7 +102,7 @@ def remove(
     with reporting_errors("fault remove"):
         if every is (number is not None):
             raise CommandError("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
-        removed = _ask(control, "DELETE", "/faults", Rules)["faults"] if every else [_ask(control, "DELETE", f"/faults/{number}", Rule)]
+        removed = asked(control, "DELETE", "/faults", Rules)["faults"] if every else [asked(control, "DELETE", f"/faults/{number}", Rule)]
         _tell(removed, json=json)
 
 
@@ -112,7 +112,7 @@ def release(
 ) -> None:
     """Release the exchanges that a rule holds. The rule stays."""
     with reporting_errors("fault release"):
-        released = _ask(control, "POST", f"/faults/{number}/release", Released, {})
+        released = asked(control, "POST", f"/faults/{number}/release", Released, {})
         if json:
             say_json(released)
         else:
@@ -133,14 +133,15 @@ def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False)
 
 def _change_link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
     with reporting_errors(f"fault {what}"):
-        told = _ask(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
+        told = asked(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
         if json:
             say_json(told)
         else:
             say("severed: " + (", ".join(f"{low}-{high}" for low, high in told["severed"]) or "none"))
 
 
-def _ask(control: str | None, method: str, path: str, shape: object, body: object = None) -> Any:
+def asked(control: str | None, method: str, path: str, shape: object, body: object = None) -> Any:
+    """What the control answers."""
     from fencepost.cli.control_client import ask, control_from
 
     return ask(control_from(control), method, path, shape, body)

@@ -170,6 +170,25 @@ def test_links_between_brokers_are_cut(ask: Asked) -> None:
     assert ask.stub.severed == []
 
 
+def test_disks_and_power_fail(ask: Asked) -> None:
+    """A broker whose disk is full halts at its next write. Repaired and started it is in sync again. A damaged batch keeps it behind."""
+    ask.stub.create_topic("t", replication_factor=3, config={"message.timestamp.type": "LogAppendTime"})
+    leader = ask.stub.leader("t", 0)
+    assert ask("POST", f"/brokers/{leader}/disk", {"fault": "full"}) == (200, {"node": leader, "fault": "full"})
+    with Producer(bootstrap_servers=ask.stub.bootstrap) as producer:
+        assert producer.send("t", b"v").result(DEADLINE_S).offset == 0
+    until(lambda: not ask.stub.cluster.brokers[leader].alive, "it halts")
+    assert ask("POST", f"/brokers/{leader}/start", {})[0] == 409
+    assert ask("POST", f"/brokers/{leader}/disk") == (200, {"node": leader, "fault": None})
+    assert ask("POST", f"/brokers/{leader}/start", {})[0] == 200
+    assert leader in ask.stub.isr("t", 0)
+    assert ask("POST", f"/brokers/{leader}/lose-power", {}) == (200, {"stopped": leader})
+    body = {"topic": "t", "partition": 0, "offset": 0}
+    assert ask("POST", "/logs/corrupt", body) == (200, {"corrupted": body})
+    ask("POST", f"/brokers/{leader}/start", {})
+    assert leader not in ask.stub.isr("t", 0)
+
+
 def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
     """Its faults act on what passes and its journal says what was heard; what only a stub can do is refused."""
     _, about = ask_proxy("GET", "/")
@@ -186,6 +205,9 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("/leaders", {"topic": "t", "partition": 0}),
         ("/brokers/1/stop", {}),
         ("/links/sever", {"one": 1, "other": 2}),
+        ("/brokers/1/lose-power", {}),
+        ("/brokers/1/disk", {"fault": "full"}),
+        ("/logs/corrupt", {"topic": "t", "partition": 0, "offset": 0}),
     ):
         status, refused = ask_proxy("POST", path, body)
         assert (status, "this is for a stub" in refused["error"]) == (409, True)
@@ -223,6 +245,12 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/connections/cut", {"node": 9}, 404, ["no broker 9"]),
         ("POST", "/links/sever", {"one": 1}, 400, ["needs other", "a whole number"]),
         ("POST", "/links/sever", {"one": 1, "other": 9}, 404, ["no broker 9"]),
+        ("POST", "/brokers/9/lose-power", {}, 404, ["no broker 9"]),
+        ("POST", "/brokers/1/disk", {"fault": "slow"}, 400, ["fault='slow'", "'full' or 'failed'"]),
+        ("POST", "/brokers/1/disk", {"fault": 5}, 400, ["fault=5", "'full' or 'failed'"]),
+        ("POST", "/logs/corrupt", {"topic": "t", "partition": 0}, 400, ["needs offset"]),
+        ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": 3}, 404, ["no batch with offset 3"]),
+        ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": -1}, 400, ["offset=-1"]),
         ("POST", "/links/mend", {"one": 2, "other": 2}, 400, ["broker 2 has no link to itself: give two brokers"]),
     ],
     ids=lambda value: str(value)[:40],

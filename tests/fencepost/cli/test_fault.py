@@ -290,3 +290,18 @@ def test_a_control_port_that_cannot_be_had(broker: Running) -> None:
     assert (ran.returncode, "in use" in ran.stderr, ran.stdout) == (2, True, "")
     ran = run("proxy", broker.bootstrap, "--control", "nowhere")
     assert (ran.returncode, "--control nowhere: give a port" in ran.stderr, ran.stdout) == (2, True, "")
+
+
+def test_brokers_disks_and_logs_fail(broker: Running) -> None:
+    """Each command says what it did; what cannot be done is named."""
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("broken", b"v").result(DEADLINE_S)
+    assert fault(broker, "corrupt", "broken", 0, 0) == "the batch at offset 0 of broken-0 is damaged\n"
+    assert fault(broker, "disk", 2, "full") == "broker 2: disk fault full\n"
+    assert json.loads(fault(broker, "disk", 2, "none", "--json")) == {"node": 2, "fault": None}
+    assert fault(broker, "power", 2) == "broker 2 has lost its power\n"
+    assert fault(broker, "start", 2).startswith("broker 2 listens on 127.0.0.1:")
+    assert fault(broker, "stop", 2, "--kill") == "broker 2 is stopped\n"
+    assert json.loads(fault(broker, "start", 2, "--json"))["started"] == 2
+    assert "fault='slow': must be 'full' or 'failed'" in complaint(run("fault", "disk", 1, "slow", FENCEPOST_CONTROL=broker.control))
+    assert "no batch with offset 9" in complaint(run("fault", "corrupt", "broken", 0, 9, FENCEPOST_CONTROL=broker.control))

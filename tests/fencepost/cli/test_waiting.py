@@ -52,6 +52,11 @@ TALKING: dict[str, tuple[object, ...]] = {
     "fault release": (1,),
     "fault sever": (1, 2),
     "fault mend": (1, 2),
+    "fault stop": (1,),
+    "fault start": (1,),
+    "fault power": (1,),
+    "fault disk": (1, "full"),
+    "fault corrupt": ("t", 0, 0),
 }
 
 

@@ -1,0 +1,103 @@
+"""`fencepost fault stop`, `start`, `power`, `disk` and `corrupt`: a running stub's brokers, disks and logs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypedDict
+
+import typer
+
+from fencepost.cli.error_lines import reporting_errors
+from fencepost.cli.fault import ControlUrl, Json, Node, asked, fault
+from fencepost.cli.output import say, say_json
+
+__all__ = ["fault"]  # the command with all of its own
+
+DISK_WORKS: Final = "none"
+
+
+class Stopped(TypedDict):
+    stopped: int
+
+
+class Started(TypedDict):
+    started: int
+    address: str
+
+
+class Disk(TypedDict):
+    node: int
+    fault: str | None
+
+
+class Place(TypedDict):
+    topic: str
+    partition: int
+    offset: int
+
+
+class Corrupted(TypedDict):
+    corrupted: Place
+
+
+@fault.command()
+def stop(
+    node: Node,
+    kill: Annotated[bool, typer.Option("--kill", help="As kill -9; default: a clean stop.")] = False,
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Stop a broker. Its leaderships move, and its port refuses."""
+    _change("stop", control, f"/brokers/{node}/stop", Stopped, {"clean": not kill}, "broker {stopped} is stopped", json=json)
+
+
+@fault.command()
+def start(node: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Start a broker that was stopped, or that has halted."""
+    _change("start", control, f"/brokers/{node}/start", Started, {}, "broker {started} listens on {address}", json=json)
+
+
+@fault.command()
+def power(node: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Stop a broker as a loss of power does. It starts again with what was synced to its disk."""
+    _change("power", control, f"/brokers/{node}/lose-power", Stopped, {}, "broker {stopped} has lost its power", json=json)
+
+
+@fault.command()
+def disk(
+    node: Node,
+    state: Annotated[str, typer.Argument(metavar="FAULT", help="full (writes fail), failed (reads, too) or none (it works again).")],
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Make a broker's disk fail, or work again. As in Kafka, the broker halts at the next read or write that fails."""
+    body = {} if state == DISK_WORKS else {"fault": state}
+    _change("disk", control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
+
+
+@fault.command()
+def corrupt(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="Of a record in the batch.")],
+    node: Annotated[int | None, typer.Option(help="The broker with the replica; default: the leader.")] = None,
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Flip a bit in a batch of a log. Consumers and followers find a wrong checksum."""
+    body = {"topic": topic, "partition": partition, "offset": offset, **({} if node is None else {"node": node})}
+    with reporting_errors("fault corrupt"):
+        told: Corrupted = asked(control, "POST", "/logs/corrupt", Corrupted, body)
+        place = told["corrupted"]
+        if json:
+            say_json(told)
+        else:
+            say(f"the batch at offset {place['offset']} of {place['topic']}-{place['partition']} is damaged")
+
+
+def _change(command: str, control: str | None, path: str, shape: object, body: object, says: str, *, json: bool) -> None:
+    with reporting_errors(f"fault {command}"):
+        told: dict[str, Any] = asked(control, "POST", path, shape, body)
+        if json:
+            say_json(told)
+        else:
+            say(says.format(**{name: "none" if value is None else value for name, value in told.items()}))

@@ -1,0 +1,217 @@
+"""Disks that fail, power that fails, and bytes that change: what clients and other replicas see."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.producer import Producer
+from fencepost.producer.errors import DeliveryError
+from fencepost.txn import TransactionalProducer
+from tests.waiting import until
+
+
+def cluster(brokers: int = 3, **arguments: Any) -> BrokerStub:
+    return BrokerStub(brokers=brokers, **arguments)
+
+
+def acknowledged(stub: BrokerStub, *values: bytes, **settings: Any) -> None:
+    with Producer(**{**stub.settings, **settings}) as producer:
+        for value in values:
+            producer.send("t", value).result(20)
+
+
+def values(stub: BrokerStub) -> list[bytes | None]:
+    return [record.value for record in stub.records("t", 0)]
+
+
+def ends(stub: BrokerStub) -> set[int]:
+    partition = stub.cluster.find("t", 0)
+    assert partition is not None
+    return {log.log_end_offset for log in partition.logs.values()}
+
+
+@pytest.mark.parametrize("fault", ["full", "failed"])
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+def test_a_leader_whose_disk_fails_halts(tmp_path: Path, fault: Literal["full", "failed"], on_disk: bool) -> None:
+    """Another replica leads on with all that was acknowledged. Repaired and started, the broker has the same log."""
+    with cluster(data_dir=tmp_path if on_disk else None) as stub:
+        stub.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
+        acknowledged(stub, b"before")
+        leader = stub.leader("t", 0)
+        stub.fail_disk(leader, fault)
+        acknowledged(stub, b"meanwhile")
+        assert not stub.cluster.brokers[leader].alive
+        assert leader not in stub.isr("t", 0)
+        stub.repair_disk(leader)
+        stub.start_broker(leader)
+        assert sorted(stub.isr("t", 0)) == [1, 2, 3]
+        assert values(stub) == [b"before", b"meanwhile"]
+        assert ends(stub) == {2}
+
+
+def test_a_follower_whose_disk_fails_halts() -> None:
+    """The leader goes on without it."""
+    with cluster() as stub:
+        stub.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
+        follower = next(node for node in (1, 2, 3) if node != stub.leader("t", 0))
+        stub.fail_disk(follower)
+        acknowledged(stub, b"one", b"two")
+        until(lambda: not stub.cluster.brokers[follower].alive, "the follower halts")
+        assert follower not in stub.isr("t", 0)
+        with pytest.raises(OSError, match=f"the disk of broker {follower} fails: Input/output error"):
+            stub.start_broker(follower)
+        stub.repair_disk(follower)
+        stub.start_broker(follower)
+        assert sorted(stub.isr("t", 0)) == [1, 2, 3]
+        assert ends(stub) == {2}
+
+
+def test_the_only_broker_halts() -> None:
+    """The record fails after its time, and nobody says that it is there. After the repair the producer's retry is the only one."""
+    with cluster(brokers=1) as stub:
+        stub.create_topic("t")
+        acknowledged(stub, b"before")
+        stub.fail_disk(1, "full")
+        with Producer(**stub.settings, delivery_timeout_ms=2000) as producer:
+            future = producer.send("t", b"lost")
+            with pytest.raises(DeliveryError):
+                future.result(20)
+        stub.repair_disk(1)
+        stub.start_broker(1)
+        assert values(stub) == [b"before"]
+        acknowledged(stub, b"after")
+        assert values(stub) == [b"before", b"after"]
+
+
+def test_a_transaction_survives_its_coordinators_disk() -> None:
+    """The coordinator's broker halts between the records and the commit: the next coordinator commits it as a whole."""
+    with cluster() as stub:
+        stub.create_topic("t", partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
+        with TransactionalProducer(**stub.settings, transactional_id="x") as producer:
+            tx = producer.begin()
+            for number in range(9):
+                tx.send("t", b"%d" % number, partition=number % 3)
+            producer.flush()
+            coordinator = stub.leader("__transaction_state", partition_for("x", 50))
+            stub.fail_disk(coordinator)
+            tx.commit()
+        assert not stub.cluster.brokers[coordinator].alive
+        assert sum(len(stub.records("t", partition)) for partition in range(3)) == 9
+
+
+@pytest.mark.parametrize("flush", [None, 1])
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+def test_a_loss_of_power_takes_what_was_not_synced(tmp_path: Path, flush: int | None, on_disk: bool) -> None:
+    """The only replica: flush.messages=1 keeps every acknowledged record, Kafka's default none of the active segment's."""
+    with cluster(brokers=1, data_dir=tmp_path if on_disk else None) as stub:
+        stub.create_topic("t", config={} if flush is None else {"flush.messages": flush})
+        acknowledged(stub, b"one", b"two")
+        stub.lose_power(1)
+        stub.start_broker(1)
+        assert values(stub) == ([] if flush is None else [b"one", b"two"])
+        acknowledged(stub, b"three")
+        assert values(stub)[-1] == b"three"
+
+
+def test_a_loss_of_power_takes_nothing_from_the_others() -> None:
+    """One of three replicas at a time, again and again: every acknowledged record stays, once."""
+    sent = []
+    with cluster() as stub:
+        stub.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
+        with Producer(**stub.settings, linger_ms=0) as producer:
+            for turn in range(12):
+                sent.append(b"%d" % turn)
+                future = producer.send("t", sent[-1])
+                node = turn % 3 + 1
+                stub.lose_power(node)
+                future.result(20)
+                stub.start_broker(node)
+        assert values(stub) == sent
+        assert ends(stub) == {len(sent)}
+
+
+def test_a_damaged_batch_is_served_and_refused_by_consumers() -> None:
+    with cluster(brokers=1) as stub:
+        stub.create_topic("t")
+        acknowledged(stub, b"one", b"two")
+        stub.corrupt("t", 0, 1)
+        consumer = Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g", "check.crcs": True, "enable.auto.commit": False})
+        consumer.assign([TopicPartition("t", 0, 0)])
+        first = consumer.poll(20)
+        assert first is not None
+        assert first.value() == b"one"
+        second = consumer.poll(20)
+        assert second is not None
+        error = second.error()
+        assert error is not None
+        with pytest.raises(KafkaException, match=r"CRC|_BAD_MSG"):
+            raise KafkaException(error)
+        consumer.close()
+
+
+def test_a_follower_does_not_take_a_damaged_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """It stays behind and out of the ISR, and the log says why. The leader goes on."""
+    with cluster(brokers=2) as stub:
+        stub.create_topic("t", replication_factor=2)
+        leader = stub.leader("t", 0)
+        follower = 3 - leader
+        stub.stop_broker(follower)
+        acknowledged(stub, b"one", b"two")
+        stub.corrupt("t", 0, 1)
+        stub.start_broker(follower)
+        assert stub.isr("t", 0) == [leader]
+        assert f"broker {follower} cannot replicate t-0 from broker {leader}" in caplog.text
+        acknowledged(stub, b"three")
+        assert stub.isr("t", 0) == [leader]
+
+
+def test_impossible_arguments_are_named() -> None:
+    with cluster(brokers=1) as stub:
+        stub.create_topic("t")
+        with pytest.raises(ValueError, match="fault='broken': must be 'full' or 'failed'"):
+            stub.fail_disk(1, "broken")  # type: ignore[arg-type]
+        with pytest.raises(KeyError, match="no broker 2"):
+            stub.lose_power(2)
+        with pytest.raises(KeyError, match="no batch with offset 0"):
+            stub.corrupt("t", 0, 0)
+        with pytest.raises(KeyError, match="no broker 7"):
+            stub.corrupt("t", 0, 0, node=7)
+
+
+FULL = """
+import resource, sys
+from fencepost import BrokerStub, Producer
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with BrokerStub(data_dir=sys.argv[1]) as stub:
+    stub.create_topic("t")
+    with Producer(bootstrap_servers=stub.bootstrap, linger_ms=0, delivery_timeout_ms=1500, request_timeout_ms=500) as producer:
+        futures = [producer.send("t", bytes(20_000)) for _ in range(30)]
+        acknowledged = sum(future.exception(30) is None for future in futures)
+    print(acknowledged, stub.cluster.brokers[1].alive, flush=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a system without limits of file sizes")
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    """The system takes no more bytes: the broker halts, and the next start has all that was acknowledged, and nothing torn."""
+    assert resource.RLIMIT_FSIZE is not None
+    command = [sys.executable, "-P", "-c", FULL, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    acknowledged_count, alive = ran.stdout.split()
+    assert alive == "False", ran.stderr[-2000:]
+    assert 0 < int(acknowledged_count) < 30
+    with BrokerStub(data_dir=tmp_path) as stub:
+        assert len(values(stub)) >= int(acknowledged_count)
+        assert {len(value or b"") for value in values(stub)} == {20_000}
