@@ -214,8 +214,12 @@ def restart_broker(chaos: Chaos) -> None:
     if len(world.cluster.live) < len(world.cluster.brokers):
         return
     chaos.count("brokers restarted")
-    clean = world.random.random() < 0.5
-    world.cluster.stop_broker(node, clean=clean)
+    how = world.random.choice(("cleanly", "killed", "without power"))
+    if how == "without power" and any(partition.isr == [node] for topic in world.cluster.topics for partition in topic.partitions):
+        how = "killed"  # the only replica in sync would lose what was acknowledged, as in Kafka
+    world.cluster.stop_broker(node, clean=how == "cleanly", lost_power=how == "without power")
+    if how == "without power":
+        chaos.count("power lost")
     for connection in list(world.connections.values()):
         if connection.node == node and connection.key > 0:
             connection.cut()

@@ -161,6 +161,10 @@ class Site:
         alone = [partition for partition in (*self.data, self.offsets) if set(partition.isr) == {node}]
         return any(partition.log.last_stable_offset != partition.log.log_end_offset for partition in alone)
 
+    def is_the_only_one_in_sync(self, node: int) -> bool:
+        """Whether some partition has no other replica with all that was acknowledged."""
+        return any(partition.isr == [node] for partition in (*self.data, self.offsets, self.state))
+
     def may_go(self, node: int) -> bool:
         """Whether that broker may stop without undoing what it has done.
 

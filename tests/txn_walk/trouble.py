@@ -133,11 +133,13 @@ def stop(walk: Walk) -> None:
     live = walk.site.cluster.live
     node = walk.rng.choice(live)
     if len(live) > 1 and walk.site.may_go(node):
-        clean = walk.rng.random() < 0.5
+        how = walk.rng.choice(("cleanly", "killed", "without power"))
+        if how == "without power" and walk.site.is_the_only_one_in_sync(node):
+            how = "killed"  # it would lose what was acknowledged, as in Kafka
         if walk.site.is_alone(node):
             cut_off(walk, node)
         else:
-            walk.site.cluster.stop_broker(node, clean=clean)
+            walk.site.cluster.stop_broker(node, clean=how == "cleanly", lost_power=how == "without power")
 
 
 def cut_off(walk: Walk, node: int) -> None:
