@@ -14,7 +14,7 @@ from fencepost.broker_stub.log.config import LogConfig
 from fencepost.broker_stub.log.segment import LOG, LogSegment, Place, file_name
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.storage.directory import Directory
-from fencepost.producer.wire.records import BatchHeader, iter_batches
+from fencepost.producer.wire.records import BatchHeader
 
 CLEANED: Final = ".cleaned"
 """The suffix of a compacted segment that is being written."""
@@ -113,17 +113,18 @@ class LocalLog:
         _, place = self._locate(offset)
         return self.end_offset if place is None else place.base_offset
 
-    def batches(self) -> Iterator[bytes | memoryview]:
-        """All bytes, segment by segment."""
-        for segment in self._segments:
-            yield segment.file.read(0, segment.size)
+    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every batch."""
+        for segment in tuple(self._segments):
+            yield from segment.batches()
 
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Each batch that ends at or past the offset."""
         number, place = self._locate(offset)
-        for segment in self._segments[number:] if place is not None else ():
-            start = place.position if place is not None and segment is self._segments[number] else 0
-            yield from iter_batches(segment.file.read(start, segment.size))
+        if place is not None:
+            yield from self._segments[number].batches(place.position)
+            for segment in self._segments[number + 1 :]:
+                yield from segment.batches()
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[bytes | memoryview]:
         """The batches that may have the first record at or past the timestamp and the offset, oldest first."""

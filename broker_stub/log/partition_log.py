@@ -262,8 +262,7 @@ class PartitionLog:
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch of the log, also those below its start and beyond the high watermark."""
-        for segment in self._local.batches():
-            yield from iter_batches(segment)
+        return self._local.batches()
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read, or the offset that a special timestamp (-1 to -4) stands
