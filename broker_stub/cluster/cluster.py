@@ -21,11 +21,11 @@ from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
-    BrokersRecord,
     ClusterRecord,
     MetadataLog,
     ProducerIdsRecord,
     Record,
+    StartRecord,
     TopicDeleted,
     TopicRecord,
 )
@@ -144,7 +144,7 @@ class Cluster(Context):
             self.timers.every(interval_ms, partial(self._checkpoint, *kinds), first_ms=self.now_ms() + interval_ms)
         if storage is not None:
             try:
-                self._resume()
+                self._resume(seed)
             except BaseException:
                 self.storage.close()
                 raise
@@ -234,11 +234,10 @@ class Cluster(Context):
         broker.killed = not clean
         broker.logs.stopped(lost_power=lost_power, failed=failed)
         live = self.live
-        with self._together():
-            for partition in self._partitions():
-                led = partition.leader == node_id
-                partition.lose(node_id, live=live)
-                self.counters.leader_moves += led
+        for partition in self._partitions():
+            led = partition.leader == node_id
+            partition.lose(node_id, live=live)
+            self.counters.leader_moves += led
 
     def halt(self, failed: StorageFailed) -> None:
         """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left."""
@@ -260,9 +259,8 @@ class Cluster(Context):
         broker.start()
         self.counters.restarts += 1
         live = self.live
-        with self._together():
-            for partition, log in zip(mine, logs, strict=True):
-                partition.regain(node_id, log, live, killed=broker.killed)
+        for partition, log in zip(mine, logs, strict=True):
+            partition.regain(node_id, log, live, killed=broker.killed)
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
@@ -280,9 +278,10 @@ class Cluster(Context):
         overrides = dict(overrides or {})
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
+        with self._together():
+            self._keep(TopicRecord(topic.id, topic.name, overrides))
+            self._add_partitions(topic, assignments)
         self.topics.add(topic)
-        self._keep(TopicRecord(topic.id, topic.name, overrides))
-        self._extend(topic, assignments)
         return topic
 
     def internal_topic(self, name: str) -> Topic:
@@ -388,12 +387,21 @@ class Cluster(Context):
         return (partition for topic in self.topics for partition in topic.partitions)
 
     def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        config, live = self._log_config(topic), self.live
         with self._together():
-            for replicas in assignments:
-                index = len(topic.partitions)
+            self._add_partitions(topic, assignments)
+
+    def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+        config, live, before = self._log_config(topic), self.live, len(topic.partitions)
+        try:
+            for index, replicas in enumerate(assignments, before):
                 logs = {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
                 self._add_partition(topic, logs).begin(live)
+        except StorageFailed:
+            del topic.partitions[before:]
+            for index, replicas in enumerate(assignments, before):
+                for node in replicas:
+                    self.brokers[node].logs.delete(topic.name, index)
+            raise
 
     def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
         partition = Partition(
@@ -424,19 +432,21 @@ class Cluster(Context):
                 broker.logs.close()
             self.storage.close()
 
-    def _resume(self) -> None:
+    def _resume(self, seed: int) -> None:
         """Goes on with what the storage has, and keeps from now on what changes."""
         metadata = MetadataLog(self.storage)
         found, count = metadata.found, len(self.brokers)
-        if count < found.brokers:
-            raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.brokers}")
-        self._keep, self._together = metadata.write, metadata.together
-        if found.cluster is None:
-            self._keep(ClusterRecord(self.cluster_id))
-        else:
+        if count < found.start.brokers:
+            raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.start.brokers}")
+        if found.cluster is not None:
             self.cluster_id = found.cluster.cluster_id
-        if count > found.brokers:
-            self._keep(BrokersRecord(count))
+        self._keep, self._together = metadata.write, metadata.together
+        start = StartRecord(found.start.number + 1, count)
+        with metadata.together():
+            if found.cluster is None:
+                self._keep(ClusterRecord(self.cluster_id))
+            self._keep(start)
+        self._random.seed(f"{seed}, start {start.number}")  # no id is given twice
         self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
         for record in found.topics.values():

@@ -1,7 +1,8 @@
 """What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, and the producer ids that were given out.
 
-Each change is a line of JSON, synced before any client can see what follows from it. The file is written anew, without what is obsolete,
-when a cluster starts with it. A last line that was torn by a loss of power does not count.
+Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
+client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
+cluster starts with it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ class ClusterRecord(msgspec.Struct, frozen=True, tag="cluster", tag_field="type"
     version: int = VERSION
 
 
-class BrokersRecord(msgspec.Struct, frozen=True, tag="brokers", tag_field="type"):
-    """The brokers are 1 to `count`."""
+class StartRecord(msgspec.Struct, frozen=True, tag="start", tag_field="type"):
+    """The cluster has started so many times. Its brokers are 1 to `brokers`."""
 
-    count: int
+    number: int
+    brokers: int
 
 
 class ProducerIdsRecord(msgspec.Struct, frozen=True, tag="producer_ids", tag_field="type"):
@@ -53,14 +55,14 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="
     id: UUID
 
 
-Record = ClusterRecord | BrokersRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted
+Record = ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted
 
 
 class Metadata(msgspec.Struct):
     """The newest of each. `partitions`: by topic id, in the order of their numbers."""
 
     cluster: ClusterRecord | None = None
-    brokers: int = 0
+    start: StartRecord = StartRecord(0, 0)
     next_producer_id: int = 0
     topics: dict[UUID, TopicRecord] = {}
     partitions: dict[UUID, dict[int, PartitionState]] = {}
@@ -69,8 +71,8 @@ class Metadata(msgspec.Struct):
         match record:
             case ClusterRecord():
                 self.cluster = record
-            case BrokersRecord():
-                self.brokers = record.count
+            case StartRecord():
+                self.start = record
             case ProducerIdsRecord():
                 self.next_producer_id = record.next
             case TopicRecord():
@@ -85,7 +87,7 @@ class Metadata(msgspec.Struct):
         """What is needed to get here."""
         if self.cluster is not None:
             yield self.cluster
-        yield BrokersRecord(self.brokers)
+        yield self.start
         yield ProducerIdsRecord(self.next_producer_id)
         yield from self.topics.values()
         for partitions in self.partitions.values():
@@ -97,44 +99,51 @@ class MetadataLog:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._unsynced = 0
+        self._together: list[Record] | None = None
         self.found = Metadata()
         for record in _records(directory.read(NAME) or b""):
             self.found.take(record)
-        directory.write(NAME, b"".join(map(_line, self.found.records())) if self.found.cluster is not None else b"")
+        directory.write(NAME, _line([*self.found.records()]) if self.found.cluster is not None else b"")
         self._file = directory.open(NAME)
 
     def write(self, record: Record) -> None:
         """Returns when the record survives a loss of power; inside `together` at its end."""
-        self._file.append(_line(record))
-        if not self._unsynced:
-            self._file.sync()
+        if self._together is not None:
+            self._together.append(record)
+        else:
+            self._write([record])
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Syncs once for all the records that are written inside."""
-        self._unsynced += 1
+        """The records that are written inside count together. Nothing that follows from them may be seen before the end."""
+        self._together = []
         try:
             yield
+            records = self._together
         finally:
-            self._unsynced -= 1
-            if not self._unsynced:
-                self._file.sync()
+            self._together = None
+        if records:
+            self._write(records)
+
+    def _write(self, records: list[Record]) -> None:
+        self._file.append(_line(records))
+        self._file.sync()
 
 
-def _line(record: Record) -> bytes:
-    return msgspec.json.encode(record) + b"\n"
+def _line(records: list[Record]) -> bytes:
+    return msgspec.json.encode(records) + b"\n"
 
 
 def _records(data: bytes) -> Iterator[Record]:
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         try:
-            record = msgspec.json.decode(line, type=Record)
+            records = msgspec.json.decode(line, type=list[Record])
         except msgspec.MsgspecError as error:
             if number == len(lines) - 1:
                 return  # a line whose end was written before its start
             raise ValueError(f"{NAME}, line {number}: {error}") from None
-        if isinstance(record, ClusterRecord) and record.version != VERSION:
-            raise ValueError(f"{NAME}, line {number}: version {record.version}, only {VERSION} is known")
-        yield record
+        for record in records:
+            if isinstance(record, ClusterRecord) and record.version != VERSION:
+                raise ValueError(f"{NAME}, line {number}: version {record.version}, only {VERSION} is known")
+            yield record

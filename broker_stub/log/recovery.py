@@ -45,7 +45,7 @@ def read_segments(directory: Directory, config: LogConfig, *, start_offset: int,
     _tidy_up(directory, config, now_ms=now_ms)
     bases = sorted(_base_offset(name) for name in directory.names() if name.endswith(LOG))
     found = Found(end_offset=start_offset)
-    for base, beyond in zip(bases, [*bases[1:], None], strict=True):
+    for base, beyond in zip(bases, [*bases[1:], None], strict=False):
         segment = LogSegment(base, directory, config, now_ms=now_ms)
         segment.modified_ms = segment.file.modified_ms
         must_scan = recovery_point is not None and (beyond is None or beyond > recovery_point)

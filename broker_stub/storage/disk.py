@@ -39,6 +39,14 @@ def _lock(file: BufferedWriter) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _unlock(file: BufferedWriter) -> None:
+    """Also for a forked child, which has the same file open."""
+    if sys.platform != "win32" and not file.closed:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
 class OpenFiles:
     """The open files of one data directory. Beyond `limit` the one that was not used for longest is closed."""
 
@@ -264,6 +272,7 @@ class DiskDirectory:
         """Closes every open file of the data directory, and unlocks it."""
         self._open.close_all()
         if self._lock is not None:
+            _unlock(self._lock)
             self._lock.close()
 
     def _forget(self, name: str) -> None:
@@ -274,6 +283,6 @@ class DiskDirectory:
 
 def open_data_dir(path: str | os.PathLike[str], *, later: Later) -> DiskDirectory:
     """The directory of a cluster. It is created, and locked until `close`. ValueError for one that another process uses."""
-    directory = DiskDirectory(Path(path), later=later)
+    directory = DiskDirectory(Path(path).absolute(), later=later)
     directory.lock()
     return directory

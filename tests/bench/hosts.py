@@ -136,8 +136,8 @@ class KafkaHost:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
-    """Create the topic with the broker's default configs."""
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
+    """Create the topic with the broker's default configs. The first broker leads every partition."""
+    wanted = NewTopic(topic, replica_assignment=[[*range(1, replicas + 1)]] * partitions)
     admin = admin_client(bootstrap)
     admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
 

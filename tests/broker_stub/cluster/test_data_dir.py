@@ -168,13 +168,13 @@ def test_the_last_line_of_the_metadata_may_be_torn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "says"),
-    [(b"nonsense\n", "line 2"), (b'{"type":"cluster","cluster_id":"x","version":7}\n', "version 7, only 1 is known")],
+    [(b"nonsense\n", "line 2"), (b'[{"type":"cluster","cluster_id":"x","version":7}]\n', "version 7, only 1 is known")],
     ids=["nonsense", "a later version"],
 )
 def test_other_metadata_is_refused(tmp_path: Path, line: bytes, says: str) -> None:
     """Nothing is changed."""
-    with stub_in(tmp_path):
-        pass
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
     file = tmp_path / "cluster-metadata.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], line, *lines[1:]]))
@@ -182,6 +182,86 @@ def test_other_metadata_is_refused(tmp_path: Path, line: bytes, says: str) -> No
     with pytest.raises(ValueError, match=says):
         BrokerStub(data_dir=tmp_path)
     assert file.read_bytes() == before
+
+
+def test_no_topic_id_is_given_twice(tmp_path: Path) -> None:
+    """Ids follow from the seed, and each start goes on with others: a topic does not take an older one's place."""
+    for turn in range(4):
+        with stub_in(tmp_path) as stub:
+            stub.create_topic(f"t{turn}")
+            send(stub, b"x", topic=f"t{turn}")
+            assert [len(values(stub, f"t{number}")) for number in range(turn + 1)] == [1] * (turn + 1)
+    assert len({topic.id for topic in stub.cluster.topics}) == 4
+
+
+@pytest.mark.parametrize("bytes_kept", [0.0, 0.3, 0.6, 0.99])
+def test_a_topic_is_created_as_a_whole(tmp_path: Path, bytes_kept: float) -> None:
+    """A process that is killed in the middle leaves no part of a topic, and no later start fails."""
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t", partitions=3)
+        send(stub, b"x")
+    file = tmp_path / "cluster-metadata.jsonl"
+    with stub_in(tmp_path) as stub:
+        started = len(file.read_bytes())
+        stub.create_topic("u", partitions=3)
+    data = file.read_bytes()
+    written = len(data) - started
+    file.write_bytes(data[: started + int(written * bytes_kept)] + (b"\0" * 30 + b"\n" if bytes_kept else b""))
+    with stub_in(tmp_path) as stub:
+        assert [topic.name for topic in stub.cluster.topics] == ["t"]
+        assert sum(len(values(stub, partition=partition)) for partition in range(3)) == 1
+        assert not (tmp_path / "broker-1" / "u-0").exists()
+        stub.create_topic("u", partitions=3)
+        found = stub.cluster.topics.named("u")
+        assert found is not None
+        assert len(found.partitions) == 3
+
+
+def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with stub_in(Path("kept")) as stub:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        stub.create_topic("t")
+        send(stub, b"x")
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+    with stub_in(tmp_path / "kept") as stub:
+        assert values(stub) == [b"x"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_forked_child_does_not_keep_the_directory(tmp_path: Path) -> None:
+    """The child has the lock's file open until it ends."""
+    stub = BrokerStub(data_dir=tmp_path)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    try:
+        stub.close()
+        with stub_in(tmp_path):
+            pass
+    finally:
+        os.close(writer)
+        os.waitpid(child, 0)
+
+
+def test_a_topic_for_a_full_disk_is_not_created(tmp_path: Path) -> None:
+    """Nothing of it is there, also after the next start."""
+    with stub_in(tmp_path, brokers=2) as stub:
+        stub.fail_disk(2, "full")
+        with pytest.raises(OSError, match="the disk of broker 2 fails"):
+            stub.create_topic("t", partitions=3, replication_factor=2)
+        stub.repair_disk(2)
+        assert not len(stub.cluster.topics)
+        stub.create_topic("t", partitions=3, replication_factor=2)
+    with stub_in(tmp_path, brokers=2) as stub:
+        found = stub.cluster.topics.named("t")
+        assert found is not None
+        assert len(found.partitions) == 3
 
 
 def test_a_directory_has_one_user(tmp_path: Path) -> None:

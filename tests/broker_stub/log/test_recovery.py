@@ -236,6 +236,15 @@ def test_a_deletion_and_a_compaction_that_were_interrupted(site: Site) -> None:
     assert not [name for name in site.directory.names() if name.endswith((".deleted", ".cleaned", ".swap"))]
 
 
+def test_a_directory_without_segments_is_an_empty_log(site: Site) -> None:
+    """A process that was killed before its first segment, or between two."""
+    for file in site.path.glob("*.log"):
+        file.unlink()
+    log = site.load()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert produce(log, data(7, 0, 0)) == 0
+
+
 def test_aborted_transactions_are_read_from_their_index(site: Site) -> None:
     assert produce(site.log, data(8, 0, 0, transactional=True)) == 10
     assert coordinate(site.log, marker(8, 0, commit=False)) == 11
