@@ -80,7 +80,7 @@ ARGUMENTS: Final = {
     ),
     "default_partitions": _WHOLE_OR_NONE,
     "default_replication_factor": _WHOLE_OR_NONE,
-    "data_dir": Argument((str, PathLike, NoneType), "the path of a directory"),
+    "data_dir": Argument((str, PathLike, NoneType), "the path of a directory", lambda value: value is None or str(value) != ""),
     "emulate": Argument((str,), "the name of a release of Kafka, such as '4.3'"),
     "fault": Argument((str, NoneType), "'full' or 'failed'", lambda value: value in (None, "full", "failed")),
     "group": Argument((str,), "the id of a group"),

@@ -21,6 +21,7 @@ from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
+    NAME,
     ClusterRecord,
     MetadataLog,
     ProducerIdsRecord,
@@ -440,6 +441,8 @@ class Cluster(Context):
             raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.start.brokers}")
         if found.cluster is not None:
             self.cluster_id = found.cluster.cluster_id
+        elif any(broker.logs.has_logs for broker in self.brokers.values()):
+            raise ValueError(f"{NAME} is missing or empty, and there are logs: without it nobody knows whose they are")
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():
@@ -461,10 +464,11 @@ class Cluster(Context):
         for broker in self.brokers.values():
             broker.logs.loaded()
         live = self.live
+        unclean = [node for node, broker in self.brokers.items() if not broker.logs.is_clean]
         with self._together():
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
-                    partition.resume(of, live)
+                    partition.resume(of, live, unclean=unclean)
 
     def _proceed_cleaning(self) -> None:
         with self._halting():

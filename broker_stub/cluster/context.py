@@ -59,7 +59,11 @@ class Context:
         self.topics = Topics()
         self.producer_ids = ProducerIds()
         self.storage: Directory = MemoryDirectory() if storage is None else storage(self)
-        self.brokers = {node_id: self._broker(node_id) for node_id in range(1, brokers + 1)}
+        try:
+            self.brokers = {node_id: self._broker(node_id) for node_id in range(1, brokers + 1)}
+        except OSError:
+            self.storage.close()
+            raise
         self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []

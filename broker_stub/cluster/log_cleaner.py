@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 class LogCleaner:
     """See the module. `partitions`: those of all topics. `buffer_bytes` and `load_factor`: how many keys one pass notes, as in Kafka.
-    `cleaned`: segments that were replaced or deleted so far."""
+    `cleaned`: segments of leaders that were replaced or deleted so far."""
 
     def __init__(
         self, partitions: Callable[[], Iterable[Partition]], *, buffer_bytes: int, load_factor: float, now_ms: Callable[[], int]
@@ -61,30 +61,31 @@ class LogCleaner:
 
     def _clean_all(self) -> Iterator[int]:
         done: set[PartitionLog] = set()
-        self._uncleanable &= {partition.log for partition in self._partitions()}
+        self._uncleanable &= {log for partition in self._partitions() for log in partition.logs.values()}
         while (dirtiest := self._dirtiest(done)) is not None:
-            name, what = dirtiest
+            partition, what = dirtiest
             found = what.log
             before, dirty = found.segments, found.first_dirty_offset
             try:
                 yield from clean(what, keys_max=self._keys_max, now_ms=self._now_ms())
             except CorruptBatch as error:
                 self._uncleanable.add(found)
-                log.warning("%s cannot be compacted: %s", name, error)
-            self.cleaned += len({*before} - {*found.segments})
+                log.warning("%s cannot be compacted: %s", partition, error)
+            if found is partition.log:
+                self.cleaned += len({*before} - {*found.segments})
             if found.first_dirty_offset == dirty:
                 done.add(found)
         for partition in self._partitions():
             if partition.log.config.compacted:
                 self.cleaned += partition.delete_old_segments()
 
-    def _dirtiest(self, done: set[PartitionLog]) -> tuple[str, LogToClean] | None:
-        """The log that is most worth it. `done`: those with which no pass gets any further in this round."""
+    def _dirtiest(self, done: set[PartitionLog]) -> tuple[Partition, LogToClean] | None:
+        """The log that is most worth it, of any replica. `done`: those with which no pass gets any further in this round."""
         now_ms = self._now_ms()
-        found = {
-            partition: log_to_clean(partition.log, now_ms=now_ms)
+        found = [
+            (partition, log_to_clean(each, now_ms=now_ms))
             for partition in self._partitions()
-            if partition.log.config.compacted and partition.log not in done and partition.log not in self._uncleanable
-        }
-        worth = [(str(partition), what) for partition, what in found.items() if what.is_worth_it]
-        return max(worth, key=lambda each: each[1].dirty_ratio, default=None)
+            for each in partition.logs.values()
+            if each.config.compacted and each not in done and each not in self._uncleanable
+        ]
+        return max((each for each in found if each[1].is_worth_it), key=lambda each: each[1].dirty_ratio, default=None)

@@ -66,12 +66,15 @@ class LogManager:
         return log
 
     def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """The log of that partition as the directory has it. Without one, or with one of another topic of that name, an empty log."""
-        directory = self.directory.directory(f"{topic}-{index}")
-        if _topic_id(directory) != topic_id:
+        """The log of that partition as the directory has it; without one an empty log. ValueError for files that cannot be read, or that
+        are another topic's; they stay as they are."""
+        name = f"{topic}-{index}"
+        if name not in self.directory.directories():
             return self.create(topic, index, topic_id=topic_id, config=config)
+        directory = self.directory.directory(name)
         known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
         try:
+            _check_topic_id(directory, topic_id)
             log = self.logs[topic, index] = PartitionLog.load(
                 directory,
                 clock_ms=self._clock_ms,
@@ -88,12 +91,13 @@ class LogManager:
         return log
 
     def loaded(self) -> None:
-        """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. Directories without a partition,
-        such as those of topics that were deleted, are removed."""
+        """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. The directories of topics that
+        were deleted are removed."""
         self.directory.remove(CLEAN_SHUTDOWN)
+        self.directory.sync()
         there = {f"{topic}-{index}" for topic, index in self.logs}
         for name in self.directory.directories():
-            if name not in there:
+            if name not in there and self.directory.directory(name).read(PARTITION_METADATA) is not None:
                 self.directory.remove_directory(name)
 
     def stopped(self, *, lost_power: bool = False, failed: bool = False) -> None:
@@ -128,11 +132,23 @@ class LogManager:
             self.directory.write(kind, write_offsets(offsets).encode())
 
     def close(self) -> None:
-        """A clean shutdown: the next start scans no batches."""
+        """A clean shutdown: the next start scans no batches. The files of a broker that lost its power stay as they are."""
+        if self._must_load:
+            return
         for log in self.logs.values():
             log.close()
         self.checkpoint(*OFFSETS)
         self.directory.write(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether its directory has some partition's."""
+        return any(self.directory.directory(name).read(PARTITION_METADATA) is not None for name in self.directory.directories())
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the shutdown before this start was clean."""
+        return self._is_clean
 
     def _read(self, kind: str) -> dict[tuple[str, int], int]:
         data = self.directory.read(kind)
@@ -143,10 +159,10 @@ class LogManager:
             return {}
 
 
-def _topic_id(directory: Directory) -> UUID | None:
+def _check_topic_id(directory: Directory, topic_id: UUID) -> None:
+    """A log without its topic's id gets it, as in Kafka. CorruptFile for another one, or for one that cannot be read."""
     data = directory.read(PARTITION_METADATA)
-    try:
-        return None if data is None else read_partition_metadata(data)
-    except CorruptFile as error:
-        _log.warning("%s; the partition's files are removed", error)
-        return None
+    if data is None:
+        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
+    elif (found := read_partition_metadata(data)) != topic_id:
+        raise CorruptFile(PARTITION_METADATA, 2, f"the topic's id is {topic_id}, and this is {found}")

@@ -161,9 +161,10 @@ class Partition:
         self.log.lead(0)
         self.follow(live)
 
-    def resume(self, state: PartitionState, live: Collection[int]) -> None:
-        """Goes on after every broker was down: elects a leader, the same one if it may lead."""
-        self.isr, self.eligible = state.isr, state.eligible
+    def resume(self, state: PartitionState, live: Collection[int], *, unclean: Collection[int]) -> None:
+        """Goes on after every broker was down: elects a leader, the same one if it may lead. `unclean`: the brokers that did not shut down
+        cleanly, which are not eligible any more."""
+        self.isr, self.eligible = state.isr, [node for node in state.eligible if node not in unclean]
         self.last_leader = state.last_leader if state.leader == NO_LEADER else NO_LEADER
         self.leader_epoch = max(state.leader_epoch, *(log.leader_epoch for log in self.logs.values()))
         self._newest = next((node for node in (state.leader, state.last_leader) if node in self.logs), self.replicas[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.broker_stub.log.segment import file_name
+from fencepost.broker_stub.log.segment import DIGITS, file_name
 from fencepost.broker_stub.storage.directory import Directory
 
 SNAPSHOT: Final = ".snapshot"
@@ -26,8 +26,8 @@ class Snapshots:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        names = (name for name in directory.names() if name.endswith(SNAPSHOT))
-        self._files = dict.fromkeys(sorted(int(name.removesuffix(SNAPSHOT)) for name in names))
+        offsets = (name.removesuffix(SNAPSHOT) for name in directory.names() if name.endswith(SNAPSHOT))
+        self._files = dict.fromkeys(sorted(int(offset) for offset in offsets if len(offset) == DIGITS and offset.isdecimal()))
         self._between: dict[int, bytes] = {}  # both in the order of their offsets
         self._due_at = INTERVAL_BYTES
 

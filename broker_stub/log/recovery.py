@@ -9,6 +9,7 @@ scanned as well. Files of an interrupted deletion or compaction are tidied up fi
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from fencepost.broker_stub.log.config import LogConfig
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.log.index_entries import read_offset_index, read_time_index, read_txn_index
 from fencepost.broker_stub.log.local_log import CLEANED, SWAP
-from fencepost.broker_stub.log.segment import INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, LogSegment, Place, file_name
+from fencepost.broker_stub.log.segment import DIGITS, INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, LogSegment, Place, file_name
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.producer.wire.records import CorruptBatch, check_crc
@@ -43,15 +44,16 @@ def read_segments(directory: Directory, config: LogConfig, *, start_offset: int,
     """The segments in the order of their offsets. `recovery_point`: None after a clean shutdown. `start_offset`: where the log starts,
     which is its end if there is no segment."""
     _tidy_up(directory, config, now_ms=now_ms)
-    bases = sorted(_base_offset(name) for name in directory.names() if name.endswith(LOG))
+    bases = sorted(_bases(directory.names(), LOG))
     found = Found(end_offset=start_offset)
     for base, beyond in zip(bases, [*bases[1:], None], strict=False):
         segment = LogSegment(base, directory, config, now_ms=now_ms)
         segment.modified_ms = segment.file.modified_ms
         must_scan = recovery_point is not None and (beyond is None or beyond > recovery_point)
         found.segments.append(segment)
-        if not must_scan and _from_files(segment, directory, found):
+        if not must_scan and _from_files(segment, directory, found) and (beyond is not None or _ends_well(segment)):
             continue
+        segment.forget_indexes()
         cut = _scan(segment, found)
         if cut and must_scan:
             _delete_from(base + 1, directory, bases)
@@ -68,6 +70,19 @@ def _end_of(active: LogSegment) -> int:
         active.note_timestamp(place)
         end = place.last_offset + 1
     return end
+
+
+def _ends_well(active: LogSegment) -> bool:
+    """Whether the headers after the last index entry are those of batches that follow one another, up to the end of the file."""
+    position, next_offset = active.offset_index.last_position, active.base_offset
+    for place in active.places(position):
+        if place.base_offset < next_offset or place.last_offset < place.base_offset:
+            break
+        position, next_offset = place.position + place.size, place.last_offset + 1
+    if position == active.size:
+        return True
+    log.warning("the segment at offset %d does not end with a batch, though the shutdown was clean; it is scanned", active.base_offset)
+    return False
 
 
 def _from_files(segment: LogSegment, directory: Directory, found: Found) -> bool:
@@ -126,20 +141,20 @@ def _tidy_up(directory: Directory, config: LogConfig, *, now_ms: int) -> None:
         if name.endswith((DELETED, CLEANED, TEMPORARY)):
             directory.remove(name)
     swaps = [name for name in names if name.endswith(SWAP)]
-    for name in swaps:
-        if name.endswith(LOG + SWAP):
-            base = _base_offset(name)
-            swapped = LogSegment(base, directory, config, now_ms=now_ms, suffix=SWAP)
-            last = max((place.last_offset for place in swapped.places(0)), default=base)
-            covered = [each for each in map(_base_offset, (name for name in names if name.endswith(LOG))) if base < each <= last]
-            _delete_from(base, directory, [base, *covered])
+    for base in _bases(swaps, LOG + SWAP):
+        swapped = LogSegment(base, directory, config, now_ms=now_ms, suffix=SWAP)
+        last = max((place.last_offset for place in swapped.places(0)), default=base)
+        _delete_from(base, directory, [base, *(each for each in _bases(names, LOG) if base < each <= last)])
     for name in swaps:
         directory.rename(name, name.removesuffix(SWAP))
-    there = {_base_offset(name) for name in directory.names() if name.endswith(LOG)}
-    for name in directory.names():
-        if name.endswith(SUFFIXES) and _base_offset(name) not in there:
-            directory.remove(name)
+    names = directory.names()
+    there = {*_bases(names, LOG)}
+    for kind in SUFFIXES:
+        for base in _bases(names, kind):
+            if base not in there:
+                directory.remove(file_name(base, kind))
 
 
-def _base_offset(name: str) -> int:
-    return int(name.partition(".")[0])
+def _bases(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets of the files that a segment names so. Others are left alone."""
+    return [int(name[:DIGITS]) for name in names if name[DIGITS:] == suffix and name[:DIGITS].isdecimal() and name.isascii()]

@@ -20,10 +20,12 @@ from fencepost.producer.wire.records import BATCH_OVERHEAD, BatchHeader, iter_ba
 
 _HEADER: Final = struct.Struct(">qi11xi8xq")  # base offset, batch length, last offset delta, maximum timestamp
 _LENGTH_END: Final = 12
+_LENGTH_MIN: Final = BATCH_OVERHEAD - _LENGTH_END
 _WINDOW_BYTES: Final = 4096 + _HEADER.size
 _READ_BYTES: Final = 64 << 10
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 UNKNOWN_TIME: Final = -1
+DIGITS: Final = 20
 LOG: Final = ".log"
 INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
@@ -43,7 +45,7 @@ class Place(NamedTuple):
 
 def file_name(offset: int, kind: str) -> str:
     """The name of a file of the segment that begins at that offset, or of the snapshot before it."""
-    return f"{offset:020}{kind}"
+    return f"{offset:0{DIGITS}}{kind}"
 
 
 class LogSegment:
@@ -136,6 +138,8 @@ class LogSegment:
             at, last_header = 0, len(window) - _HEADER.size
             while at <= last_header:
                 base_offset, length, delta, max_timestamp = _HEADER.unpack_from(window, at)
+                if length < _LENGTH_MIN or position + at + length + _LENGTH_END > end:
+                    return  # a torn batch, or none
                 yield Place(position + at, length + _LENGTH_END, base_offset, base_offset + delta, max_timestamp)
                 at += length + _LENGTH_END
             if not at:
@@ -190,6 +194,12 @@ class LogSegment:
             self.first_timestamp = place.max_timestamp
         self._note(place.position, place.size, place.last_offset, place.max_timestamp)
 
+    def forget_indexes(self) -> None:
+        """Begins to index it anew."""
+        self.offset_index.truncate(self.base_offset)
+        self.time_index.truncate(self.base_offset)
+        self.largest_timestamp, self._last_of_largest = UNKNOWN_TIME, self.base_offset
+
     def restore(self, offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]) -> None:
         """Takes over the entries of the index files."""
         for entry in offset_entries:
@@ -237,6 +247,8 @@ class LogSegment:
             at, last_header = 0, len(window) - _HEADER.size
             while at <= last_header:
                 base_offset, length, delta, max_timestamp = unpack(window, at)
+                if length < _LENGTH_MIN:
+                    return None  # no batch
                 if base_offset + delta >= offset:
                     return Place(position + at, length + _LENGTH_END, base_offset, base_offset + delta, max_timestamp)
                 at += length + _LENGTH_END

@@ -91,7 +91,8 @@ class DiskFile:
         self._open = open_files
         self._disk = disk
         with failing(disk):
-            path.touch()
+            if not path.exists():  # the time of the last change stays
+                path.touch()
         self._size = self._synced = path.stat().st_size
 
     @property
@@ -283,6 +284,11 @@ class DiskDirectory:
 
 def open_data_dir(path: str | os.PathLike[str], *, later: Later) -> DiskDirectory:
     """The directory of a cluster. It is created, and locked until `close`. ValueError for one that another process uses."""
-    directory = DiskDirectory(Path(path).absolute(), later=later)
+    if Path(path).exists() and not Path(path).is_dir():
+        raise ValueError(f"data_dir={os.fspath(path)!r} is a file: give a directory, or a path where one can be created")
+    try:
+        directory = DiskDirectory(Path(path).absolute(), later=later)
+    except FileExistsError:
+        raise ValueError(f"data_dir={os.fspath(path)!r} is a link to something that does not exist") from None
     directory.lock()
     return directory

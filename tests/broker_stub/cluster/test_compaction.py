@@ -158,3 +158,16 @@ def test_what_a_group_committed_survives_compaction() -> None:
             assert [each.offset for each in found] == [19]
         finally:
             consumer.close()
+
+
+def test_every_replica_is_compacted() -> None:
+    """A consumer reads the same after the leader has moved."""
+    world = Inside(brokers=3)
+    world.topic(replicas=3, **COMPACTED)
+    for _ in range(6):
+        write(world, "a")
+    world.cluster.clean_logs()
+    partition = world.topic_named().partitions[0]
+    left = {node: [header.base_offset for header, _ in log.batches()] for node, log in partition.logs.items()}
+    assert len(left[1]) < 6
+    assert left[1] == left[2] == left[3]

@@ -264,6 +264,45 @@ def test_a_topic_for_a_full_disk_is_not_created(tmp_path: Path) -> None:
         assert len(found.partitions) == 3
 
 
+def test_metadata_of_a_partition(tmp_path: Path) -> None:
+    """A log without its topic's id gets it, as in Kafka. A damaged one is refused, and nothing is deleted."""
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
+        send(stub, b"kept")
+    file = tmp_path / "broker-1" / "t-0" / "partition.metadata"
+    whole = file.read_bytes()
+    file.unlink()
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"kept"]
+    assert file.read_bytes() == whole
+    for damaged in (b"nonsense", whole.replace(whole[-22:], b"AAAAAAAAAAAAAAAAAAAAAA")):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"the log of t-0 of broker-1 cannot be loaded: partition.metadata"):
+            BrokerStub(data_dir=tmp_path)
+    file.write_bytes(whole)
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"kept"]
+
+
+def test_logs_without_the_clusters_metadata_are_not_deleted(tmp_path: Path) -> None:
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("t")
+        send(stub, b"kept")
+    (tmp_path / "broker-1" / "my-backup").mkdir()
+    file = tmp_path / "cluster-metadata.jsonl"
+    whole = file.read_bytes()
+    for rest in (None, b""):
+        file.unlink()
+        if rest is not None:
+            file.write_bytes(rest)
+        with pytest.raises(ValueError, match=r"cluster-metadata.jsonl is missing or empty, and there are logs"):
+            BrokerStub(data_dir=tmp_path)
+    file.write_bytes(whole)
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"kept"]
+    assert (tmp_path / "broker-1" / "my-backup").is_dir()
+
+
 def test_a_directory_has_one_user(tmp_path: Path) -> None:
     with stub_in(tmp_path), pytest.raises(ValueError, match="another cluster uses this directory"):
         BrokerStub(data_dir=tmp_path)
@@ -274,8 +313,10 @@ def test_a_directory_has_one_user(tmp_path: Path) -> None:
 def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(ValueError, match="file' is a file: give a directory"):
         BrokerStub(data_dir=file)
+    with pytest.raises(ValueError, match="data_dir='': must be the path of a directory"):
+        BrokerStub(data_dir="")
     with pytest.raises(TypeError, match="data_dir=5: must be the path of a directory"):
         BrokerStub(data_dir=5)  # type: ignore[arg-type]
 

@@ -245,6 +245,36 @@ def test_a_directory_without_segments_is_an_empty_log(site: Site) -> None:
     assert produce(log, data(7, 0, 0)) == 0
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [b"", b"\0" * 100, b"\xff" * 100, bytes(8) + (-12).to_bytes(4, "big", signed=True) + bytes(100)],
+    ids=["half a batch", "zeros", "nonsense", "a negative length"],
+)
+def test_a_clean_log_that_ends_badly_is_scanned(site: Site, tail: bytes) -> None:
+    """The mark of a clean shutdown may be older than a loss of power."""
+    site.log.close()
+    file = site.path / f"{8:020}.log"
+    whole = file.read_bytes()
+    file.write_bytes(whole + (tail or whole[: len(whole) // 4]))
+    assert site.load(recovery_point=None).log_end_offset == 10
+    assert file.read_bytes() == whole
+
+
+def test_other_files_are_left_alone(site: Site) -> None:
+    for name in ("notes.log", "x.snapshot", f"{1:030}.log", "README"):
+        (site.path / name).write_bytes(b"mine")
+    assert site.load().log_end_offset == 10
+    assert (site.path / "notes.log").read_bytes() == b"mine"
+
+
+def test_a_start_leaves_the_time_of_the_last_change(site: Site) -> None:
+    """Retention of records without timestamps goes by it."""
+    site.log.close()
+    file = site.path / f"{0:020}.log"
+    os.utime(file, ns=(10**18, 10**18))
+    assert site.load(recovery_point=None).segments[0].modified_ms == 10**12
+
+
 def test_aborted_transactions_are_read_from_their_index(site: Site) -> None:
     assert produce(site.log, data(8, 0, 0, transactional=True)) == 10
     assert coordinate(site.log, marker(8, 0, commit=False)) == 11
