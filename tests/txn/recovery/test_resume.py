@@ -481,7 +481,7 @@ def test_an_outcome_that_is_asked_for_after_close(site: Site) -> None:
         try:
             tx.commit(0.3)
         finally:
-            slow.release()
+            slow.remove()
     unknown.value.resolve(WAIT_S)
     assert [record.value for record in site.stub.records(TOPIC, 0)] == [b"mine"]
 
@@ -507,7 +507,7 @@ def test_an_outcome_that_is_asked_for_in_the_next_transaction(site: Site) -> Non
         tx.send(TOPIC, b"one", partition=0)
         with pytest.raises(CommitOutcomeUnknown) as unknown:
             tx.commit(0.3)
-        slow.release()
+        slow.remove()
         tx.commit(WAIT_S)
         following = producer.begin(WAIT_S)
         unknown.value.resolve(WAIT_S)
