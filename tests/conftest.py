@@ -1,5 +1,5 @@
-"""For every test run: the settings of hypothesis, a first line that names the fencepost under test, the report of unclosed sockets, and the
-closing tables.
+"""For every test run: the settings of hypothesis, a first line that names the fencepost under test, the rows that are drawn, the report of
+unclosed sockets, and the closing tables.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import pytest
 import fencepost
 from tests import unclosed
 from tests.conformance import summary as conformance
+from tests.drawn import SEED, pytest_collection_modifyitems
 from tests.txn_walk import summary as txn_walk
 
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
 unclosed.watch()
 # Before xdist starts its workers, so that all of them draw the same.
-STORIES = os.environ.setdefault("FENCEPOST_STORIES", str(random.SystemRandom().randrange(10**6)))
+STORIES = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
+__all__ = ["pytest_collection_modifyitems"]
 
 SPARK: Final = "tests/txn/spark/"
 """Where the tests are that share a Spark session."""
@@ -32,7 +34,7 @@ def pytest_report_header() -> list[str]:
     info = fencepost.build_info()
     return [
         f"fencepost {info.version} ({'compiled' if info.compiled else 'pure'}) from {Path(fencepost.__file__).parent}",
-        f"slow stories are drawn with FENCEPOST_STORIES={STORIES}",
+        f"long matrices and slow stories are drawn with {SEED}={STORIES}; {SEED}=all runs every row",
     ]
 
 

@@ -22,12 +22,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.spark_demo.processes import spark_home
+from tests.drawn import drawn
 from tests.txn.spark.chaos.account import Account, take_account
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.conftest import provide_java
 from tests.waiting import until
 
 MARK = "FENCEPOST_CHAOS"
+STORY = drawn(4, of="stories of Spark's kills")
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # Append the checkout to the path, so that the installed package comes first.
