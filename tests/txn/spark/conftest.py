@@ -96,6 +96,13 @@ def site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
             made.close()
 
 
+@pytest.fixture
+def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aborting and closing wait only briefly for brokers that do not answer."""
+    for name in ("sink_session.CLOSE_S", "participant_pool.CLOSE_S", "micro_batch.ABORT_S"):
+        monkeypatch.setattr(f"fencepost.txn.spark.sink.{name}", 0.5)
+
+
 def _stop(session: SparkSession) -> None:
     """Stop the session, and then the JVM, which otherwise lives as long as this process."""
     gateway = SparkContext._gateway
