@@ -28,6 +28,10 @@ __all__ = ["pytest_collection_modifyitems"]
 
 SPARK: Final = "tests/txn/spark/"
 """Where the tests are that share a Spark session."""
+KILLS: Final = "tests/txn/spark/chaos/"
+"""Those that start Sparks of their own, one at a time."""
+LONGEST: Final = (KILLS, SPARK, "tests/conformance/")
+"""What begins first, so that no worker is left alone with a long file at the end."""
 
 
 def pytest_report_header() -> list[str]:
@@ -53,13 +57,18 @@ if importlib.util.find_spec("xdist") is not None:
     from xdist.scheduler import LoadFileScheduling
 
     class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
-        """Runs files in parallel, but those that share a Spark session one after the other: a JVM for each of four workers takes too much
-        memory.
+        """Runs files in parallel, but those that share a Spark session one after the other, and those that start Sparks too: a JVM for each
+        of four workers takes too much memory.
         """
 
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return SPARK if file.startswith(SPARK) else file
+            return next((place for place in (KILLS, SPARK) if file.startswith(place)), file)
+
+        def _assign_work_unit(self, node: object) -> None:
+            first = min(self.workqueue, key=lambda scope: next((rank for rank, place in enumerate(LONGEST) if scope.startswith(place)), 9))
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
     def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
         return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None

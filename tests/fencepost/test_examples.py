@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.txn.spark.conftest import provide_java
 
@@ -25,6 +26,7 @@ SPARK_SAYS = re.compile(
 """What Spark's JVM writes to stderr before the program has set its level of logging."""
 
 
+@drawn(2)
 @once_is_enough("starts Spark")
 @pytest.mark.parametrize("example", WITH_SPARK, ids=lambda path: path.stem)
 @pytest.mark.timeout(400)

@@ -19,10 +19,13 @@ from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, SinkTakenOver, TransactionTooLong
 from tests.conformance.txn_site import IMPATIENT
+from tests.drawn import drawn
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping_clock import SkippingClock
 from tests.waiting import until
+
+pytestmark = drawn(2)
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 KEYED = {"key": "value"}
@@ -307,6 +310,7 @@ def wait_out(slow: Site, held: Fault, times: int = 1) -> None:
         held.release()
 
 
+@drawn(2, kind=lambda row: row["times"])
 @BOTH
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: int) -> None:
