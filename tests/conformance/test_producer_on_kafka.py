@@ -18,7 +18,6 @@ from fencepost.producer.wire.codes import ErrorCode
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
-from tests.drawn import drawn
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -64,7 +63,6 @@ ODD_RECORDS: list[dict[str, Any]] = [
 ]
 
 
-@drawn(3, kind=lambda row: row["acks"])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_round_trip(kafka: KafkaCluster, admin: Admin, topic: str, acks: object, codec: str) -> None:
