@@ -22,8 +22,12 @@ from tests.txn.spark.site import Site
 
 STOP_TIMEOUT_S = 30.0
 
+JVM_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""One cheap compiler tier and a serial collector: a JVM that lives for minutes on two cores needs half the processor time."""
+
 CONF = {
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": JVM_FAST,
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
