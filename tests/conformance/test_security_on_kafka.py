@@ -180,7 +180,7 @@ def test_sessions_that_end(
     monkeypatch.setattr(sasl.Login, "perform", performing)
     settings = {**settings_for(listener, authority), **ours(mechanism)}
     futures: list[RecordFuture] = []
-    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=1, **settings) as ours_:
+    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=20, **settings) as ours_:
         deadline = time.monotonic() + 40
         while max(sessions.values(), default=0) < 3:
             assert time.monotonic() < deadline, sessions
