@@ -32,6 +32,9 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
+# pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 

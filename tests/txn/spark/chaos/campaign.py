@@ -30,6 +30,7 @@ from tests.waiting import until
 
 MARK = "FENCEPOST_CHAOS"
 STORY = drawn(4, of="stories of Spark's kills")
+"""Each takes half a minute to a minute: a run tells two of them."""
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # Append the checkout to the path, so that the installed package comes first.
