@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance.fixtures import ClusterFactory
 from tests.conformance.survival.campaign import WINDOW, Campaign, Outcome, Stop
+from tests.drawn import drawn
 
 FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 ROWS = 1_000_000 if FULL else 100_000
@@ -29,6 +30,7 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
+@drawn(2, of="long stories of survival")
 def test_kills_and_restarts_in_the_middle_of_a_long_send(kafka_cluster: ClusterFactory) -> None:
     """A single broker is killed and restarted, each time with five unacknowledged batches in its log. The log holds every row once."""
     cluster = kafka_cluster()

@@ -29,8 +29,8 @@ from tests.txn.spark.conftest import provide_java
 from tests.waiting import until
 
 MARK = "FENCEPOST_CHAOS"
-STORY = drawn(4, of="stories of Spark's kills")
-"""Each takes half a minute to a minute: a run tells two of them."""
+STORY = drawn(8, of="stories of Spark's kills")
+"""Each takes half a minute to a minute: a run tells one of the eight."""
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # Append the checkout to the path, so that the installed package comes first.
