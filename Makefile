@@ -34,6 +34,9 @@ PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
 SAY := -c 'import fencepost; print(fencepost.build_info())'
 
+# pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
@@ -52,7 +55,7 @@ spark-demo: .venv/.built
 # simulation, transactions, and a smoke of the rest.
 test: test-compiled test-pure
 
-# Everything against both, with every slow story.
+# Everything against both, with every row of the long matrices and every slow story.
 test-all: WHAT_PURE :=
 test-all: export FENCEPOST_STORIES := all
 test-all: test-compiled test-pure
@@ -71,7 +74,7 @@ WHAT_PURE := $(wildcard tests/test_*.py) tests/producer tests/simulation $(wildc
   $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_topics_and_partitions.py log transactions/test_coordinators.py) \
   tests/fencepost/test_examples.py
 $(foreach path,$(WHAT_PURE),$(if $(wildcard $(path)),,$(error WHAT_PURE names $(path), which does not exist)))
-# Drawn once, so that a story that fails is drawn again when it is tried alone.
+# Drawn once, so that both runs name the same seed. Seconds, so that the next run draws other rows.
 ifndef FENCEPOST_STORIES
 export FENCEPOST_STORIES := $(shell date +%s)
 endif
@@ -136,6 +139,8 @@ bench-spark: .venv/.built $(if $(BASE),base)
 	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
+simulate walk fuzz crowds mutate spark-chaos spark-versions epochs survive conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_async_producer_interrupted.py -s --timeout 7200

@@ -1,5 +1,5 @@
-"""For every test run: the settings of hypothesis, a first line that names the fencepost under test, the report of unclosed sockets, and the
-closing tables.
+"""For every test run: the settings of hypothesis, a first line that names the fencepost under test, the rows that are drawn, the report of
+unclosed sockets, and the closing tables.
 """
 
 from __future__ import annotations
@@ -16,23 +16,29 @@ import pytest
 import fencepost
 from tests import unclosed
 from tests.conformance import summary as conformance
+from tests.drawn import SEED, pytest_collection_modifyitems
 from tests.txn_walk import summary as txn_walk
 
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
 unclosed.watch()
 # Before xdist starts its workers, so that all of them draw the same.
-STORIES = os.environ.setdefault("FENCEPOST_STORIES", str(random.SystemRandom().randrange(10**6)))
+STORIES = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
+__all__ = ["pytest_collection_modifyitems"]
 
 SPARK: Final = "tests/txn/spark/"
 """Where the tests are that share a Spark session."""
+KILLS: Final = "tests/txn/spark/chaos/"
+"""Those that start Sparks of their own, one at a time."""
+LONGEST: Final = (KILLS, SPARK, "tests/conformance/")
+"""What begins first, so that no worker is left alone with a long file at the end."""
 
 
 def pytest_report_header() -> list[str]:
     info = fencepost.build_info()
     return [
         f"fencepost {info.version} ({'compiled' if info.compiled else 'pure'}) from {Path(fencepost.__file__).parent}",
-        f"slow stories are drawn with FENCEPOST_STORIES={STORIES}",
+        f"long matrices and slow stories are drawn with {SEED}={STORIES}; {SEED}=all runs every row",
     ]
 
 
@@ -51,13 +57,18 @@ if importlib.util.find_spec("xdist") is not None:
     from xdist.scheduler import LoadFileScheduling
 
     class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
-        """Runs files in parallel, but those that share a Spark session one after the other: a JVM for each of four workers takes too much
-        memory.
+        """Runs files in parallel, but those that share a Spark session one after the other, and those that start Sparks too: a JVM for each
+        of four workers takes too much memory.
         """
 
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return SPARK if file.startswith(SPARK) else file
+            return next((place for place in (KILLS, SPARK) if file.startswith(place)), file)
+
+        def _assign_work_unit(self, node: object) -> None:
+            first = min(self.workqueue, key=lambda scope: next((rank for rank, place in enumerate(LONGEST) if scope.startswith(place)), 9))
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
     def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
         return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None

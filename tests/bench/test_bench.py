@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.load import REPLAYED, Contender, Scenario, fewer
+from tests.drawn import drawn
 
 BENCH = Path(__file__).with_name("run.py")
 TRANSACTIONS = Path(__file__).with_name("transactions.py")
@@ -20,6 +21,7 @@ EVERYBODY: dict[Scenario, set[Contender]] = {Scenario.ONE: set(Contender)}
 EVERYWHERE = {scenario: {Contender.FUTURES, Contender.CONFLUENT} for scenario in Scenario}
 
 
+@drawn(2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("options", "expected"),

@@ -48,6 +48,7 @@ def secure_kafka(authority: Authority, *, brokers: int = 1, **more: Any) -> Kafk
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:bob",
         "allow.everyone.if.no.acl.found": "true",
+        "connection.failed.authentication.delay.ms": 0,
     }
     for listener, certificate in (("expired", authority.issue("127.0.0.1", expired=True)), ("elsewhere", authority.issue("kafka.example"))):
         config[f"listener.name.{listener}.ssl.keystore.type"] = "PEM"

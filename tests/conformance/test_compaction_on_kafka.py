@@ -24,6 +24,7 @@ from fencepost.txn.recovery.raw_log import LATEST, fetch, offset_of
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.waiting import until
 
@@ -167,6 +168,7 @@ def filler_in(batches: list[tuple[object, ...]]) -> list[object]:
     return [value for *_, records in batches for _, _, key, value, _ in records if key == FILLER]  # type: ignore[attr-defined]
 
 
+@drawn(3, kind=lambda row: row["delete_retention_ms"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("delete_retention_ms", ["86400000", "0"])
 def test_the_same_batches_are_left(kafka: KafkaCluster, seed: int, delete_retention_ms: str) -> None:

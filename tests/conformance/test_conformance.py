@@ -11,6 +11,7 @@ from tests.conformance.fixtures import require_kafka, shared_kafka
 from tests.conformance.gaps import GAPS
 from tests.conformance.targets import KafkaPool, stub_for
 from tests.conformance.world import Case, play
+from tests.drawn import drawn
 from tests.once import once_is_enough
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,6 +27,7 @@ def pool() -> Iterator[KafkaPool]:
         yield pool
 
 
+@drawn(4, kind=lambda row: row["case"].area)
 @once_is_enough("asks Kafka itself")
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_kafka_answers_as_recorded(case: Case, pool: KafkaPool, record_property: Property) -> None:

@@ -17,6 +17,7 @@ from fencepost.txn.protocol.describe import describe_transaction
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.txn_site import WAIT_S, Site, new_site
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.waiting import until
 
@@ -42,6 +43,7 @@ def forget(site: Site) -> None:
     )
 
 
+@drawn(2)
 def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
     """The next transaction must be aborted, and the error says why. The one after it commits. No error says that the producer is fenced."""
     site = new_site(forgetful)
@@ -60,6 +62,7 @@ def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
     until(site.committed, "what was committed", good=lambda found: found == [b"first", b"second"], timeout_s=WAIT_S)
 
 
+@drawn(2)
 def test_an_id_that_expired_and_that_somebody_has_registered_since(forgetful: KafkaCluster) -> None:
     """The first producer is fenced when it returns. The later one continues."""
     site = new_site(forgetful)

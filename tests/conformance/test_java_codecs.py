@@ -15,6 +15,7 @@ from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import Codec, read_header
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
+from tests.drawn import drawn
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,6 +49,7 @@ def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: s
     assert shown.splitlines() == expected
 
 
+@drawn(2)
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_stub_takes_what_java_packs(kafka: KafkaCluster, codec: str) -> None:
     """Kafka's ProducerPerformance writes to the stub with each codec. The log holds it all in that codec; another client reads it."""

@@ -53,6 +53,24 @@ def data(cluster: KafkaCluster) -> Path:
     return cluster.brokers[1].directory / "data" / f"{TOPIC}-0"
 
 
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+def _dumped(cluster: KafkaCluster, files: list[Path], *options: str) -> dict[Path, list[str]]:
+    """What Kafka's tool prints of each file. It is asked once, because each start of Java takes a second."""
+    names = ",".join(map(str, files))
+    _, *parts = cluster.tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names).split("Dumping ")
+    shown = {Path(name): lines for name, *lines in map(str.splitlines, parts)}
+    assert list(shown) == files
+    return shown
+
+
+@pytest.fixture(scope="module")
+def theirs(cluster: KafkaCluster, data: Path) -> dict[Path, list[str]]:
+    """Every file of the partition, as Kafka's tool shows it."""
+    return _dumped(cluster, sorted(path for path in data.iterdir() if path.suffix in SUFFIXES))
+
+
 FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|\S+)")
 
 
@@ -62,16 +80,15 @@ def _fields(line: str) -> dict[str, str]:
     return dict(FIELD.findall(line))
 
 
-@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_dump(cluster: KafkaCluster, data: Path, suffix: str) -> None:
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_dump(theirs: dict[Path, list[str]], suffix: str) -> None:
     """The entries of every file have the values that Kafka's tool prints."""
-    files = sorted(data.glob(f"*{suffix}"))
+    files = [path for path in theirs if path.suffix == suffix]
     assert files
     for path in files:
-        theirs = cluster.tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(path))
         ran = invoke("log", "dump", path)
         assert (ran.code, ran.err) == (0, "")
-        wanted = [_fields(line) for line in theirs.splitlines() if re.match(r"(baseOffset|offset|timestamp|version|producerId):", line)]
+        wanted = [_fields(line) for line in theirs[path] if re.match(r"(baseOffset|offset|timestamp|version|producerId):", line)]
         empty = {"offset": str(int(path.stem)), "position": "0"}, {"timestamp": "0", "offset": str(int(path.stem))}
         wanted = [each for each in wanted if path.stat().st_size or each not in empty]
         assert [_fields(line) for line in ran.out.splitlines()[1:]] == wanted
@@ -79,13 +96,12 @@ def test_dump(cluster: KafkaCluster, data: Path, suffix: str) -> None:
 
 def test_records(cluster: KafkaCluster, data: Path) -> None:
     """Records and markers are those of Kafka's tool; control characters are escaped."""
-    for path in sorted(data.glob("*.log")):
-        theirs = cluster.tool("org.apache.kafka.tools.DumpLogSegments", "--print-data-log", "--files", str(path))
+    for path, theirs in _dumped(cluster, sorted(data.glob("*.log")), "--print-data-log").items():
         ran = invoke("log", "dump", "--records", path)
         compared = ("offset", "CreateTime", "keySize", "valueSize", "sequence", "endTxnMarker", "coordinatorEpoch")
         both = [
             [{name: fields[name] for name in compared if name in fields} for fields in map(_fields, found)]
-            for found in ([line for line in text.splitlines() if line.startswith("| ")] for text in (ran.out, theirs))
+            for found in ([line for line in text if line.startswith("| ")] for text in (ran.out.splitlines(), theirs))
         ]
         for line in both[1]:
             if "endTxnMarker" in line:

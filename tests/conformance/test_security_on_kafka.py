@@ -27,6 +27,7 @@ from tests.conformance.kafka_home import KAFKA_VERSION, OLDER_VERSION
 from tests.conformance.secure import MODULES, SESSION_MS, secure_kafka
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
+from tests.drawn import drawn
 from tests.producer.stub_helpers import until
 
 __all__ = ["authority"]
@@ -67,6 +68,7 @@ def stored(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
     return [message.value() for message in read_topic(kafka.bootstrap, topic)]
 
 
+@drawn(2, kind=lambda row: row["mechanism"])
 @pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str) -> None:
@@ -82,6 +84,7 @@ CODECS = [codec.name.lower() for codec in Codec]
 ROWS = 20  # for each codec under each mechanism
 
 
+@drawn(2)
 @pytest.mark.parametrize("version", [KAFKA_VERSION, OLDER_VERSION])
 def test_the_console_consumer_reads_every_codec_of_every_mechanism(
     request: pytest.FixtureRequest, authority: Authority, client: Certificate, version: str
@@ -154,6 +157,7 @@ def test_tls(kafka: KafkaCluster, authority: Authority, client: Certificate, top
     assert stored(kafka, topic) == values
 
 
+@drawn(4)
 @pytest.mark.parametrize(("listener", "mechanism"), [("BRIEF", "OAUTHBEARER"), *(("BRIEF_TLS", each) for each in MECHANISMS)])
 def test_sessions_that_end(
     kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +180,7 @@ def test_sessions_that_end(
     monkeypatch.setattr(sasl.Login, "perform", performing)
     settings = {**settings_for(listener, authority), **ours(mechanism)}
     futures: list[RecordFuture] = []
-    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=1, **settings) as ours_:
+    with Producer(bootstrap_servers=kafka.bootstrap_at(listener), linger_ms=20, **settings) as ours_:
         deadline = time.monotonic() + 40
         while max(sessions.values(), default=0) < 3:
             assert time.monotonic() < deadline, sessions
@@ -271,6 +275,7 @@ def java(authority: Authority, client: Certificate, mechanism: str | None, file:
     return str(file)
 
 
+@drawn(3)
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, None], ids=lambda each: each or "mutual TLS")
 def test_kafkas_tools_on_the_stub(
     kafka: KafkaCluster, authority: Authority, client: Certificate, tmp_path: Path, mechanism: str | None

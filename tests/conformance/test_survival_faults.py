@@ -17,6 +17,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
+from tests.drawn import drawn
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -71,6 +72,7 @@ def topic(kafka: KafkaCluster) -> str:
     return name
 
 
+@drawn(3)
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_once_whatever_happens_on_the_way(kafka: KafkaCluster, proxy: FaultProxy, topic: str, trouble: str) -> None:
     """The log holds every record once, in order, at its reported offset. The faults did happen."""

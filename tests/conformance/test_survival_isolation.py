@@ -35,6 +35,7 @@ from tests.conformance.survival.links import End, Links
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
 from tests.conformance.test_survival_outcomes import settled
+from tests.drawn import drawn
 from tests.waiting import until
 
 FULL: Final = os.environ.get("FENCEPOST_SURVIVAL") == "full"
@@ -96,6 +97,7 @@ class Sender:
         return "acknowledged" if failure is None else failure.persisted.name
 
 
+@drawn(2, of="long stories of survival")
 def test_no_false_word_about_what_isolated_leaders_had() -> None:
     """Acknowledged rows are there once, at their offset. YES rows are there, NO rows are not, MAYBE rows at most once. The order holds."""
     require_kafka()

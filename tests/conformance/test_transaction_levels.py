@@ -10,6 +10,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.targets import KafkaTarget, stub_for
 from tests.conformance.transaction_levels import LEVELS, cases, expected, kafka_at
 from tests.conformance.world import Case, play
+from tests.drawn import drawn
 from tests.once import once_is_enough
 
 ALL = [(level, case) for level in LEVELS for case in cases(level)]
@@ -22,6 +23,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[tuple[int, KafkaTarget]]:
         yield request.param, KafkaTarget(cluster)
 
 
+@drawn(2)
 @once_is_enough("asks Kafka itself")
 @pytest.mark.timeout(600)
 def test_kafka_answers_as_recorded(kafka: tuple[int, KafkaTarget]) -> None:
@@ -30,6 +32,7 @@ def test_kafka_answers_as_recorded(kafka: tuple[int, KafkaTarget]) -> None:
     assert {case.name: play(case, target) for case in cases(level)} == {case.name: expected(case, level) for case in cases(level)}
 
 
+@drawn(2, kind=lambda row: row["case"].area)
 @pytest.mark.parametrize(("level", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else str(value))
 def test_stub_answers_as_kafka_at_that_level(level: int, case: Case) -> None:
     """The stub's answers are Kafka's word by word, whether or not the level makes a difference."""

@@ -16,6 +16,7 @@ from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from tests.conformance.txn_site import PARTITIONS, WAIT_S, Site, older, site
+from tests.drawn import drawn
 from tests.waiting import until
 
 __all__ = ["older", "site"]
@@ -120,6 +121,7 @@ def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
     assert site.committed() == []
 
 
+@drawn(2)
 def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
     """Consumers that have not polled for too long lose their membership. confluent-kafka's keeps its generation, kafka-python's has none
     left.

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import re
+import time
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -68,7 +69,11 @@ def test_confluents_settings_are_theirs(name: str) -> None:
     """librdkafka knows the property: it may refuse the value, but not the name."""
     given: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, name: "\0no such value"}
     if name == "oauth_cb":
-        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER", name: lambda config: ("token", 0.0)}
+        given = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "OAUTHBEARER",
+            name: lambda config: ("token", time.time() + 3600),
+        }
     said = ""
     try:
         confluent_kafka.Producer(given)

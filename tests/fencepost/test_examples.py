@@ -11,20 +11,23 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from tests.drawn import drawn
 from tests.once import once_is_enough
-from tests.txn.spark.conftest import provide_java
+from tests.txn.spark.conftest import JVM_FAST, provide_java
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
 WITH_SPARK = [example for example in EXAMPLES if "_spark_" in example.name]
 
+QUIET = "--conf spark.ui.showConsoleProgress=false"
 SPARK_SAYS = re.compile(
     r"WARNING: Using incubator modules: |Using Spark's default log4j profile: |Setting |To adjust logging level |../../.. ..:..:.. WARN "
 )
 """What Spark's JVM writes to stderr before the program has set its level of logging."""
 
 
+@drawn(2)
 @once_is_enough("starts Spark")
 @pytest.mark.parametrize("example", WITH_SPARK, ids=lambda path: path.stem)
 @pytest.mark.timeout(400)
@@ -36,7 +39,7 @@ def test_an_example_with_spark_runs(example: Path, tmp_path: Path) -> None:
     where = {
         **os.environ,
         "PYTHONPATH": str(Path(fencepost.__file__).parents[1]),
-        "PYSPARK_SUBMIT_ARGS": "--driver-memory 512m --conf spark.ui.showConsoleProgress=false pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--driver-memory 512m --driver-java-options '{JVM_FAST}' {QUIET} pyspark-shell",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)

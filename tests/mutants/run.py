@@ -98,6 +98,7 @@ class Workplace:
             "PYTHONPATH": str(self._root),
             "FENCEPOST_PURE": "1",
             "FENCEPOST_EXPECT": "",
+            "FENCEPOST_STORIES": "all",
             "PYTHONHASHSEED": "0",
         }
         command = [sys.executable, "-m", "pytest", *options, *tests]

@@ -15,6 +15,7 @@ import fencepost
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import BufferFull, BulkFuture, Misuse, Partitioner, Producer, RecordFuture, TopicUnavailable
 from fencepost.producer.accumulator.batch import INSIDE
+from tests.drawn import drawn
 from tests.producer.stub_helpers import quick
 from tests.strike import MARKS, struck
 
@@ -151,6 +152,7 @@ def on_a_thread(work: Callable[[], None]) -> None:
         raise error
 
 
+@drawn(4, kind=lambda row: row["outer"])
 @pytest.mark.skipif(fencepost.build_info().compiled, reason="no handler of a signal runs in the middle of a compiled method")
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("outer", OUTER)
@@ -218,6 +220,7 @@ MANY: dict[str, Callable[[Ledger], object]] = {
 PARTITIONERS = {"send to each in turn": Partitioner.ROUND_ROBIN}
 
 
+@drawn(4, kind=lambda row: row["outer"])
 @pytest.mark.parametrize("inner", ["send with a callback", "send_many", "result", "flush"])
 @pytest.mark.parametrize("outer", MANY)
 def test_a_finalizer(stub: BrokerStub, eager_collections: None, outer: str, inner: str) -> None:

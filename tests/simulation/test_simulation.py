@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.drawn import drawn
 from tests.simulation.flavours import FLAVOURS, simulate
 from tests.strike import MARKS
 
@@ -20,6 +21,7 @@ RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RU
 pytestmark = MARKS
 
 
+@drawn(2)
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_outcome_is_true_whatever_goes_wrong(flavour: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 import fencepost
+from tests.drawn import drawn
 from tests.simulation.mutants import MUTANTS, Caught, hunt
 from tests.strike import MARKS
 
 pytestmark = MARKS
 
 
+@drawn(4)
 @pytest.mark.skipif(
     fencepost.build_info().compiled, reason="compiled methods call one another without asking the class: the uncompiled run breaks them"
 )

@@ -23,6 +23,7 @@ from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.recovery.outcome import COMPLETE
 from fencepost.txn.recovery.token import PreparedTransaction
+from tests.drawn import drawn
 from tests.simulation.prepared_transactions import PreparedWorld
 from tests.simulation.transactions import HELD, TransactionWorld
 
@@ -119,12 +120,14 @@ BEGIN_AT: Final = {"a repeated InitProducerId is not followed by another": 20033
 """The first seed for a mutant that shows in one of some thousand seeds."""
 
 
+@drawn(4)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_simulation_bites(mutant: str) -> None:
     """The simulation notices each broken rule about lost requests within a bounded number of runs."""
     _hunt(mutant, MUTANTS[mutant], TransactionWorld, 1)
 
 
+@drawn(4)
 @pytest.mark.parametrize(("mutant", "version"), PREPARED_MUTANTS)
 def test_the_simulation_of_several_processes_bites(mutant: str, version: int) -> None:
     """The simulation notices each broken rule about an epoch that another process may have within a bounded number of runs."""

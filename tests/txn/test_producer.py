@@ -236,7 +236,7 @@ def test_a_send_of_one_transaction_never_goes_on_in_the_next() -> None:
         slow = stub.faults.on(Api.END_TXN).reply().hold()
         with pytest.raises(CommitOutcomeUnknown):
             producer.commit(0.1)
-        slow.release()
+        slow.remove()
         until(lambda: producer._manager.machine.state is State.READY, "the commit is answered")
         with pytest.raises(TransactionTimeout, match="has not returned"):
             producer.begin(0.1)
@@ -277,7 +277,7 @@ def test_a_block_whose_commit_was_asked_for_as_its_time_passed(monkeypatch: pyte
         unheard = None if answered else stub.faults.on(Api.END_TXN).reply().hold()
 
         def time_to_leave(error: BaseException | None) -> float | None:
-            slow.release()
+            slow.remove()
             asked = State.READY if answered else State.COMMITTING
             until(lambda: producer._manager.machine.state is asked, "the coordinator is asked to commit")
             return 30

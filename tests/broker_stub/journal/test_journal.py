@@ -19,6 +19,7 @@ from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from fencepost.producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
+from tests.drawn import drawn
 
 
 def test_an_exchange_is_kept_with_its_answer() -> None:
@@ -168,6 +169,7 @@ def exchange_of(request: wire.Message, version: int) -> Exchange:
     return Exchange(node=1, connection_id=1, at_ms=0, **asked)  # type: ignore[arg-type]
 
 
+@drawn(2)
 @pytest.mark.parametrize("number", range(len(SMALL_PARTS)))
 def test_requests_of_very_many_small_parts(number: int) -> None:
     """What is kept is bounded in memory, not in the bytes that were sent: of many small parts a request takes forty times its frame."""

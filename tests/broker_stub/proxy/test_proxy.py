@@ -24,6 +24,7 @@ from tests.conformance.asks_log import produce_request
 from tests.conformance.fixtures import ClusterFactory, kafka, kafka_cluster
 from tests.conformance.raw import Closed, RawConnection
 from tests.conformance.stage import Topic
+from tests.drawn import drawn
 from tests.waiting import until
 
 __all__ = ["kafka", "kafka_cluster", "site"]
@@ -48,6 +49,7 @@ def test_records_pass_in_both_directions(site: Site) -> None:
     assert _consume(site, len(values)) == values
 
 
+@drawn(2, kind=lambda row: row["site"])
 @pytest.mark.parametrize(
     ("fault", "times"),
     [

@@ -27,7 +27,17 @@ def surroundings(**more: str) -> dict[str, str]:
 
 
 def run(*arguments: object, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command; return its exit code, standard output and standard error. `given`: its standard input."""
+    """Run the command in this process, which is a quarter of a second faster; return its exit code, standard output and standard error.
+    `given`: its standard input."""
+    inherited = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
+    words = [*map(str, arguments)]
+    ran = CliRunner().invoke(app, words, input=given, env=inherited | environment, prog_name="fencepost")
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
+    return subprocess.CompletedProcess(words, ran.exit_code, ran.stdout_bytes.decode(), ran.stderr_bytes.decode())
+
+
+def run_apart(*arguments: object, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in its own process, as `run` does here."""
     ran = subprocess.run(
         [sys.executable, "-m", "fencepost", *map(str, arguments)],
         input=given,
@@ -62,8 +72,8 @@ def invoke(*arguments: object, given: str | None = None) -> Ran:
 
 
 def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    """`fencepost produce` to the topic "t" of the stub."""
-    return run("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
+    """`fencepost produce` to the topic "t" of the stub, in its own process, which reads the standard input by its file descriptor."""
+    return run_apart("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
 
 
 def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, MetadataResponseBroker
+from tests.drawn import drawn
 from tests.fencepost.cli.altered_responses import Lie, altered, lying_relay
 from tests.fencepost.cli.shell import peak_of, run
 from tests.fencepost.cli.test_txn import TOPIC, prepare
@@ -80,6 +81,7 @@ LIES = {
 }
 
 
+@drawn(3)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_broker_that_lies(lie: str) -> None:
     """It is said what it said, with the command's own exit code, and no traceback is shown."""

@@ -19,6 +19,7 @@ from fencepost.cli.error_lines import CommandError
 from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
 from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
+from tests.drawn import drawn
 from tests.fencepost.cli.shell import complaint, peak_of, produce
 
 pytestmark = pytest.mark.timeout(300)
@@ -269,6 +270,7 @@ def test_headers_that_are_none_are_bad_rows(stub: BrokerStub, tmp_path: Path) ->
     assert "headers='n' must be a map or a list of pairs, not int64" in complaint(produce(stub, file, "--header-field", "n"))
 
 
+@drawn(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_damage_of_parquet(stub: BrokerStub, tmp_path: Path, seed: int) -> None:
     """Bytes are flipped, cut out or inserted. The output is one line that nothing was sent, or a report of how far it got."""

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.proxy import discovery
 from fencepost.cli import consume, control_client, doctor_checks, reachability, topics, waiting
 from fencepost.cli.app import app
 from fencepost.producer.wire import Api
@@ -22,11 +23,15 @@ from tests.fencepost.cli.test_txn import prepare
 
 pytestmark = pytest.mark.timeout(200)
 
+SAY_AFTER_S = 0.1
+PATIENCE_S = 0.7
+"""Each command waits this long: long enough for the line to come before the end, also on a busy machine."""
+
 NO_BROKER = {"broker", "spark-demo", "log dump", "log verify"}
 """They bring their own, or read files."""
 
 TALKING: dict[str, tuple[object, ...]] = {
-    "produce": ("--topic", "t", "--config", "max.block.ms=1500", os.devnull),
+    "produce": ("--topic", "t", "--config", f"max.block.ms={PATIENCE_S * 1000:.0f}", os.devnull),
     "consume": ("--topic", "t"),
     "doctor": (),
     "topics list": (),
@@ -83,15 +88,16 @@ def silent() -> Iterator[str]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message that comes after seconds comes at once, and all waits are shorter."""
-    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.3)
-    monkeypatch.setattr(reachability, "REACH_MS", 1_500)
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", SAY_AFTER_S)
+    monkeypatch.setattr(reachability, "REACH_MS", PATIENCE_S * 1000)
     for module, name in (
         (control_client, "TIMEOUT_S"),
         (consume, "METADATA_TIMEOUT_S"),
         (doctor_checks, "REQUEST_TIMEOUT_S"),
         (topics, "TIMEOUT_S"),
+        (discovery, "DISCOVER_TIMEOUT_S"),
     ):
-        monkeypatch.setattr(module, name, 1.5)
+        monkeypatch.setattr(module, name, PATIENCE_S)
 
 
 @pytest.fixture
@@ -115,8 +121,8 @@ def line_of(command: str, address: str, token: str) -> list[object]:
         "doctor": [address],
         "proxy": [address],
         "fault": ["--control", f"http://{address}"],
-        "txn": ["--bootstrap", address, "--timeout", 1.5],
-        "ledger": ["--bootstrap", address, "--timeout", 1.5],
+        "txn": ["--bootstrap", address, "--timeout", PATIENCE_S],
+        "ledger": ["--bootstrap", address, "--timeout", PATIENCE_S],
     }
     return [*group, *rest, *at.get(group[0], ["--bootstrap", address])]
 
@@ -163,7 +169,7 @@ def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, api: Api, word
     line = said([*words, "--bootstrap", stub.bootstrap])[-1]
     assert f"still waiting for {awaited}" in line
     assert stub.bootstrap in line
-    assert line.endswith(", for at most 1.5 s")
+    assert line.endswith(f", for at most {PATIENCE_S} s")
 
 
 @pytest.mark.usefixtures("soon")
@@ -172,10 +178,10 @@ def test_records_on_their_way_and_records_to_come(stub: BrokerStub) -> None:
     line = said(["consume", "--topic", "t", "--timeout", 1, "--bootstrap", stub.bootstrap])[-1]
     assert line == f"fencepost consume: still waiting for records of topic 't' at {stub.bootstrap}, for at most 1 s without one"
     stub.faults.on(Api.PRODUCE).forever().hold()
-    brief = ("--config", "delivery.timeout.ms=2000", "--config", "request.timeout.ms=1500", "--config", "linger.ms=0")
+    brief = ("--config", "delivery.timeout.ms=1000", "--config", "request.timeout.ms=700", "--config", "linger.ms=0")
     line = said(["produce", "--topic", "t", "--format", "lines", *brief, "--bootstrap", stub.bootstrap, __file__])[-1]
     assert line.startswith(f"still waiting for topic 't' at {stub.bootstrap}: ")
-    assert line.endswith(" records are in flight, each for at most 2 s")
+    assert line.endswith(" records are in flight, each for at most 1 s")
 
 
 def test_after_five_seconds(silent: str) -> None:

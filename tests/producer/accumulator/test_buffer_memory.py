@@ -94,7 +94,7 @@ def test_a_full_buffer_after_max_block() -> None:
             with pytest.raises(BufferFull):
                 producer.send("t", b"b" * 3_000)
         assert producer._accumulator.used == used
-        held.release()
+        held.remove()
         assert kept.result(20).offset == 1
         assert producer.send("t", b"c" * 3_000).result(20).offset == 2
 

@@ -75,7 +75,8 @@ def check(stub: BrokerStub, futures: list[RecordFuture]) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_long_send_runs_through_several_sessions(pki: Pki, mechanism: str) -> None:
     """Records go on over the same connection through two renewals: none is lost, doubled or out of order."""
-    settings = {**QUICK, **pki.trust, "security_protocol": "SASL_SSL", **ours(mechanism)}
+    # Batches that wait a little: the sessions take their time, and so many records need not be sent meanwhile.
+    settings = {**QUICK, **pki.trust, "linger_ms": 20, "security_protocol": "SASL_SSL", **ours(mechanism)}
     with brief(tls=tls(pki.server)) as stub, Producer(bootstrap_servers=stub.bootstrap, **settings) as producer:
         check(stub, send_until(producer, lambda: renewals(stub) >= 2))
 

@@ -166,6 +166,7 @@ def test_flush_within_its_time(stub: BrokerStub) -> None:
         held = stub.faults.on(Api.PRODUCE).before().hold()
         for _ in range(3):
             producer.send("t", b"x")
+        held.wait(1, 20)  # release lets go of what is held: a request that comes later would stay
         with pytest.raises(TimeoutError, match="3 records"):
             producer.flush(0.05)
         held.release()

@@ -1,5 +1,6 @@
 """Random instances of every message in every version, for the tests that compare and damage bytes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import hypothesis.strategies as st
@@ -49,6 +50,11 @@ texts = st.one_of(
     st.just("é" * 8192),
 )
 blobs = st.one_of(st.binary(max_size=40), st.integers(4090, 4100).map(bytes), st.just(bytes(range(256)) * 80))
+
+
+def of_message(row: Mapping[str, Any]) -> str:
+    """A kind for `drawn`: a run takes some versions of each message."""
+    return str(row["cls"].__name__)
 
 
 def messages(cls: type[Message], version: int) -> st.SearchStrategy[Any]:

@@ -14,6 +14,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.producer.wire.codes import Api, api_name
+from tests.drawn import drawn
 from tests.txn.coordinator.late_requests import REQUESTS, Moment, expected, play
 
 TIMEOUT_MS: Final = 300
@@ -44,6 +45,7 @@ def ground(column: str) -> Iterator[StubGround]:
         yield StubGround(stub, COLUMNS[column].get("transaction_version", 0))
 
 
+@drawn(3, kind=lambda row: row["request_"])
 @pytest.mark.parametrize("moment", Moment, ids=lambda moment: moment.name.lower())
 @pytest.mark.parametrize("request_", REQUESTS, ids=api_name)
 @pytest.mark.parametrize("column", COLUMNS)

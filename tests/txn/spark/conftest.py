@@ -1,6 +1,6 @@
 """One small Spark session for all tests that need one: two threads in a JVM of this process, without a UI, stopped at the end.
 
-`make test` gives all files of this directory to one worker (tests/conftest.py), so that there is one JVM.
+`make test` gives all files of this directory to one worker (tests/conftest.py), so that there is one JVM. Those in `chaos` start their own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from tests.txn.spark.site import Site
 
 STOP_TIMEOUT_S = 30.0
 
+JVM_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""One cheap compiler tier and a serial collector: a JVM that lives for minutes on two cores needs half the processor time."""
+
 CONF = {
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": JVM_FAST,
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -94,6 +98,13 @@ def site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
             yield made
         finally:
             made.close()
+
+
+@pytest.fixture
+def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aborting and closing wait only briefly for brokers that do not answer."""
+    for name in ("sink_session.CLOSE_S", "participant_pool.CLOSE_S", "micro_batch.ABORT_S"):
+        monkeypatch.setattr(f"fencepost.txn.spark.sink.{name}", 0.5)
 
 
 def _stop(session: SparkSession) -> None:

@@ -19,6 +19,7 @@ from fencepost.txn.spark import ExactlyOnceKafkaWriter, route, write_once
 from fencepost.txn.spark.datasource.datasource import register
 from fencepost.txn.spark.errors import BatchUnknown, GuardUnavailable, QueryStopped
 from fencepost.txn.spark.rows.columns import BadColumns
+from tests.drawn import drawn
 from tests.reading import read_values
 from tests.txn.spark.connect_session import LIMIT_S, Stream, remote
 from tests.txn.spark.releases import ARROW_WRITERS, needs
@@ -50,6 +51,7 @@ def once(remote: Any, stub: BrokerStub, *, keyed: bool = False, **settings: Any)
     return write_once(df, stub.bootstrap, "sink", **{"job_id": None, "topic": TOPIC, "retry_backoff_ms": 5, **settings})
 
 
+@drawn(2)
 @pytest.mark.parametrize(
     ("guard", "settings"),
     [("auto", {}), ("kafka-claims", {"tasks": 2, "keyed": False}), ("kafka-claims", {"tasks": 2}), ("driver", {})],

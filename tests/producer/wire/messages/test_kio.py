@@ -21,8 +21,9 @@ from kio.serial import entity_reader, entity_writer
 
 from fencepost.producer.wire import ZERO_UUID, Message, WireStruct, encode
 from fencepost.producer.wire.schema.declarations import describe
+from tests.drawn import drawn
 from tests.producer.wire.effort import drawing
-from tests.producer.wire.instances import EVERY, OLDER, messages
+from tests.producer.wire.instances import EVERY, OLDER, messages, of_message
 from tests.producer.wire.messages.frames import check_body, check_frame
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -49,6 +50,7 @@ def test_what_kio_does_not_have() -> None:
     assert [each for each in EVERY if each not in KNOWN] == OLDER
 
 
+@drawn(4, kind=of_message)
 @pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
 def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
     """kio reads this project's bytes back to the same values and writes the same bytes, and the other way round."""
@@ -68,6 +70,7 @@ def test_bodies_are_the_same_bytes(cls: type[Message], version: int) -> None:
     compare()
 
 
+@drawn(4, kind=of_message)
 @pytest.mark.parametrize(("cls", "version"), KNOWN, ids=KNOWN_ID)
 def test_frames_have_the_same_header(cls: type[Message], version: int) -> None:
     """Both headers are those of kio for this message and version, for client ids of any text and null."""

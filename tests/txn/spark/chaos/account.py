@@ -58,7 +58,7 @@ def _values(bootstrap: str, topic: str, partitions: int) -> Iterator[bytes]:
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         while left:
-            messages = consumer.consume(FETCHED, 1.0)
+            messages = consumer.consume(FETCHED, 0.1)
             for message in messages:
                 error = message.error()
                 if error is None:

@@ -22,12 +22,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.spark_demo.processes import spark_home
+from tests.drawn import drawn
 from tests.txn.spark.chaos.account import Account, take_account
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.conftest import provide_java
 from tests.waiting import until
 
 MARK = "FENCEPOST_CHAOS"
+STORY = drawn(8, of="stories of Spark's kills")
+"""Each takes half a minute to a minute: a run tells one of the eight."""
 FULL = os.environ.get("FENCEPOST_SPARK_CHAOS") == "full"
 ROOT = Path(__file__).parents[4]
 # Append the checkout to the path, so that the installed package comes first.

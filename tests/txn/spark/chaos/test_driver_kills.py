@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.txn.spark.chaos.campaign import STORY
 from tests.txn.spark.chaos.plan import END_TXN, LEDGER
 from tests.txn.spark.chaos.scenarios import driver_kills
 from tests.txn.spark.chaos.site import stub_site
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), STORY]
 
 
 def test_driver_killed_on_the_stub() -> None:

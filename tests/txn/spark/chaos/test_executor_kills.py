@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.txn.spark.chaos.campaign import STORY
 from tests.txn.spark.chaos.plan import Strike
 from tests.txn.spark.chaos.scenarios import executor_kills
 from tests.txn.spark.chaos.site import stub_site
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), STORY]
 
 
 @pytest.mark.parametrize("guard", ["turns", "kafka-claims"])

@@ -16,6 +16,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.spark_demo.processes import spark_home
 from tests.reading import read_values
+from tests.txn.spark.chaos.campaign import STORY
 from tests.txn.spark.chaos.growing import EXECUTORS, PARTITIONS, ROWS
 from tests.txn.spark.chaos.slots import TOPIC
 from tests.txn.spark.conftest import provide_java
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[4]
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from importlib import import_module; import_module(sys.argv[4]).main(*sys.argv[1:3])"
 LIMIT_S = 300
 
-pytestmark = pytest.mark.timeout(LIMIT_S + 60)
+pytestmark = [pytest.mark.timeout(LIMIT_S + 60), STORY]
 
 
 def run(application: str, bootstrap: str, place: Path) -> dict[str, Any]:

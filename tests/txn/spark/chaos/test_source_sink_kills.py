@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.txn.spark.chaos.campaign import FULL, Report
+from tests.txn.spark.chaos.campaign import FULL, STORY, Report
 from tests.txn.spark.chaos.plan import POINTS, TASKS, Strike
 from tests.txn.spark.chaos.site import Site, kafka_site, stub_site
 from tests.txn.spark.chaos.source_sink import source_sink_kills
@@ -15,6 +15,7 @@ from tests.txn.spark.chaos.source_sink import source_sink_kills
 pytestmark = pytest.mark.timeout(3600 if FULL else 600)
 
 
+@STORY
 def test_an_executor_and_a_driver_killed_on_the_stub() -> None:
     """An executor in the middle of what it writes: the query fails, and writes the batch when it is started again. A driver between the
     tasks' end and the commit: so does its successor."""

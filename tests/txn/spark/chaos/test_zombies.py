@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.txn.spark.chaos.campaign import STORY
 from tests.txn.spark.chaos.plan import END_TXN, LEDGER
 from tests.txn.spark.chaos.site import kafka_site, stub_site
 from tests.txn.spark.chaos.zombies import frozen_driver, frozen_task, is_refused
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), STORY]
 
 
 def test_a_task_that_wakes_after_the_rerun_is_refused() -> None:

@@ -18,10 +18,14 @@ from fencepost.producer.errors import FencepostError, Misuse, TopicUnavailable
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.spark import BadRows, BatchFailed, ExactlyOnceKafkaWriter, SinkTakenOver, TransactionTooLong
+from tests.conformance.txn_site import IMPATIENT
+from tests.drawn import drawn
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.site import PARTITIONS, TOPIC, AnySite, Site
 from tests.txn.spark.skipping_clock import SkippingClock
 from tests.waiting import until
+
+pytestmark = drawn(2)
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 KEYED = {"key": "value"}
@@ -72,10 +76,10 @@ def test_metrics_during_a_rerun(site: Site) -> None:
     assert writer.metrics["ledger"] == "committed"
 
 
-def test_commits_that_are_never_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("soon_given_up")
+def test_commits_that_are_never_answered(site: Site) -> None:
     """The outcome of such a commit is unknown until the ledger is asked. Here the ledger does not have it: the batch is written again, up
     to the limit."""
-    monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.CLOSE_S", 0.2)
     unheard = site.stub.faults.on(Api.END_TXN).before().forever().drop()
     writer = site.by_hand(max_reruns=0, timeout_ms=2_500, request_timeout_ms=500)
     with pytest.raises(BatchFailed, match=r"last cause of 1 for which batch 0 .* max_reruns=0"):
@@ -137,19 +141,30 @@ def test_a_second_call_for_a_batch(site: Site) -> None:
     assert site.committed() == ["1"]
 
 
-def test_a_batch_that_another_driver_has_committed_meanwhile(site: Site) -> None:
+@pytest.fixture
+def impatient(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
+    """A site whose coordinator looks five times a second for transactions whose time is up."""
+    with BrokerStub(config=IMPATIENT) as stub:
+        site = Site(spark, stub, tmp_path)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def test_a_batch_that_another_driver_has_committed_meanwhile(impatient: Site) -> None:
     """A driver's transaction has timed out, and another driver has committed the batch since: it has the sink, and this driver says so
     instead of counting the other one's rows as its own."""
-    writer, other = site.by_hand(transaction_timeout_ms=1_000), site.by_hand()
-    frames = [site.rows(value) for value in "123"]
-    with pytest.raises(SinkTakenOver), writer.batch(frames[0], site.offsets(0)) as batch:
+    writer, other = impatient.by_hand(transaction_timeout_ms=1_000), impatient.by_hand()
+    frames = [impatient.rows(value) for value in "123"]
+    with pytest.raises(SinkTakenOver), writer.batch(frames[0], impatient.offsets(0)) as batch:
         batch.write(frames[0])
-        until(lambda: not still_open(site.bootstrap, TOPIC, PARTITIONS), "the coordinator has aborted the driver's transaction")
+        until(lambda: not still_open(impatient.bootstrap, TOPIC, PARTITIONS), "the coordinator has aborted the driver's transaction")
         with other.batch(frames[0], 0) as meanwhile:
             for frame in frames:
                 meanwhile.write(frame)
         batch.write(frames[1])
-    assert site.committed() == [*"123"]
+    assert impatient.committed() == [*"123"]
     assert (writer.metrics["ledger"], other.metrics["ledger"]) == ("aborted", "committed")
 
 
@@ -175,6 +190,7 @@ def test_a_write_that_has_failed_ends_the_batch(site: Site, guard: str) -> None:
     assert writer.metrics["rows"] == 2
 
 
+@pytest.mark.usefixtures("soon_given_up")
 def test_a_write_that_is_under_way_when_the_block_ends(site: Site) -> None:
     """A batch without its rows is not committed."""
     held = site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).hold()
@@ -294,6 +310,7 @@ def wait_out(slow: Site, held: Fault, times: int = 1) -> None:
         held.release()
 
 
+@drawn(2, kind=lambda row: row["times"])
 @BOTH
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_batch_that_outlives_its_transaction(slow: Site, guard: str, times: int) -> None:
@@ -357,10 +374,11 @@ def test_a_replaced_driver_does_not_take_the_sink_back(slow: Site, stage: str, *
     assert slow.committed() == ["1"]
 
 
+@pytest.mark.usefixtures("soon_given_up")
 def test_a_replaced_driver_whose_commit_is_in_doubt_does_not_take_the_sink_back(slow: Site) -> None:
     """It asked for the commit, and got no answer before another driver took the sink over: it says that the ledger knows."""
     rows = slow.rows("1", key="value")
-    older, newer = slow.by_hand(timeout_ms=2_000, request_timeout_ms=500), slow.by_hand()
+    older, newer = slow.by_hand(timeout_ms=1_500, request_timeout_ms=500), slow.by_hand()
     unheard = slow.stub.faults.on(Api.END_TXN).forever().drop()
     slow.offsets(0)
     with ThreadPoolExecutor(1) as pool, ExitStack() as at_work:

@@ -20,6 +20,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.conformance.txn_site import IMPATIENT
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.reading import read_values
 from tests.txn.spark.chaos.account import still_open
@@ -30,7 +31,7 @@ from tests.waiting import until
 WAIT_S = 60.0
 TIMEOUT_MS = 5_000
 
-pytestmark = [once_is_enough("asks Kafka"), pytest.mark.timeout(300)]
+pytestmark = [once_is_enough("asks Kafka"), pytest.mark.timeout(300), drawn(2)]
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["tv1", "tv2"])

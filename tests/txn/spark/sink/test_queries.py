@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 
 from fencepost.producer.wire.codes import Api
 from fencepost.txn.spark import SinkTakenOver
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.txn.spark.site import TOPIC, Site
 from tests.waiting import until
 
-pytestmark = once_is_enough("is about the lives of queries")
+pytestmark = [once_is_enough("is about the lives of queries"), drawn(2)]
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 

@@ -13,12 +13,14 @@ from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.spark import BadColumns, BadRows
 from fencepost.txn.spark.rows.columns import NULL_TOPIC
+from tests.drawn import drawn
 from tests.txn.spark.releases import needs
 from tests.txn.spark.site import PARTITIONS, TOPIC, Site
 
 BOTH = pytest.mark.parametrize("guard", ["driver", "turns"])
 EVERY = pytest.mark.parametrize("guard", ["driver", "turns", "kafka-claims"])
 """From the driver and from executors."""
+pytestmark = drawn(2)
 
 
 @BOTH
@@ -108,6 +110,7 @@ EACH = [
 ]
 
 
+@drawn(2, kind=lambda row: row["kind"])
 @pytest.mark.parametrize(("kind", "guard"), EACH)
 def test_rows_that_can_never_be_written_fail_the_batch(site: Site, guard: str, kind: str) -> None:
     """The error names the row's place and size and says the way out, nothing of the batch is visible, and a batch without it goes on."""

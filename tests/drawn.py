@@ -1,0 +1,55 @@
+"""Which rows of long matrices, and which slow stories, a run takes: some of each kind, drawn with the seed FENCEPOST_STORIES.
+
+The first lines of a run print the seed; with the same one the same rows are drawn. FENCEPOST_STORIES=all (`make test-all`) takes every row,
+and so does a run of what failed before (--last-failed). A row that is asked for by its name is the only one of its kind there, and runs.
+
+It draws nothing inside a test: seeds and examples are that test's own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import pytest
+
+SEED: Final = "FENCEPOST_STORIES"
+ALL: Final = "all"
+
+Kind = Callable[[Mapping[str, Any]], object]
+"""From a row's parameters to what it is an example of."""
+
+
+def drawn(one_in: int, *, kind: Kind | None = None, of: str | None = None) -> pytest.MarkDecorator:
+    """A run takes one in `one_in` of this test's rows, and at least one of each `kind`. With `of`, the rows of all tests with the same word
+    are drawn from together."""
+    assert one_in > 1
+    return pytest.mark.drawn(one_in=one_in, kind=kind, of=of)
+
+
+def draw(names: Iterable[str], one_in: int, seed: str) -> set[str]:
+    """One in `one_in` of the names, rounded up."""
+    rows = sorted(names)
+    return set(random.Random(f"{seed} {rows}").sample(rows, -(-len(rows) // one_in)))
+
+
+@pytest.hookimpl(trylast=True)  # after -k, so that a run of some rows draws from those
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the rows that are not drawn as skipped."""
+    seed = os.environ[SEED]
+    if seed == ALL or config.getoption("lf", False):
+        return
+    groups: defaultdict[tuple[str, str, int], dict[str, pytest.Item]] = defaultdict(dict)
+    for item in items:
+        mark = item.get_closest_marker("drawn")
+        if mark is not None:
+            row = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+            kind = str(mark.kwargs["kind"](row)) if mark.kwargs["kind"] else ""
+            test = mark.kwargs["of"] or item.nodeid.partition("[")[0]
+            groups[test, kind, mark.kwargs["one_in"]][item.nodeid] = item
+    for (_, _, one_in), rows in groups.items():
+        for name in rows.keys() - draw(rows, one_in, seed):
+            rows[name].add_marker(pytest.mark.skip(reason=f"not drawn with {SEED}={seed}: `make test-all` runs every row"))
