@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -360,21 +360,29 @@ class Cluster(Context):
         self.counters.leader_moves += 1
         return partition.leader
 
+    def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
+        """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
+        added = [node for node in target if node not in partition.replicas]
+        partition.reassign(target, self._new_logs(topic, partition.index, added), self.live)
+
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
 
     def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        config, live = self._log_config(topic), self.live
+        live = self.live
         with self._together():
             for replicas in assignments:
-                index = len(topic.partitions)
-                logs = {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
-                self._add_partition(topic, logs).begin(live)
+                self._add_partition(topic, self._new_logs(topic, len(topic.partitions), replicas)).begin(live)
+
+    def _new_logs(self, topic: Topic, index: int, replicas: Iterable[int]) -> dict[int, PartitionLog]:
+        config = self._log_config(topic)
+        return {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
 
     def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
+        index = len(topic.partitions)
         partition = Partition(
             topic.name,
-            len(topic.partitions),
+            index,
             topic_id=topic.id,
             topic_config=topic.config,
             logs=logs,
@@ -382,6 +390,7 @@ class Cluster(Context):
             reaches=self.reach,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             save=lambda state: self._keep(state),
+            delete_log=lambda node: self.brokers[node].logs.delete(topic.name, index),
         )
         topic.partitions.append(partition)
         return partition

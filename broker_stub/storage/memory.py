@@ -93,6 +93,7 @@ class MemoryDirectory:
     """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
 
     __slots__ = ("_directories", "_files")
+    path: Final = None
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile | bytes] = {}
