@@ -4,6 +4,7 @@ Gives partitions other replicas. New replicas copy the leader's log, at once if 
 replicas leave with their logs, the leader epoch rises by one, and if the leader left, the first replica in sync leads. Until then the
 reassignment is in progress: while a new replica is down or does not reach the leader. If the partition gets fewer replicas, all that stay
 must be in sync too. A new request replaces a reassignment in progress. Null replicas cancel it, and the added replicas leave.
+As in Kafka, a new request for the very replicas of before does not: it waits for the added ones until it is cancelled.
 
 No replicas, an unknown broker and a broker that is named twice are INVALID_REPLICA_ASSIGNMENT. So is a cancellation that leaves no replica
 in sync, unless unclean.leader.election.enable allows it. Without a reassignment to cancel it is NO_REASSIGNMENT_IN_PROGRESS. From version 1
@@ -36,6 +37,8 @@ from fencepost.producer.wire.messages.replicas import (
 def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
     refused = call.error
     message = call.needs_words(refused, Operation.ALTER) if refused else None
+    if not refused and not request.topics:
+        return AlterPartitionReassignmentsResponse()  # Kafka's controller is not asked, and repeats nothing
     responses = []
     for topic in request.topics:
         results = []
@@ -77,7 +80,7 @@ def _alter(call: Call, request: AlterPartitionReassignmentsRequest, name: str, a
 
 def _cancel(call: Call, partition: Partition) -> Refusal | None:
     if not partition.assignment.is_changing:
-        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if not partition.cancel_reassignment(call.cluster.live):
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

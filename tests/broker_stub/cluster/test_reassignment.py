@@ -148,13 +148,17 @@ def test_another_reassignment_replaces_one_in_progress() -> None:
 
 
 def test_back_to_the_replicas_of_before() -> None:
-    """A new reassignment to the old replicas removes the added ones."""
+    """As in Kafka, a new reassignment to the old replicas waits for the one that it removes. A cancellation ends it."""
     world, partition = world_of(4, 2)
     world.cluster.stop_broker(4)
     assert reassign(world, 1, 4) == "NONE"
     assert ongoing(world) == [([1, 4, 2], [4], [2])]
     assert reassign(world, 1, 2) == "NONE"
     assert (ongoing(world), state(partition)) == ([([1, 2, 4], [4], [4])], ((1, 2, 4), 1, 0, [1, 2]))
+    world.cluster.start_broker(4)
+    assert (len(ongoing(world)), partition.isr) == (1, [1, 2, 4])
+    assert reassign(world, cancel=True) == "NONE"
+    assert (ongoing(world), state(partition)) == ([], ((1, 2), 1, 1, [1, 2]))
 
 
 @pytest.mark.parametrize(
