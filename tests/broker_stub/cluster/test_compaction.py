@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from fencepost.producer import Producer
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Inside
 from tests.reading import read_messages
-from tests.waiting import despite
+from tests.waiting import despite, until
 
 MEBIBYTE = 1 << 20
 COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "1000"}
@@ -31,7 +32,8 @@ def left(world: Inside) -> list[int]:
 
 
 def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
-    """Another client reads one record of each key, and the segment that is appended to as it is."""
+    """librdkafka reads one record of each key, at its own offset, and the segment that is appended to as it is. A position in a gap leads
+    to the next record."""
     with BrokerStub(config={"log.cleaner.enable": False}) as stub:
         stub.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": MEBIBYTE})
         with Producer(bootstrap_servers=stub.bootstrap, acks="all") as producer:
@@ -41,7 +43,15 @@ def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
         before = stub.end_offset("t", 0)
         assert stub.clean_logs() > 0
         assert stub.end_offset("t", 0) == before == 4000
-        values = [int(message.value() or b"") for message in read_messages(stub.bootstrap, "t", range(1))]
+        messages = read_messages(stub.bootstrap, "t", range(1))
+        values = [int(message.value() or b"") for message in messages]
+        assert [message.offset() for message in messages] == values
+        assert values[0] > 0
+        with closing(Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})) as consumer:
+            consumer.assign([TopicPartition("t", 0, values[0] - 1)])
+            found = until(lambda: consumer.poll(1.0), "the next record", good=lambda message: message is not None)
+            assert found is not None
+            assert found.offset() == values[0]
         dirty = [value for value in values if value >= values[10]]
         assert [*range(4000)][-len(dirty) :] == dirty
         assert len(dirty) < 2000

@@ -12,15 +12,17 @@ from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import replicas
+from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Inside, batch, metadata_request, only, produce_request
 from tests.producer.stub_helpers import QUICK
 
 
 def world_of(brokers: int, factor: int, **config: Any) -> tuple[Inside, Partition]:
-    """A topic with a record."""
+    """A topic with a record, unless it is compacted: those have keys."""
     world = Inside(brokers=brokers)
     world.topic(replicas=factor, **config)
-    assert world.produce(batch(b"x")).error_code == 0
+    if config.get("cleanup_policy") != "compact":
+        assert world.produce(batch(b"x")).error_code == 0
     partition = world.cluster.find("t", 0)
     assert partition is not None
     return world, partition
@@ -195,6 +197,20 @@ def test_a_waiting_write_outlives_the_new_epoch() -> None:
     (reply,) = world.replies[waiting + 1 :]
     answer = only(reply.response)
     assert (answer.error_code, answer.base_offset) == (0, 1)
+
+
+def test_a_log_with_gaps_is_copied() -> None:
+    """A new replica has the offsets that compaction left, from the log's start to its end."""
+    world, partition = world_of(2, 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms="1000")
+    for _ in range(4):
+        world.pass_time(1001)
+        assert world.produce(encode_batch([(world.cluster.now_ms(), b"k", b"v")])).error_code == 0
+    assert world.cluster.clean_logs() > 0
+    before = [(header.base_offset, bytes(data)) for header, data in partition.log.batches()]
+    assert (len(before), partition.log.log_end_offset) == (2, 4)
+    assert reassign(world, 2) == "NONE"
+    assert [(header.base_offset, bytes(data)) for header, data in partition.log.batches()] == before
+    assert partition.log.log_end_offset == 4
 
 
 def test_a_reassignment_lasts_in_a_data_directory(tmp_path: Path) -> None:
