@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.log_cleaner import SLICE_BYTES
+from fencepost.broker_stub.storage.disk import open_data_dir
 from fencepost.producer import Producer
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Inside
@@ -130,6 +132,31 @@ def test_a_large_log_is_compacted_in_slices() -> None:
         assert looks < 20
     assert left(world) == [4, 5]
     assert looks > 3
+
+
+@pytest.mark.parametrize("how", ["the topic is deleted", "the replica moves"])
+def test_a_log_that_goes_away_while_it_is_compacted(tmp_path: Path, how: str) -> None:
+    """The cleaner gives it up, and goes on with the others."""
+    world = Inside(brokers=2, storage=lambda context: open_data_dir(tmp_path, later=context.later))
+    for name in ("t", "other"):
+        world.topic(name, **COMPACTED)
+    for size in (600_000, 400_000, 1):
+        world.pass_time(1001)
+        for name in ("t", "other"):
+            value = b"v" * (size if name == "t" else 1)
+            assert world.produce(encode_batch([(world.cluster.now_ms(), b"k", value)]), topic=name).error_code == 0
+    topic, cleaner = world.topic_named("t"), world.cluster.log_cleaner
+    cleaner.begin()
+    cleaner.proceed()
+    assert cleaner.cleaned == 0
+    if how == "the topic is deleted":
+        world.cluster.delete_topic(topic)
+    else:
+        world.cluster.reassign(topic, topic.partitions[0], [2])
+    cleaner.finish()
+    assert cleaner.cleaned > 0
+    assert [header.base_offset for header, _ in world.topic_named("other").partitions[0].log.batches()] == [1, 2]
+    world.cluster.close()
 
 
 def test_a_log_that_cannot_be_read_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
