@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -384,6 +384,11 @@ class Cluster(Context):
         self.counters.leader_moves += 1
         return partition.leader
 
+    def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
+        """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
+        added = [node for node in target if node not in partition.replicas]
+        partition.reassign(target, self._new_logs(topic, partition.index, added), self.live)
+
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
 
@@ -392,11 +397,10 @@ class Cluster(Context):
             self._add_partitions(topic, assignments)
 
     def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        config, live, before = self._log_config(topic), self.live, len(topic.partitions)
+        live, before = self.live, len(topic.partitions)
         try:
             for index, replicas in enumerate(assignments, before):
-                logs = {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
-                self._add_partition(topic, logs).begin(live)
+                self._add_partition(topic, self._new_logs(topic, index, replicas)).begin(live)
         except StorageFailed:
             del topic.partitions[before:]
             for index, replicas in enumerate(assignments, before):
@@ -404,10 +408,15 @@ class Cluster(Context):
                     self.brokers[node].logs.delete(topic.name, index)
             raise
 
+    def _new_logs(self, topic: Topic, index: int, replicas: Iterable[int]) -> dict[int, PartitionLog]:
+        config = self._log_config(topic)
+        return {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
+
     def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
+        index = len(topic.partitions)
         partition = Partition(
             topic.name,
-            len(topic.partitions),
+            index,
             topic_id=topic.id,
             topic_config=topic.config,
             logs=logs,
@@ -416,6 +425,7 @@ class Cluster(Context):
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             save=lambda state: self._keep(state),
             halt=self.halt,
+            delete_log=lambda node: self.brokers[node].logs.delete(topic.name, index),
         )
         topic.partitions.append(partition)
         return partition

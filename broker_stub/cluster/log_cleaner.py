@@ -36,6 +36,7 @@ class LogCleaner:
         self._keys_max = int(buffer_bytes // KEY_BYTES * load_factor)
         self._now_ms = now_ms
         self._work: Iterator[int] | None = None
+        self._cleaning: PartitionLog | None = None
         self._uncleanable: set[PartitionLog] = set()
 
     def begin(self) -> None:
@@ -46,6 +47,8 @@ class LogCleaner:
     def proceed(self) -> None:
         """Do the next slice of the work, if there is any."""
         read = 0
+        if self._cleaning is not None and not any(self._cleaning in partition.logs.values() for partition in self._partitions()):
+            self._work, self._cleaning = self._clean_all(), None  # that log was deleted, with its files
         while self._work is not None and read < SLICE_BYTES:
             step = next(self._work, None)
             if step is None:
@@ -64,7 +67,7 @@ class LogCleaner:
         self._uncleanable &= {log for partition in self._partitions() for log in partition.logs.values()}
         while (dirtiest := self._dirtiest(done)) is not None:
             partition, what = dirtiest
-            found = what.log
+            self._cleaning = found = what.log
             before, dirty = found.segments, found.first_dirty_offset
             try:
                 yield from clean(what, keys_max=self._keys_max, now_ms=self._now_ms())
@@ -75,6 +78,7 @@ class LogCleaner:
                 self.cleaned += len({*before} - {*found.segments})
             if found.first_dirty_offset == dirty:
                 done.add(found)
+        self._cleaning = None
         for partition in self._partitions():
             if partition.log.config.compacted:
                 self.cleaned += partition.delete_old_segments()

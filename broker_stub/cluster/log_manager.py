@@ -7,6 +7,7 @@ they are replicated, and up to where they are compacted.
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
 from typing import Final
 from uuid import UUID
@@ -54,6 +55,20 @@ class LogManager:
         self._must_load = False
         self._is_clean = directory.read(CLEAN_SHUTDOWN) is not None
         self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+
+    @property
+    def path(self) -> str:
+        """The absolute path of its directory; a made-up one in memory."""
+        path = self.directory.path
+        return f"/memory/{self._name}" if path is None else str(path.absolute())
+
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        """The whole space on its disk, and what is left of it; -1 in memory."""
+        if self.directory.path is None:
+            return -1, -1
+        space = shutil.disk_usage(self.directory.path)
+        return space.total, space.free
 
     def create(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty log."""

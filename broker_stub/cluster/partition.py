@@ -10,17 +10,20 @@ acknowledged record, because the high watermark stands still from then on. A kil
 A partition without a live replica that is in sync or eligible has no leader. It gets one when the last leader is back and no other
 replica is eligible, or by an unclean election: through unclean.leader.election.enable or by an administrator. An unclean election loses
 the records that the new leader lacks. Before Kafka 4.1 no replica is ever eligible; the last in-sync replica stays in the ISR instead.
+
+An administrator can give it other replicas. The old ones leave when the new ones are in the ISR (`reassignment`): a leader epoch begins.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 import msgspec
 
+from fencepost.broker_stub.cluster.reassignment import Assignment, without
 from fencepost.broker_stub.cluster.truncation import catch_up
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
@@ -56,6 +59,12 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="ty
     isr: list[int]
     eligible: list[int]
     last_leader: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def assignment(self) -> Assignment:
+        return Assignment(self.replicas, self.adding, self.removing)
 
 
 Reaches = Callable[[int, int], bool]
@@ -66,20 +75,24 @@ class Partition:
     """One partition of the topic of that name. Only its cluster changes it.
 
     `logs`: each replica's, by its broker, in the order in which they are preferred as leaders. `save` is called after each change of the
-    leader or the ISR, before anything follows from it, and `halt` when a broker's disk fails.
+    leader, the ISR or the replicas, before anything follows from it, `halt` when a broker's disk fails, and `delete_log` with the broker of
+    each replica that left.
     """
 
     __slots__ = (
         "_behind_since",
         "_clock_ms",
+        "_delete_log",
         "_expired_at_ms",
         "_followed",
         "_halt",
         "_has_eligible",
+        "_leads_since",
         "_newest",
         "_reaches",
         "_save_state",
         "_touched",
+        "assignment",
         "eligible",
         "index",
         "isr",
@@ -87,7 +100,6 @@ class Partition:
         "leader",
         "leader_epoch",
         "logs",
-        "replicas",
         "topic",
         "topic_config",
         "topic_id",
@@ -107,17 +119,19 @@ class Partition:
         has_eligible: bool = True,
         save: Callable[[PartitionState], object] = lambda _: None,
         halt: Callable[[StorageFailed], None],
+        delete_log: Callable[[int], object] = lambda _: None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.topic_config = topic_config
         self.index = index
-        self.replicas = tuple(logs)
+        self.assignment = Assignment(tuple(logs))
         self.isr = list(logs)
         self.eligible: list[int] = []  # may lead, though not in sync
         self.last_leader = NO_LEADER  # the leader when the last replica left the ISR, until there is another
         self.leader = NO_LEADER
         self.leader_epoch = -1
+        self._leads_since = 0  # the epoch in which this leader was elected; when replicas leave, an epoch begins with the same leader
         self.logs = dict(logs)
         for log in self.logs.values():
             log.replicated_at_once = len(logs) == 1
@@ -132,9 +146,15 @@ class Partition:
         self._has_eligible = has_eligible
         self._save_state = save
         self._halt = halt
+        self._delete_log = delete_log
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Its brokers, in the order in which they are preferred as leaders."""
+        return self.assignment.replicas
 
     @property
     def log(self) -> PartitionLog:
@@ -164,7 +184,8 @@ class Partition:
     def resume(self, state: PartitionState, live: Collection[int], *, unclean: Collection[int]) -> None:
         """Goes on after every broker was down: elects a leader, the same one if it may lead. `unclean`: the brokers that did not shut down
         cleanly, which are not eligible any more."""
-        self.isr, self.eligible = state.isr, [node for node in state.eligible if node not in unclean]
+        self.assignment, self.isr = state.assignment, state.isr
+        self.eligible = [node for node in state.eligible if node not in unclean]
         self.last_leader = state.last_leader if state.leader == NO_LEADER else NO_LEADER
         self.leader_epoch = max(state.leader_epoch, *(log.leader_epoch for log in self.logs.values()))
         self._newest = next((node for node in (state.leader, state.last_leader) if node in self.logs), self.replicas[0])
@@ -203,6 +224,8 @@ class Partition:
             self._behind_since = {node: before.get(node, now_ms) for node in others if node not in self._touched}
             for node in self._touched:
                 self._catch_up(node)
+        if self.assignment.ends_with(self.isr):
+            self._assign(Assignment(self.assignment.target), without(self.isr, self.assignment.removing), live)
         self._replicate()
 
     def give_up(self, *, lag_max_ms: int) -> None:
@@ -226,6 +249,8 @@ class Partition:
         before, self.leader = self.leader, preferred if preferred is not None and preferred in able else next(iter(able), NO_LEADER)
         self.last_leader = before if self.leader == NO_LEADER and not self.isr else NO_LEADER
         self.leader_epoch += 1
+        if self.leader != before:
+            self._leads_since = self.leader_epoch
         if self.leader != NO_LEADER:
             self._newest = self.leader
             self._followed.clear()
@@ -240,6 +265,42 @@ class Partition:
                 self._halt(failed)
             self.follow(live)
         self.tell_changed()
+
+    def reassign(self, target: Sequence[int], logs: Mapping[int, PartitionLog], live: Collection[int]) -> None:
+        """Begins a reassignment to these replicas. It replaces one that is in progress. `logs`: of the new replicas, empty."""
+        for log in logs.values():
+            log.replicated_at_once = False
+        self.logs.update(logs)
+        self._assign(self.assignment.towards(target), tuple(self.isr), live)
+
+    def cancel_reassignment(self, live: Collection[int]) -> bool:
+        """The replicas that are being added leave. False: they are the whole ISR, and no other replica may become leader."""
+        original, isr = self.assignment.original, without(self.isr, self.assignment.adding)
+        if not isr and not self.elects_unclean:
+            return False
+        self._assign(Assignment(original), isr or original[:1], live)
+        return True
+
+    def _assign(self, assignment: Assignment, isr: tuple[int, ...], live: Collection[int]) -> None:
+        """Sets the replicas and the ISR. If replicas leave, a leader epoch begins, with the same leader if it is still in the ISR."""
+        gone = without(self.replicas, assignment.replicas)
+        self.assignment = assignment
+        self._in_sync(list(isr))
+        self._save()
+        self._touched = without(self._touched, gone)
+        for node in gone:
+            del self.logs[node]
+            self._behind_since.pop(node, None)
+        if self.last_leader in gone:
+            self.last_leader = NO_LEADER
+        if self._newest in gone:
+            self._newest = isr[0]
+        if gone:
+            self.elect(live, preferred=self.leader)
+        else:
+            self.follow(live)
+        for node in gone:
+            self._delete_log(node)
 
     def append(
         self,
@@ -285,7 +346,7 @@ class Partition:
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The code for a batch that was written in that leader epoch and ends before that offset. None: an in-sync replica still lacks
         it."""
-        if self.leader_epoch != leader_epoch or self.leader == NO_LEADER:
+        if leader_epoch < self._leads_since or self.leader == NO_LEADER:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
             return None
@@ -346,7 +407,16 @@ class Partition:
     def _save(self) -> None:
         self._save_state(
             PartitionState(
-                self.topic_id, self.index, self.replicas, self.leader, self.leader_epoch, self.isr, self.eligible, self.last_leader
+                self.topic_id,
+                self.index,
+                self.replicas,
+                self.leader,
+                self.leader_epoch,
+                self.isr,
+                self.eligible,
+                self.last_leader,
+                self.assignment.adding,
+                self.assignment.removing,
             )
         )
 

@@ -1,12 +1,13 @@
 """The release of Kafka that the stub emulates: the versions it offers, and where its behaviour differs from the newest release.
 
-All differences between releases are in the tables here; a handler reads the one row that it needs from `call.cluster.release`. The
-version ranges are those of ApiVersions of a broker of that release, for the APIs that the stub has. A new release is a new row.
+All differences between releases are in the tables here; a handler reads the one row that it needs from `call.cluster.release`. The version
+ranges are those of ApiVersions of a broker of that release, for the APIs that the stub has. A new release is a new row.
 
-Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, which use message formats v0 and v1. The stub offers them as Kafka 3.9 does, and
-closes the connection when a client uses them. Configs that only 3.9 or only 4.3 has, and their bounds, are 4.3's. Also left out: the leader
-epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group, which 3.9 forgets when a rebalance begins
-and 4.3 when it ends; and ZooKeeper. Transactions are those of transaction version 0, which 3.9 has finalized.
+Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, which use message formats v0 and v1, and version 0 of requests about log directories.
+The stub offers them as Kafka 3.9 does, and closes the connection when a client uses them. Configs that only 3.9 or only 4.3 has, and their
+bounds, are 4.3's. Also left out: the leader epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group,
+which 3.9 forgets when a rebalance begins and 4.3 when it ends; a reassignment back to the replicas of before, which 3.9 ends at once; and
+ZooKeeper. Transactions are those of transaction version 0, which 3.9 has finalized.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ NEWEST_3_9: dict[int, int] = {
     Api.LIST_TRANSACTIONS: 1,
     Api.DESCRIBE_GROUPS: 5,
     Api.DESCRIBE_CLUSTER: 1,
+    Api.DESCRIBE_LOG_DIRS: 4,
+    Api.ALTER_PARTITION_REASSIGNMENTS: 0,
 }
 """The highest versions of 3.9 where 4.3 has higher ones. 3.9 begins with version 0 everywhere (KIP-896 is 4.0's)."""
 
@@ -54,8 +57,14 @@ UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
 
-UNREADABLE_3_9: dict[int, range] = {Api.PRODUCE: range(3), Api.FETCH: range(4), Api.WRITE_TXN_MARKERS: range(1)}
-"""Offered and not served: message formats v0 and v1, and requests between brokers of older releases."""
+UNREADABLE_3_9: dict[int, range] = {
+    Api.PRODUCE: range(3),
+    Api.FETCH: range(4),
+    Api.WRITE_TXN_MARKERS: range(1),
+    Api.ALTER_REPLICA_LOG_DIRS: range(1),
+    Api.DESCRIBE_LOG_DIRS: range(1),
+}
+"""Offered and not served: message formats v0 and v1, and versions that only clients and brokers of older releases use."""
 
 
 class Served(NamedTuple):

@@ -1,6 +1,6 @@
 """Checks replicas that a request assigns to brokers itself, with Kafka's error texts.
 
-CreateTopics and CreatePartitions use it. Reassignments do not exist here.
+CreateTopics and CreatePartitions use it, and AlterPartitionReassignments, which also accepts replicas none of which is up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,23 @@ if TYPE_CHECKING:
 
 
 def misplaced(context: Context, partition: int, replicas: Sequence[int], *, factor: int | None) -> str | None:
-    """Why a partition cannot have these replicas; None if it can. The brokers must be known and distinct, and one of them up. There must be
-    `factor` of them, as in the other partitions; None for the first partition."""
+    """Why a new partition cannot have these replicas; None if it can. The brokers must be known and distinct, and one of them up. There
+    must be `factor` of them, as in the other partitions; None for the first partition."""
+    wrong = unassignable(context, replicas)
+    if wrong is not None:
+        return wrong
+    if factor is not None and len(replicas) != factor:
+        return (
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {factor} replica(s)."
+        )
+    if not any(context.brokers[node].alive for node in replicas):
+        return f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in controlled shutdown."
+    return None
+
+
+def unassignable(context: Context, replicas: Sequence[int]) -> str | None:
+    """Why no partition can have these replicas; None if one can. There must be one, and they must be known and distinct."""
     nodes = sorted(replicas)
     if not nodes:
         return "The manual partition assignment includes an empty replica list."
@@ -23,11 +38,4 @@ def misplaced(context: Context, partition: int, replicas: Sequence[int], *, fact
             return f"The manual partition assignment includes broker {node}, but no such broker is registered."
         if node == before:
             return f"The manual partition assignment includes the broker {node} more than once."
-    if factor is not None and len(nodes) != factor:
-        return (
-            f"The manual partition assignment includes a partition with {len(nodes)} replica(s), but this is not consistent with "
-            f"previous partitions, which have {factor} replica(s)."
-        )
-    if not any(context.brokers[node].alive for node in nodes):
-        return f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in controlled shutdown."
     return None

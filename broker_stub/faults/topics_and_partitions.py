@@ -36,9 +36,11 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.TXN_OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_CONFIGS: ("resources", None, None),
     Api.ALTER_CONFIGS: ("resources", None, None),
+    Api.DESCRIBE_LOG_DIRS: ("topics", "partitions", None),
     Api.CREATE_PARTITIONS: ("topics", None, None),
     Api.ELECT_LEADERS: ("topic_partitions", "partitions", None),
     Api.INCREMENTAL_ALTER_CONFIGS: ("resources", None, None),
+    Api.ALTER_PARTITION_REASSIGNMENTS: ("topics", "partitions", "partition_index"),
     Api.LIST_PARTITION_REASSIGNMENTS: ("topics", "partition_indexes", None),
     Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
@@ -48,6 +50,7 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
 ASKED_WITHIN: dict[int, tuple[str, str, str]] = {
     Api.ADD_PARTITIONS_TO_TXN: ("transactions", "topics", "partitions"),
     Api.WRITE_TXN_MARKERS: ("markers", "topics", "partition_indexes"),
+    Api.ALTER_REPLICA_LOG_DIRS: ("dirs", "topics", "partitions"),
 }
 ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.PRODUCE: ("responses", "partition_responses", "index"),
@@ -69,10 +72,12 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.ALTER_CLIENT_QUOTAS: ("entries", None, None),
     Api.DESCRIBE_CONFIGS: ("results", None, None),
     Api.ALTER_CONFIGS: ("responses", None, None),
+    Api.ALTER_REPLICA_LOG_DIRS: ("results", "partitions", "partition_index"),
     Api.CREATE_PARTITIONS: ("results", None, None),
     Api.DELETE_GROUPS: ("results", None, None),
     Api.ELECT_LEADERS: ("replica_election_results", "partition_result", "partition_id"),
     Api.INCREMENTAL_ALTER_CONFIGS: ("responses", None, None),
+    Api.ALTER_PARTITION_REASSIGNMENTS: ("responses", "partitions", "partition_index"),
     Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
@@ -212,7 +217,8 @@ def failed(answer: S, code: int) -> S:
 
 def topic_name(topic: Any, name_of: NameOf) -> str | None:
     """The topic's name in an entry of any message, from its name or its id."""
-    name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "key", None)
+    fields = ("name", "topic", "topic_name", "key")
+    name: str | None = next((value for each in fields if (value := getattr(topic, each, None))), None)
     if not name and getattr(topic, "resource_type", None) == TOPIC_RESOURCE:
         name = topic.resource_name
     if name:

@@ -1,6 +1,6 @@
 """The checks of AlterConfigs and IncrementalAlterConfigs, in Kafka's order and with its texts.
 
-Only topics can be changed. Brokers, loggers, client metrics and groups are refused.
+Only topics can be changed. Brokers, loggers, client metrics and groups are refused, but for what a broker does not have anyway.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.cluster import Cluster
     from fencepost.broker_stub.requests.call import Call
 
-TOPIC, GROUP = 2, 32
-OTHER_TYPES = {4: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
+TOPIC, BROKER, GROUP = 2, 4, 32
+OTHER_TYPES = {BROKER: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
 
 
-def request_refusal(call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool) -> Refusal | None:
+def request_refusal(
+    call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, unset: bool = False
+) -> Refusal | None:
     """The error of a resource before its configs are read. `configs`: their names; `nulls`: those without a value that need one; `twice`:
-    the request names the resource more than once."""
+    the request names the resource more than once; `unset`: it only deletes configs that no broker has."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(configs)) < len(configs):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    return _resource_refusal(call, kind, name)
+    return _resource_refusal(call, kind, name, unset=unset)
 
 
 def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
@@ -42,7 +44,7 @@ def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsR
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
-def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
+def _resource_refusal(call: Call, kind: int, name: str, *, unset: bool) -> Refusal | None:
     """Why a resource of that type cannot be changed; None if it can. A missing permission comes first."""
     if kind == TOPIC:
         return None
@@ -51,8 +53,18 @@ def _resource_refusal(call: Call, kind: int, name: str) -> Refusal | None:
         code = call.refusal(Operation.ALTER_CONFIGS, *whose)
         if code:
             return Refusal(code, WORDS[code])
+        if kind == BROKER and unset:
+            return _broker_refusal(call, name)
         return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _broker_refusal(call: Call, name: str) -> Refusal | None:
+    """Why the broker is another one than that which was asked; None if it is that one, or all of them."""
+    own = str(call.broker.node_id)
+    if name in ("", own):
+        return None
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own}, but received {name}")
 
 
 def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:

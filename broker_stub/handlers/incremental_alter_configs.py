@@ -4,7 +4,9 @@ Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3)
 changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST. An unknown
 operation fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
 
-Leaves out: everything but topics (INVALID_REQUEST), and policies.
+The throttles of replicas that kafka-reassign-partitions sets on brokers can be deleted, because no broker has one.
+
+Leaves out: everything else but topics (INVALID_REQUEST), and policies.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections import Counter
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, type_of
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.handlers.alter_config_checks import answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.alter_config_checks import TOPIC, answer_about, request_refusal, topic_refusal
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
@@ -29,6 +31,9 @@ from fencepost.producer.wire.messages.incremental_configs import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+THROTTLES = frozenset(
+    ("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second")
+)
 NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
@@ -45,7 +50,7 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
     for each, refusal in zip(request.resources, refusals, strict=True):
         if refusal is None and confused:
             refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if refusal is None:
+        if refusal is None and each.resource_type == TOPIC:
             refusal = _alter(call, each, validate_only=request.validate_only)
         answers.append(answer_about(each.resource_type, each.resource_name, refusal))
     return IncrementalAlterConfigsResponse(responses=answers)
@@ -54,7 +59,8 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 def _request_refusal(call: Call, resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
     nulls = [config.name for config in resource.configs if config.value is None and config.config_operation != DELETE]
     names = [config.name for config in resource.configs]
-    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice)
+    unset = all(config.config_operation == DELETE and config.name in THROTTLES for config in resource.configs)
+    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice, unset=unset)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:

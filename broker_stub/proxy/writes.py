@@ -3,8 +3,8 @@
 An error at BEFORE must have no effect. A request without effect is forwarded, and its response changed. A request with an effect must not
 reach the broker, so the proxy makes the refusal itself, from the request's entries and the declaration of the response. Pure functions.
 
-Metadata and FindCoordinator count as requests without effect, though they may create topics. WriteTxnMarkers, AddPartitionsToTxn of brokers
-(from version 4 on), and an election of all leaders are refused as a whole or not at all.
+Metadata and FindCoordinator count as requests without effect, though they may create topics. WriteTxnMarkers, AlterReplicaLogDirs,
+AddPartitionsToTxn of brokers (from version 4 on), and an election of all leaders are refused as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ from fencepost.producer.wire.messages.end_txn import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from fencepost.producer.wire.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    AlterReplicaLogDirTopicResult,
+)
 from fencepost.producer.wire.schema.declarations import Array, Nested, describe
 
 WRITES: Final = frozenset(
@@ -56,6 +63,7 @@ WRITES: Final = frozenset(
         Api.CREATE_ACLS,
         Api.DELETE_ACLS,
         Api.ALTER_CONFIGS,
+        Api.ALTER_REPLICA_LOG_DIRS,
         Api.SASL_AUTHENTICATE,
         Api.CREATE_PARTITIONS,
         Api.DELETE_GROUPS,
@@ -121,6 +129,8 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf) -> Mes
         return replace(response, **{results: [failed(entry(**_repeated(each, entry)), code) for each in getattr(request, asked)]})
     if isinstance(request, WriteTxnMarkersRequest):
         return WriteTxnMarkersResponse(markers=[_unmarked(each, code) for each in request.markers])
+    if isinstance(request, AlterReplicaLogDirsRequest):
+        return AlterReplicaLogDirsResponse(results=[_unmoved(topic, code) for each in request.dirs for topic in each.topics])
     answered = ANSWERED.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
     if answered is None or not entries:
@@ -177,6 +187,12 @@ def _unmarked(marker: WritableTxnMarker, code: int) -> WritableTxnMarkerResult:
             for topic in marker.topics
         ],
     )
+
+
+def _unmoved(topic: AlterReplicaLogDirTopic, code: int) -> AlterReplicaLogDirTopicResult:
+    """Covers no partition."""
+    results = [AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code) for index in topic.partitions]
+    return AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=results)
 
 
 def _index(partition: Any, field: str | None) -> int:

@@ -5,6 +5,7 @@ Until `sync`, written bytes can be lost when the machine loses its power. They a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from fencepost.broker_stub.storage.disk_state import DiskState
@@ -40,6 +41,11 @@ class File(Protocol):
 
 class Directory(Protocol):
     """Files by name, and directories by name."""
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is on disk; None: nowhere."""
+        ...
 
     def names(self) -> list[str]:
         """The names of its files, in order."""

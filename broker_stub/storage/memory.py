@@ -107,6 +107,7 @@ class MemoryDirectory:
     """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
 
     __slots__ = ("_directories", "_disk", "_files")
+    path: Final = None
 
     def __init__(self, disk: DiskState | None = None) -> None:
         self._disk = disk or DiskState()

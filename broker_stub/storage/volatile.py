@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from fencepost.broker_stub.storage.disk_state import DiskState
 from fencepost.broker_stub.storage.memory import MemoryFile
@@ -93,6 +94,8 @@ Entries = dict[str, "VolatileFile | VolatileDirectory"]
 
 class VolatileDirectory:
     """See the module."""
+
+    path: Final = None
 
     def __init__(self, power: Power | None = None) -> None:
         self.power = power or Power()

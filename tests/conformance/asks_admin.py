@@ -218,18 +218,6 @@ class AdminAsks(Stage):
 
         self.note_answer(label, request, version, replicas.ElectLeadersResponse, show)
 
-    def reassignments(self, topics: Mapping[str, Sequence[int]] | None, *, label: str) -> None:
-        """The partitions that are being reassigned."""
-        named = None
-        if topics is not None:
-            named = [replicas.ListPartitionReassignmentsTopics(name=name, partition_indexes=list(parts)) for name, parts in topics.items()]
-        request = replicas.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=named)
-
-        def show(answer: replicas.ListPartitionReassignmentsResponse) -> str:
-            return f"{error_name(answer.error_code)} {self.worded(answer.error_message)} {len(answer.topics)} topics"
-
-        self.note_answer(label, request, 0, replicas.ListPartitionReassignmentsResponse, show)
-
     # -- descriptions ------------------------------------------------------------------------------------------------------
 
     def describe_cluster(self, *, label: str, version: int = 2, **asked: Any) -> None:

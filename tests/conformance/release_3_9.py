@@ -36,6 +36,8 @@ NEWEST: Mapping[int, int] = {
     Api.LIST_TRANSACTIONS: 1,
     Api.DESCRIBE_GROUPS: 5,
     Api.DESCRIBE_CLUSTER: 1,
+    Api.DESCRIBE_LOG_DIRS: 4,
+    Api.ALTER_PARTITION_REASSIGNMENTS: 0,
 }
 
 LEFT_OUT = {
@@ -52,6 +54,9 @@ LEFT_OUT = {
     "topics.what_is_wrong_with_a_placement": "says in words what 4.3 says",
     "leaders.eligible_to_lead": "in 3.9 only in-sync replicas can be elected",
     "groups.members_that_stay_away": "3.9 forgets assignments when a rebalance begins, 4.3 when it ends",
+    "reassignments.back_to_the_replicas_of_before": "3.9 ends such a reassignment at once",
+    "reassignments.the_number_of_replicas": "asks for what only AlterPartitionReassignments 1 can",
+    "reassignments.the_number_that_is_aimed_for": "the same",
     "restarts.killed": "3.9 keeps the leader epoch of a killed broker that has the only replica",
     "restarts.a_restart_keeps_the_records_and_moves_the_leader_epoch": "the same",
     "transaction_offsets.epochs_to_come": "3.9 accepts a future epoch while a transaction is open, and the transaction then never ends",

@@ -1,4 +1,5 @@
-"""ElectLeaders starts leader elections. ListPartitionReassignments lists partitions whose replicas are moving."""
+"""ElectLeaders starts leader elections. AlterPartitionReassignments moves replicas, and ListPartitionReassignments lists those that
+move."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Annotated
 
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, since
+from fencepost.producer.wire.schema.fields import WireStruct, i8, i16, i32, ignorable, since
 
 
 class TopicPartitions(WireStruct):
@@ -58,6 +59,63 @@ class ElectLeadersResponse(Message):
     throttle_time_ms: i32 = 0
     error_code: Annotated[i16, since(1)] = 0
     replica_election_results: list[ReplicaElectionResult] = []
+
+
+class ReassignablePartition(WireStruct):
+    """One partition and its new replicas. Null cancels the reassignment that is in progress."""
+
+    partition_index: i32 = 0
+    replicas: list[i32] | None = None
+
+
+class ReassignableTopic(WireStruct):
+    """The partitions of one topic in the request."""
+
+    name: str = ""
+    partitions: list[ReassignablePartition] = []
+
+
+class AlterPartitionReassignmentsRequest(Message):
+    """A client tells a broker which replicas partitions shall have."""
+
+    api = Api.ALTER_PARTITION_REASSIGNMENTS
+    versions = range(2)
+    flexible = 0
+    is_request = True
+
+    timeout_ms: i32 = 60000
+    allow_replication_factor_change: Annotated[bool, since(1)] = True
+    topics: list[ReassignableTopic] = []
+
+
+class ReassignablePartitionResponse(WireStruct):
+    """Whether the reassignment of one partition began or was cancelled; if not, the error."""
+
+    partition_index: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+
+
+class ReassignableTopicResponse(WireStruct):
+    """The results for the partitions of one topic."""
+
+    name: str = ""
+    partitions: list[ReassignablePartitionResponse] = []
+
+
+class AlterPartitionReassignmentsResponse(Message):
+    """The broker answers with one result per partition."""
+
+    api = Api.ALTER_PARTITION_REASSIGNMENTS
+    versions = range(2)
+    flexible = 0
+    is_request = False
+
+    throttle_time_ms: i32 = 0
+    allow_replication_factor_change: Annotated[bool, since(1), ignorable] = True
+    error_code: i16 = 0
+    error_message: str | None = ""
+    responses: list[ReassignableTopicResponse] = []
 
 
 class ListPartitionReassignmentsTopics(WireStruct):

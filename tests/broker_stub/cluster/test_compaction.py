@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +11,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.log_cleaner import SLICE_BYTES
+from fencepost.broker_stub.storage.disk import open_data_dir
 from fencepost.producer import Producer
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Inside
 from tests.reading import read_messages
-from tests.waiting import despite
+from tests.waiting import despite, until
 
 MEBIBYTE = 1 << 20
 COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "1000"}
@@ -31,7 +34,8 @@ def left(world: Inside) -> list[int]:
 
 
 def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
-    """Another client reads one record of each key, and the segment that is appended to as it is."""
+    """librdkafka reads one record of each key, at its own offset, and the segment that is appended to as it is. A position in a gap leads
+    to the next record."""
     with BrokerStub(config={"log.cleaner.enable": False}) as stub:
         stub.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": MEBIBYTE})
         with Producer(bootstrap_servers=stub.bootstrap, acks="all") as producer:
@@ -41,7 +45,15 @@ def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
         before = stub.end_offset("t", 0)
         assert stub.clean_logs() > 0
         assert stub.end_offset("t", 0) == before == 4000
-        values = [int(message.value() or b"") for message in read_messages(stub.bootstrap, "t", range(1))]
+        messages = read_messages(stub.bootstrap, "t", range(1))
+        values = [int(message.value() or b"") for message in messages]
+        assert [message.offset() for message in messages] == values
+        assert values[0] > 0
+        with closing(Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "g"})) as consumer:
+            consumer.assign([TopicPartition("t", 0, values[0] - 1)])
+            found = until(lambda: consumer.poll(1.0), "the next record", good=lambda message: message is not None)
+            assert found is not None
+            assert found.offset() == values[0]
         dirty = [value for value in values if value >= values[10]]
         assert [*range(4000)][-len(dirty) :] == dirty
         assert len(dirty) < 2000
@@ -120,6 +132,31 @@ def test_a_large_log_is_compacted_in_slices() -> None:
         assert looks < 20
     assert left(world) == [4, 5]
     assert looks > 3
+
+
+@pytest.mark.parametrize("how", ["the topic is deleted", "the replica moves"])
+def test_a_log_that_goes_away_while_it_is_compacted(tmp_path: Path, how: str) -> None:
+    """The cleaner gives it up, and goes on with the others."""
+    world = Inside(brokers=2, storage=lambda context: open_data_dir(tmp_path, later=context.later))
+    for name in ("t", "other"):
+        world.topic(name, **COMPACTED)
+    for size in (600_000, 400_000, 1):
+        world.pass_time(1001)
+        for name in ("t", "other"):
+            value = b"v" * (size if name == "t" else 1)
+            assert world.produce(encode_batch([(world.cluster.now_ms(), b"k", value)]), topic=name).error_code == 0
+    topic, cleaner = world.topic_named("t"), world.cluster.log_cleaner
+    cleaner.begin()
+    cleaner.proceed()
+    assert cleaner.cleaned == 0
+    if how == "the topic is deleted":
+        world.cluster.delete_topic(topic)
+    else:
+        world.cluster.reassign(topic, topic.partitions[0], [2])
+    cleaner.finish()
+    assert cleaner.cleaned > 0
+    assert [header.base_offset for header, _ in world.topic_named("other").partitions[0].log.batches()] == [1, 2]
+    world.cluster.close()
 
 
 def test_a_log_that_cannot_be_read_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:

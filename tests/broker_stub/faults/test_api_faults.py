@@ -30,6 +30,7 @@ from fencepost.producer.wire.messages import (
     groups,
     incremental_configs,
     list_transactions,
+    log_dirs,
     offset_for_leader_epoch,
     replicas,
     topic_admin,
@@ -146,6 +147,13 @@ REQUESTS: dict[Api, wire.Message] = {
         ]
     ),
     Api.ELECT_LEADERS: replicas.ElectLeadersRequest(topic_partitions=[replicas.TopicPartitions(topic="t", partitions=[0])]),
+    Api.ALTER_PARTITION_REASSIGNMENTS: replicas.AlterPartitionReassignmentsRequest(
+        topics=[replicas.ReassignableTopic(name="t", partitions=[replicas.ReassignablePartition(replicas=[1])])]
+    ),
+    Api.ALTER_REPLICA_LOG_DIRS: log_dirs.AlterReplicaLogDirsRequest(
+        dirs=[log_dirs.AlterReplicaLogDir(path="/d", topics=[log_dirs.AlterReplicaLogDirTopic(name="t", partitions=[0])])]
+    ),
+    Api.DESCRIBE_LOG_DIRS: log_dirs.DescribeLogDirsRequest(topics=[log_dirs.DescribableLogDirTopic(topic="t", partitions=[0])]),
     Api.LIST_PARTITION_REASSIGNMENTS: replicas.ListPartitionReassignmentsRequest(),
     Api.DESCRIBE_CLUSTER: cluster.DescribeClusterRequest(),
     Api.DESCRIBE_TOPIC_PARTITIONS: cluster.DescribeTopicPartitionsRequest(topics=[cluster.TopicRequest(name="t")]),
@@ -256,6 +264,7 @@ FOR_ALL: list[tuple[wire.Message, int]] = [
     (group_offsets.OffsetFetchRequest(groups=[group_offsets.OffsetFetchRequestGroup(group_id="empty", topics=None)]), 9),
     (replicas.ElectLeadersRequest(topic_partitions=None), 2),
     (replicas.ListPartitionReassignmentsRequest(topics=None), 0),
+    (log_dirs.DescribeLogDirsRequest(topics=None), 5),
     (cluster.DescribeTopicPartitionsRequest(topics=[]), 0),
 ]
 """Requests that name no topic because they are about every one, as null or an empty list says there."""
@@ -279,7 +288,7 @@ def test_a_request_for_all_is_about_each(point: str, request_: wire.Message, ver
     answer = world.start(request_, version, node=world.coordinator("empty")).answer
     assert (fault.hits, other.hits, elsewhere.hits) == (1, 0, 0)
     told = {name: set(codes(entry)) for name, entry in entries(answer)}
-    if request_.api == Api.LIST_PARTITION_REASSIGNMENTS:
+    if request_.api in (Api.LIST_PARTITION_REASSIGNMENTS, Api.DESCRIBE_LOG_DIRS):
         assert answer.error_code == CODE
     else:
         assert CODE in told["t"]

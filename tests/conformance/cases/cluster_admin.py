@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeTopicPartitions, ElectLeaders, ListPartitionReassignments and OffsetForLeaderEpoch."""
+"""DescribeCluster, DescribeTopicPartitions, ElectLeaders and OffsetForLeaderEpoch."""
 
 from tests.conformance.batches import Rec, plain
 from tests.conformance.world import World, case
@@ -48,15 +48,6 @@ def pages_of_what_is_not_there(w: World) -> None:
     w.describe_topics(topic.name, cursor=(topic.name, -1), label="negative cursor")
     w.describe_topics(topic.name, cursor=(missing, 0), label="a cursor to a topic that was not asked for")
     w.describe_topics(missing, cursor=(missing, 0), label="a cursor to an unknown topic")
-
-
-@case()
-def nothing_is_on_the_move(w: World) -> None:
-    """No reassignments: of all topics, of some, of unknown ones."""
-    topic = w.topic()
-    w.reassignments(None, label="all")
-    w.reassignments({topic.name: [0]}, label="one")
-    w.reassignments({w.missing_topic().name: [0]}, label="unknown")
 
 
 @case()

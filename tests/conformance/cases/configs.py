@@ -221,3 +221,17 @@ def what_is_wrong_with_a_value(w: World) -> None:
         for name in names:
             for value in values:
                 w.tried(config={name: value}, label=f"{name}={value!r}")
+
+
+@case()
+def throttles_of_replicas(w: World) -> None:
+    """kafka-reassign-partitions deletes them at its end, also those that are not set."""
+    names = ("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second")
+    changes: list[Change] = [(name, DELETE, None) for name in names]
+    for broker in (str(w.nodes[0]), "", "77", "one"):
+        for version in range(2):
+            w.alter(BROKER, broker, changes, version=version, label=f"v{version} at {broker or 'all'}")
+    w.alter(BROKER, str(w.nodes[0]), changes[:1], validate_only=True, label="only validated")
+    w.alter(BROKER, str(w.nodes[0]), [*changes, changes[0]], label="one twice")
+    w.alter(BROKER, str(w.nodes[0]), [(names[0], DELETE, "5")], label="with a value")
+    w.alter(BROKER, str(w.nodes[0]), [], label="nothing")

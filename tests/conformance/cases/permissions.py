@@ -7,6 +7,7 @@ from fencepost.producer.wire.messages import (
     configs,
     group_admin,
     incremental_configs,
+    log_dirs,
     offset_for_leader_epoch,
     replicas,
     topic_admin,
@@ -263,7 +264,7 @@ def configs_of_topics_and_brokers(w: World) -> None:
 
 @case(guarded=True)
 def the_cluster(w: World) -> None:
-    """ALTER for elections, DESCRIBE for reassignments."""
+    """ALTER for elections, reassignments and moves between directories, DESCRIBE for lists of both."""
     w.no_acls()
     topic, missing = w.topic(), w.missing_topic()
     parts = [replicas.TopicPartitions(topic=each.name, partitions=[0]) for each in (topic, missing)]
@@ -276,3 +277,16 @@ def the_cluster(w: World) -> None:
     some = [replicas.ListPartitionReassignmentsTopics(name=each.name, partition_indexes=[0, 7]) for each in (topic, missing)]
     moving = replicas.ListPartitionReassignmentsRequest(topics=some, timeout_ms=10_000)
     each_holding(w, moving, 0, on_cluster(Operation.DESCRIBE), what="ListPartitionReassignments of some")
+    partitions = [replicas.ReassignablePartition(partition_index=index, replicas=None) for index in (0, 7)]
+    moves = [replicas.ReassignableTopic(name=each.name, partitions=partitions) for each in (topic, missing)]
+    for version in range(2):
+        move = replicas.AlterPartitionReassignmentsRequest(topics=moves, timeout_ms=10_000)
+        held = on_topic(topic, Operation.ALTER), on_cluster(Operation.DESCRIBE), on_cluster(Operation.ALTER)
+        each_holding(w, move, version, *held, what=f"AlterPartitionReassignments v{version}")
+    there = [log_dirs.AlterReplicaLogDirTopic(name=each.name, partitions=[0]) for each in (topic, missing)]
+    for version in (1, 2):
+        shift = log_dirs.AlterReplicaLogDirsRequest(dirs=[log_dirs.AlterReplicaLogDir(path="/nowhere", topics=there)])
+        each_holding(w, shift, version, *held[1:], what=f"AlterReplicaLogDirs v{version}")
+    for version in range(1, 6):
+        look = log_dirs.DescribeLogDirsRequest(topics=None)
+        each_holding(w, look, version, on_topic(topic, Operation.DESCRIBE), what=f"DescribeLogDirs v{version}")

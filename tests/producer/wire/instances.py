@@ -30,8 +30,8 @@ REMOVED = {
 }
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
 
-UNSPOKEN = {Api.WRITE_TXN_MARKERS: range(1)}
-"""Versions of messages between brokers, which no client of ours sends."""
+UNSPOKEN = {Api.WRITE_TXN_MARKERS: range(1), Api.ALTER_REPLICA_LOG_DIRS: range(1), Api.DESCRIBE_LOG_DIRS: range(1)}
+"""Versions of messages between brokers, and of ones about log directories, which no known client sends."""
 
 OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
 """Every (message, version) of them."""
