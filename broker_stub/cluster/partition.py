@@ -239,7 +239,7 @@ class Partition:
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
         """Elects a leader and begins the next epoch. `unclean`: if no live replica is in sync, another one may lead, also where the topic's
         config forbids it."""
-        able = [node for node in self.replicas if node in live and (node in self.isr or node in self.eligible)]
+        able = [node for node in self.replicas if node in live and node in (self.isr or self.eligible)]
         if not able and not self.isr and not self.eligible and self.last_leader in live:
             able = [self.last_leader]
         if not able and (unclean or self.elects_unclean):

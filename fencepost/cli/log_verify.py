@@ -29,6 +29,7 @@ EXPIRATION_MS: Final = 86_400_000
 
 TRUNCATES: Final = "after an unclean shutdown Kafka truncates the log here; otherwise reads fail here"
 REBUILDS: Final = "Kafka rebuilds the index only after an unclean shutdown, or if its own check fails; until then lookups may be wrong"
+ORPHANED: Final = "Kafka deletes the file; the records of that segment are lost"
 REPLAYS: Final = "if Kafka needs it, it replays the log from an older snapshot"
 
 
@@ -96,6 +97,9 @@ class Partition:
                 self._epochs = read_leader_epochs(checkpoint.read_bytes())
             except CorruptFile as error:
                 yield _damage(checkpoint, error, "Kafka cannot read the leader epochs")
+        for path in sorted(self._directory.glob("*index")):
+            if not path.with_suffix(".log").exists():
+                yield Finding(str(path), 0, f"there is no {path.with_suffix('.log').name} for it", ORPHANED)
         first = segments[0][0]
         self._next_offset = first
         if first > 0:

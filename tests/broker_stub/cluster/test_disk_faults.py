@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import subprocess
 import sys
@@ -90,6 +92,26 @@ def test_the_only_broker_halts() -> None:
         assert values(stub) == [b"before"]
         acknowledged(stub, b"after")
         assert values(stub) == [b"before", b"after"]
+
+
+def test_a_sync_that_fails_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is in the file, and the broker halts without an acknowledgement. A retry after the start is the same batch."""
+    with cluster(brokers=1, data_dir=tmp_path) as stub:
+        stub.create_topic("t", config={"flush.messages": 1})
+        with Producer(**stub.settings) as producer:
+            producer.send("t", b"before").result(20)
+            real = os.fsync
+
+            def fails(descriptor: int) -> None:
+                monkeypatch.setattr(os, "fsync", real)
+                raise OSError(errno.EIO, "Input/output error")
+
+            monkeypatch.setattr(os, "fsync", fails)
+            future = producer.send("t", b"once")
+            until(lambda: not stub.cluster.brokers[1].alive, "the broker halts")
+            stub.start_broker(1)
+            assert future.result(20).offset == 1
+        assert values(stub) == [b"before", b"once"]
 
 
 def test_a_transaction_survives_its_coordinators_disk() -> None:

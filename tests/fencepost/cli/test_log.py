@@ -72,3 +72,12 @@ def test_segments_overlap(tmp_path: Path) -> None:
     assert ran.code == 1
     assert "position 0: the segment begins at offset 1, and the one before it ends at 2" in ran.out
     assert "segments overlap, so producer snapshots" in ran.out
+
+
+def test_an_index_without_its_log(tmp_path: Path) -> None:
+    """The first or the last segment is missing, and its index files are there."""
+    (tmp_path / f"{NAME}.log").write_bytes(_log())
+    (tmp_path / f"{100:020}.timeindex").write_bytes(b"")
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert f"{100:020}.timeindex, position 0: there is no {100:020}.log for it. Kafka deletes the file" in ran.out
