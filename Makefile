@@ -154,9 +154,9 @@ fuzz: .venv/.built
 crowds: .venv/.built
 	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/broker_stub/socket_server/test_connection_quotas.py -s
 
-# Losses of power at random writes of a log, and during its recovery.
+# Losses of power at random writes of a log and of a cluster, and during their recovery.
 power-losses: .venv/.built
-	@FENCEPOST_POWER_LOSSES=$(LOSSES) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/log/test_recovery.py -n $(WORKERS) --timeout 7200
+	@FENCEPOST_POWER_LOSSES=$(LOSSES) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/log/test_recovery.py tests/broker_stub/cluster/test_power_losses.py -n $(WORKERS) --timeout 7200
 
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/socket_server/test_mutated_frames.py -s
