@@ -357,7 +357,7 @@ class BrokerStub(Restrictions):
     def corrupt(self, topic: str, partition: int, offset: int, *, node: int | None = None) -> None:
         """Flips a bit in the batch with that offset, in the log of the leader or of `node`. KeyError if that log has no such batch.
 
-        As in Kafka, a broker serves the batch, and who reads it finds the wrong checksum: a consumer fails, a follower stays behind.
+        As in Kafka, a broker serves the batch as it is. A consumer finds the wrong checksum and fails, a follower stays behind.
         """
         if node is not None:
             self._known(node=node)

@@ -55,7 +55,7 @@ def run(directory: Path, seed: str, *arguments: str) -> list[str]:
 
 
 def test_the_seed_says_which() -> None:
-    """The same seed draws the same rows, in whatever order they come: one in so many, rounded up."""
+    """The same seed draws the same rows, in any order: one in so many, rounded up."""
     first = draw(ROWS, 3, "7")
     assert first == draw(reversed(ROWS), 3, "7")
     assert len(first) == 4

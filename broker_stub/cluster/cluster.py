@@ -452,7 +452,7 @@ class Cluster(Context):
         if found.cluster is not None:
             self.cluster_id = found.cluster.cluster_id
         elif any(broker.logs.has_logs for broker in self.brokers.values()):
-            raise ValueError(f"{NAME} is missing or empty, and there are logs: without it nobody knows whose they are")
+            raise ValueError(f"{NAME} is missing or empty, and there are logs, whose topics only that file names")
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():

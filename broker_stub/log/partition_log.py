@@ -410,7 +410,7 @@ class PartitionLog:
         self.recovery_point = self.log_end_offset
 
     def corrupt(self, offset: int) -> bool:
-        """Flips a bit in the batch with that offset, for tests of those who read it. False: there is none."""
+        """Flips a bit in the batch with that offset, so that readers find a wrong checksum. False: there is none."""
         return self._local.corrupt(offset)
 
     def replicate(self, batches: Sequence[Batch]) -> None:

@@ -78,7 +78,7 @@ def test_a_follower_whose_disk_fails_halts() -> None:
 
 
 def test_the_only_broker_halts() -> None:
-    """The record fails after its time, and nobody says that it is there. After the repair the producer's retry is the only one."""
+    """The record fails after its time, without an acknowledgement. After the repair the producer's retry is the only one."""
     with cluster(brokers=1) as stub:
         stub.create_topic("t")
         acknowledged(stub, b"before")
