@@ -137,7 +137,7 @@ class KafkaHost:
 
 def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
     """Create the topic with the broker's default configs. The first broker leads every partition."""
-    wanted = NewTopic(topic, replica_assignment=[[*range(1, replicas + 1)]] * partitions)
+    wanted = NewTopic(topic, num_partitions=partitions, replica_assignment=[[*range(1, replicas + 1)]] * partitions)
     admin = admin_client(bootstrap)
     admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
 
