@@ -285,7 +285,9 @@ def test_topics_made_on_demand(creates: bool, group: str) -> None:
     failures: list[Any] = []
     with BrokerStub(auto_create_topics=creates, default_partitions=3) as stub:
         consumer = Confluent(stub, group, "t", **{"topic.metadata.refresh.interval.ms": 100})
-        producer = Producer({"bootstrap.servers": stub.bootstrap, "topic.metadata.propagation.max.ms": 200, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": stub.bootstrap, "topic.metadata.propagation.max.ms": 30_000 if creates else 200, "log_level": 0}
+        )
         try:
             producer.produce("t", b"7", on_delivery=lambda error, _: failures.append(error) if error else None)
             assert producer.flush(DEADLINE_S) == 0

@@ -82,17 +82,21 @@ def test_changed_messages_are_refused_or_other_messages(cls: type[Message], vers
         rng = random.Random(seed)
         for _ in range(CHANGES_PER_MESSAGE):
             damaged = damage(data, rng)
-            tracemalloc.reset_peak()
-            memory_before, _ = tracemalloc.get_traced_memory()
-            cpu_before = time.thread_time()
-            other = None
-            try:
-                other = decode(cls, version, damaged)
-            except Malformed as error:
-                _check_place(error, cls, version, len(damaged))
-            assert time.thread_time() - cpu_before < DECODE_CPU_S_MAX
-            _, peak = tracemalloc.get_traced_memory()
-            assert peak - memory_before < BYTES_PER_FRAME_BYTE_MAX * len(damaged) + BYTES_MORE_MAX
+            memory_max = BYTES_PER_FRAME_BYTE_MAX * len(damaged) + BYTES_MORE_MAX
+            for attempt in range(3):  # other threads may take memory meanwhile; what decoding takes is the same each time
+                tracemalloc.reset_peak()
+                memory_before, _ = tracemalloc.get_traced_memory()
+                cpu_before = time.thread_time()
+                other = None
+                try:
+                    other = decode(cls, version, damaged)
+                except Malformed as error:
+                    _check_place(error, cls, version, len(damaged))
+                assert time.thread_time() - cpu_before < DECODE_CPU_S_MAX
+                _, peak = tracemalloc.get_traced_memory()
+                if peak - memory_before < memory_max:
+                    break
+                assert attempt < 2, f"{peak - memory_before} bytes of memory for {len(damaged)} bytes"
             if other is not None:
                 again = encode(other, version)
                 assert encode(decode(cls, version, again), version) == again  # As bytes, since a NaN does not equal itself.
