@@ -322,11 +322,12 @@ class Cluster(Context):
                 f"one request creates at most {PARTITIONS_MAX}"
             )
         factor, last = len(topic.partitions[0].replicas), topic.partitions[-1].replicas[0]
-        self._extend(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
+        self.add_assigned(topic, self.assign(grown, factor, first=len(topic.partitions), after=last))
 
     def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
         """Adds partitions with these replicas. The caller has checked them."""
-        self._extend(topic, assignments)
+        with self._together():
+            self._add_partitions(topic, assignments)
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
@@ -392,10 +393,6 @@ class Cluster(Context):
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
 
-    def _extend(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
-        with self._together():
-            self._add_partitions(topic, assignments)
-
     def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
         live, before = self.live, len(topic.partitions)
         try:
@@ -451,7 +448,7 @@ class Cluster(Context):
             raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.start.brokers}")
         if found.cluster is not None:
             self.cluster_id = found.cluster.cluster_id
-        elif any(broker.logs.has_logs for broker in self.brokers.values()):
+        elif any(broker.logs.partitions() for broker in self.brokers.values()):
             raise ValueError(f"{NAME} is missing or empty, and there are logs, whose topics only that file names")
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)

@@ -53,7 +53,7 @@ class LogManager:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._clock_ms = clock_ms
         self._must_load = False
-        self._is_clean = directory.read(CLEAN_SHUTDOWN) is not None
+        self.is_clean = directory.read(CLEAN_SHUTDOWN) is not None
         self._offsets = {kind: self._read(kind) for kind in OFFSETS}
 
     @property
@@ -97,7 +97,7 @@ class LogManager:
                 log_start_offset=known[LOG_START_OFFSETS],
                 high_watermark=known[REPLICATION_OFFSETS],
                 first_dirty_offset=known[CLEANER_OFFSETS],
-                recovery_point=None if self._is_clean else known[RECOVERY_POINTS],
+                recovery_point=None if self.is_clean else known[RECOVERY_POINTS],
             )
         except (CorruptBatch, CorruptFile) as error:
             raise ValueError(
@@ -111,8 +111,8 @@ class LogManager:
         self.directory.remove(CLEAN_SHUTDOWN)
         self.directory.sync()
         there = {f"{topic}-{index}" for topic, index in self.logs}
-        for name in self.directory.directories():
-            if name not in there and self.directory.directory(name).read(PARTITION_METADATA) is not None:
+        for name in self.partitions():
+            if name not in there:
                 self.directory.remove_directory(name)
 
     def stopped(self, *, lost_power: bool = False, failed: bool = False) -> None:
@@ -120,7 +120,7 @@ class LogManager:
         if lost_power:
             self.directory.lose_unsynced()
         if lost_power or failed:
-            self._must_load, self._is_clean = True, False
+            self._must_load, self.is_clean = True, False
             self._offsets = {kind: self._read(kind) for kind in OFFSETS}
 
     def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
@@ -155,15 +155,9 @@ class LogManager:
         self.checkpoint(*OFFSETS)
         self.directory.write(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
 
-    @property
-    def has_logs(self) -> bool:
-        """Whether its directory has some partition's."""
-        return any(self.directory.directory(name).read(PARTITION_METADATA) is not None for name in self.directory.directories())
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the shutdown before this start was clean."""
-        return self._is_clean
+    def partitions(self) -> list[str]:
+        """The directories of partitions, by their names. There may be others beside them."""
+        return [name for name in self.directory.directories() if self.directory.directory(name).read(PARTITION_METADATA) is not None]
 
     def _read(self, kind: str) -> dict[tuple[str, int], int]:
         data = self.directory.read(kind)

@@ -190,14 +190,13 @@ class Partition:
         self.leader_epoch = max(state.leader_epoch, *(log.leader_epoch for log in self.logs.values()))
         self._newest = next((node for node in (state.leader, state.last_leader) if node in self.logs), self.replicas[0])
         self.elect(live, preferred=state.leader)
-        self.follow(live)
 
     def lose(self, node: int, *, live: Collection[int]) -> None:
         """Notes that a broker went down."""
         if node not in self.replicas:
             return
         self._behind_since.pop(node, None)
-        self._touched = tuple(each for each in self._touched if each != node)
+        self._touched = without(self._touched, (node,))
         if node in self.isr and (self._has_eligible or len(self.isr) > 1):
             self._in_sync([each for each in self.isr if each != node])
         if self.leader == node:
@@ -393,7 +392,7 @@ class Partition:
             self._in_sync([*self.isr, node])
 
     def _fall_behind(self, node: int) -> None:
-        self._touched = tuple(each for each in self._touched if each != node)
+        self._touched = without(self._touched, (node,))
         self._behind_since.setdefault(node, self._clock_ms())
 
     def _in_sync(self, nodes: list[int]) -> None:
