@@ -38,7 +38,7 @@ from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.restrictions import Restrictions
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.server import Server
-from fencepost.broker_stub.storage.disk_state import DiskFault
+from fencepost.broker_stub.storage.disk_state import DiskFault, StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Record, iter_batches, read_records
 
@@ -189,7 +189,8 @@ class BrokerStub(Restrictions):
         return {"bootstrap_servers": self.bootstrap, "request_timeout_ms": REQUEST_TIMEOUT_MS}
 
     def start(self) -> Self:
-        """Binds, listens and starts the thread. Clients may connect as soon as it returns."""
+        """Binds, listens and starts the thread. Clients may connect as soon as it returns. OSError for a port in use; the stub keeps its
+        `data_dir` until `close`."""
         if self._thread is not None:
             raise RuntimeError("this stub was started before: a stub starts only once")
         loop = asyncio.new_event_loop()
@@ -212,7 +213,11 @@ class BrokerStub(Restrictions):
         self.cluster.close()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
@@ -226,7 +231,7 @@ class BrokerStub(Restrictions):
         """`start`, without blocking the event loop."""
         try:
             return await _off_loop(self.start)
-        except asyncio.CancelledError:
+        except BaseException:
             await _off_loop(self.close)
             raise
 
@@ -467,6 +472,9 @@ class BrokerStub(Restrictions):
         def on_loop() -> T:
             try:
                 return run()
+            except StorageFailed as failed:
+                self.cluster.halt(failed)
+                raise
             finally:
                 server.arm()
 

@@ -202,7 +202,8 @@ class Cluster(Context):
 
     def tick(self, now_ms: int | None = None) -> None:
         """Runs everything that is due."""
-        self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
+        with self._halting():
+            self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
 
     def next_deadline(self) -> int | None:
         """When to call `tick` again. None: nothing is due."""
@@ -244,9 +245,9 @@ class Cluster(Context):
         """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left."""
         broker = self.brokers.get(failed.node_id)
         if broker is None:
-            _log.error("what the controller knows cannot be written: %s", failed)
+            _log.error("what the controller knows cannot be written: %s", failed.strerror)
         elif broker.alive:
-            _log.error("broker %d halts: %s", failed.node_id, failed)
+            _log.error("broker %d halts: %s", failed.node_id, failed.strerror)
             self.soon(lambda: self.kill(failed.node_id))
 
     def start_broker(self, node_id: int) -> None:
@@ -433,11 +434,17 @@ class Cluster(Context):
     # What lasts
 
     def close(self) -> None:
-        """A clean shutdown of every broker, for the next start with the same storage."""
-        if self._keeps_files:
-            self._keeps_files = False
+        """A clean shutdown of every broker, for the next start with the same storage. It is unclean for a broker whose disk fails."""
+        if not self._keeps_files:
+            return
+        self._keeps_files = False
+        try:
             for broker in self.brokers.values():
-                broker.logs.close()
+                try:
+                    broker.logs.close()
+                except StorageFailed as failed:
+                    _log.error("broker %d does not shut down cleanly: %s", broker.node_id, failed.strerror)
+        finally:
             self.storage.close()
 
     def _resume(self, seed: int) -> None:
@@ -489,7 +496,7 @@ class Cluster(Context):
 
     @contextmanager
     def _halting(self) -> Iterator[None]:
-        """Housekeeping: the broker whose disk fails is halted, and the others go on."""
+        """For what no client has asked for: the broker whose disk fails is halted, and the others go on."""
         try:
             yield
         except StorageFailed as failed:

@@ -54,7 +54,7 @@ class LogManager:
         self._clock_ms = clock_ms
         self._must_load = False
         self.is_clean = directory.read(CLEAN_SHUTDOWN) is not None
-        self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+        self._offsets: dict[str, dict[tuple[str, int], int]] | None = None  # of the checkpoints, until they are read
 
     @property
     def path(self) -> str:
@@ -87,8 +87,10 @@ class LogManager:
         if name not in self.directory.directories():
             return self.create(topic, index, topic_id=topic_id, config=config)
         directory = self.directory.directory(name)
-        known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
         try:
+            if self._offsets is None:
+                self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+            known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
             _check_topic_id(directory, topic_id)
             log = self.logs[topic, index] = PartitionLog.load(
                 directory,
@@ -120,8 +122,7 @@ class LogManager:
         if lost_power:
             self.directory.lose_unsynced()
         if lost_power or failed:
-            self._must_load, self.is_clean = True, False
-            self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+            self._must_load, self.is_clean, self._offsets = True, False, None
 
     def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a broker that starts again."""

@@ -103,9 +103,8 @@ class LocalLog:
         if place is None or place.base_offset > offset:
             return False
         file = self._segments[number].file
-        behind = bytes(file.read(place.position, file.size))
-        file.truncate(place.position)
-        file.append(behind[: place.size - 1] + bytes([behind[place.size - 1] ^ 1]) + behind[place.size :])
+        last = place.position + place.size - 1
+        file.overwrite(last, bytes([file.read(last, 1)[0] ^ 1]))
         return True
 
     def start_of_batch(self, offset: int) -> int:

@@ -30,6 +30,10 @@ class File(Protocol):
         """The bytes from `position`, at most `size` of them, fewer at the end. A view where that saves a copy: do not write to it."""
         ...
 
+    def overwrite(self, position: int, data: bytes) -> None:
+        """Replaces bytes that are there, as a fault of the disk does: what was synced counts as synced."""
+        ...
+
     def truncate(self, size: int) -> None:
         """Removes everything from position `size` on."""
         ...

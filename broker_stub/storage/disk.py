@@ -90,10 +90,10 @@ class DiskFile:
         self.path = path
         self._open = open_files
         self._disk = disk
-        with failing(disk):
+        with writing(disk):
             if not path.exists():  # the time of the last change stays
                 path.touch()
-        self._size = self._synced = path.stat().st_size
+            self._size = self._synced = path.stat().st_size
 
     @property
     def size(self) -> int:
@@ -101,16 +101,18 @@ class DiskFile:
 
     @property
     def modified_ms(self) -> int:
-        return self.path.stat().st_mtime_ns // 1_000_000
+        with failing(self._disk):
+            return self.path.stat().st_mtime_ns // 1_000_000
 
     @modified_ms.setter
     def modified_ms(self, value: int) -> None:
-        os.utime(self.path, ns=(value * 1_000_000,) * 2)
+        with writing(self._disk):
+            os.utime(self.path, ns=(value * 1_000_000,) * 2)
 
     def append(self, data: bytes) -> None:
+        if self._disk.fault is not None:
+            self._disk.check_write()
         try:
-            if self._disk.fault is not None:
-                self._disk.check_write()
             file = self._open.of(self.path)
             file.seek(self._size)
             written = file.write(data)
@@ -125,9 +127,9 @@ class DiskFile:
         wanted = min(size, self._size - position)
         if wanted <= 0:
             return b""
+        if self._disk.fault is not None:
+            self._disk.check_read()
         try:
-            if self._disk.fault is not None:
-                self._disk.check_read()
             file = self._open.of(self.path)
             file.seek(position)
             data = file.read(wanted)
@@ -137,19 +139,26 @@ class DiskFile:
             raise StorageFailed(self._disk.node_id, error) from error
         return data
 
+    def overwrite(self, position: int, data: bytes) -> None:
+        with writing(self._disk):
+            file = self._open.of(self.path)
+            file.seek(position)
+            file.write(data)
+
     def truncate(self, size: int) -> None:
-        with failing(self._disk):
+        with writing(self._disk):
             self._open.of(self.path).truncate(size)
         self._size, self._synced = size, min(size, self._synced)
 
     def sync(self) -> None:
-        with failing(self._disk):
+        with writing(self._disk):
             os.fsync(self._open.of(self.path).fileno())
         self._synced = self._size
 
     def lose_unsynced(self) -> None:
         """Removes what was not synced."""
-        self._open.of(self.path).truncate(self._synced)
+        with suppress(FileNotFoundError):
+            self._open.of(self.path).truncate(self._synced)
         self._size = self._synced
 
     def _cut_back(self) -> None:
@@ -160,14 +169,21 @@ class DiskFile:
 
 @contextmanager
 def failing(disk: DiskState) -> Iterator[None]:
-    """For what writes: an error of the system, or of the disk's state, becomes StorageFailed."""
-    disk.check_write()
+    """An error of the system becomes StorageFailed."""
     try:
         yield
     except StorageFailed:
         raise
     except OSError as error:
         raise StorageFailed(disk.node_id, error) from error
+
+
+@contextmanager
+def writing(disk: DiskState) -> Iterator[None]:
+    """The same for what writes: it also fails if the disk's state says so."""
+    disk.check_write()
+    with failing(disk):
+        yield
 
 
 class DiskDirectory:
@@ -184,17 +200,20 @@ class DiskDirectory:
         path.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        return sorted(each.name for each in os.scandir(self.path) if each.is_file())
+        with failing(self._disk):
+            return sorted(each.name for each in os.scandir(self.path) if each.is_file())
 
     def directories(self) -> list[str]:
-        return sorted(each.name for each in os.scandir(self.path) if each.is_dir())
+        with failing(self._disk):
+            return sorted(each.name for each in os.scandir(self.path) if each.is_dir())
 
     def directory(self, name: str, disk: DiskState | None = None) -> DiskDirectory:
         found = self._directories.get(name)
         if found is None:
-            found = self._directories[name] = DiskDirectory(
-                self.path / name, later=self._later, open_files=self._open, disk=disk or self._disk
-            )
+            disk = disk or self._disk
+            with failing(disk):
+                found = DiskDirectory(self.path / name, later=self._later, open_files=self._open, disk=disk)
+            self._directories[name] = found
         return found
 
     def open(self, name: str) -> DiskFile:
@@ -205,14 +224,17 @@ class DiskDirectory:
 
     def read(self, name: str) -> bytes | None:
         try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            return None
+            with failing(self._disk):
+                return (self.path / name).read_bytes()
+        except StorageFailed as failed:
+            if isinstance(failed.__cause__, FileNotFoundError):
+                return None
+            raise
 
     def write(self, name: str, data: bytes) -> None:
         self._forget(name)
         path = self.path / (name + TEMPORARY)
-        with failing(self._disk):
+        with writing(self._disk):
             with path.open("wb") as file:
                 file.write(data)
                 file.flush()
@@ -222,7 +244,7 @@ class DiskDirectory:
 
     def rename(self, name: str, to: str) -> None:
         self._forget(to)
-        with failing(self._disk):
+        with writing(self._disk):
             (self.path / name).replace(self.path / to)
         opened = self._files.pop(name, None)
         if opened is not None:
@@ -233,11 +255,12 @@ class DiskDirectory:
     def remove(self, name: str, *, delay_ms: int = 0) -> None:
         self._forget(name)
         path = self.path / name
-        if not delay_ms:
-            path.unlink(missing_ok=True)
-        elif path.exists():
-            moved = path.replace(self.path / (name + DELETED))
-            self._later(delay_ms, lambda: moved.unlink(missing_ok=True))
+        with failing(self._disk):
+            if not delay_ms:
+                path.unlink(missing_ok=True)
+            elif path.exists():
+                path.replace(self.path / (name + DELETED))
+                self._later(delay_ms, lambda: self.remove(name + DELETED))
 
     def remove_directory(self, name: str) -> None:
         path = self.path / name
@@ -248,11 +271,12 @@ class DiskDirectory:
     def sync(self) -> None:
         if not hasattr(os, "O_DIRECTORY"):
             return  # Windows opens no directories, and its renames need no sync
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with failing(self._disk):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def lose_unsynced(self) -> None:
         for file in self._files.values():

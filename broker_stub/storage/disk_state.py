@@ -12,10 +12,12 @@ FAULTS: Final[dict[DiskFault, int]] = {"full": errno.ENOSPC, "failed": errno.EIO
 
 
 class StorageFailed(OSError):
-    """A read or write of a broker's disk failed. Apache Kafka halts such a broker, because it has no other log directory."""
+    """A read or write of a broker's disk failed. Apache Kafka halts such a broker, because it has no other log directory. `node_id`: 0 for
+    what the controller keeps."""
 
     def __init__(self, node_id: int, cause: OSError) -> None:
-        super().__init__(cause.errno, f"the disk of broker {node_id} fails: {cause.strerror or cause}")
+        whose = f"the disk of broker {node_id}" if node_id else "the disk of the controller"
+        super().__init__(cause.errno, f"{whose} fails: {cause.strerror or cause}")
         self.node_id = node_id
 
 

@@ -65,6 +65,12 @@ class MemoryFile:
                 parts.append(bytes(tail[: end - at]))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def overwrite(self, position: int, data: bytes) -> None:
+        synced, behind = self._synced, bytes(self.read(position + len(data), self.size))
+        self.truncate(position)
+        self.append(data + behind)
+        self._synced = synced
+
     def truncate(self, size: int) -> None:
         self._synced = min(self._synced, size)
         if size >= self._tail_start:

@@ -60,6 +60,11 @@ class VolatileFile:
     def read(self, position: int, size: int) -> bytes | memoryview:
         return self._seen.read(position, size)
 
+    def overwrite(self, position: int, data: bytes) -> None:
+        self._seen.overwrite(position, data)
+        synced = self._synced
+        self._synced = (synced[:position] + data + synced[position + len(data) :])[: len(synced)]
+
     def truncate(self, size: int) -> None:
         self._power.step()
         self._writes.append((size, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -307,6 +308,23 @@ def test_logs_without_the_clusters_metadata_are_not_deleted(tmp_path: Path) -> N
 def test_a_directory_has_one_user(tmp_path: Path) -> None:
     with stub_in(tmp_path), pytest.raises(ValueError, match="another cluster uses this directory"):
         BrokerStub(data_dir=tmp_path)
+    with stub_in(tmp_path):
+        pass
+
+
+def test_a_stub_that_cannot_start_frees_the_directory(tmp_path: Path) -> None:
+    """Its port is in use."""
+
+    async def start(port: int) -> None:
+        async with BrokerStub(data_dir=tmp_path, port=port):
+            pass
+
+    with BrokerStub() as other:
+        port = other.addresses[1][1]
+        with pytest.raises(OSError, match="in use"), BrokerStub(data_dir=tmp_path, port=port):
+            pass
+        with pytest.raises(OSError, match="in use"):
+            asyncio.run(start(port))
     with stub_in(tmp_path):
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any, Literal
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
 from fencepost.producer import Producer
 from fencepost.producer.errors import DeliveryError
 from fencepost.txn import TransactionalProducer
@@ -180,6 +182,21 @@ def test_a_damaged_batch_is_served_and_refused_by_consumers() -> None:
         consumer.close()
 
 
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+def test_damage_does_not_undo_a_sync(tmp_path: Path, on_disk: bool) -> None:
+    """A loss of power takes nothing of the segment with the damaged batch, because it was synced when the next one began. The start does
+    not look for damage before the recovery point."""
+    with cluster(brokers=1, data_dir=tmp_path if on_disk else None, clock=VirtualClock()) as stub:
+        stub.create_topic("t", config={"flush.messages": 1, "segment.bytes": 1 << 20})
+        acknowledged(stub, *[bytes(300_000)] * 6)
+        stub.corrupt("t", 0, 0)
+        stub.advance(60_001)  # log.flush.offset.checkpoint.interval.ms
+        stub.lose_power(1)
+        stub.start_broker(1)
+        log = stub.cluster.find("t", 0).log  # type: ignore[union-attr]
+        assert [header.base_offset for header, _ in log.batches()] == [*range(6)]
+
+
 def test_a_follower_does_not_take_a_damaged_batch(caplog: pytest.LogCaptureFixture) -> None:
     """It stays behind and out of the ISR, and the log says why. The leader goes on."""
     with cluster(brokers=2) as stub:
@@ -207,6 +224,53 @@ def test_impossible_arguments_are_named() -> None:
             stub.corrupt("t", 0, 0)
         with pytest.raises(KeyError, match="no broker 7"):
             stub.corrupt("t", 0, 0, node=7)
+
+
+@pytest.mark.parametrize("fault", ["full", "failed"])
+@pytest.mark.parametrize("halted", [False, True])
+def test_a_stub_whose_disk_fails_closes(
+    tmp_path: Path, fault: Literal["full", "failed"], halted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The shutdown is unclean, the log names the reason once, and the next stub gets the directory with all that was acknowledged."""
+    with cluster(brokers=2, data_dir=tmp_path) as stub:
+        stub.create_topic("t", replication_factor=2)
+        acknowledged(stub, b"before")
+        leader = stub.leader("t", 0)
+        stub.fail_disk(leader, fault)
+        if halted:
+            acknowledged(stub, b"after")
+    says = "halts" if halted else "does not shut down cleanly"
+    reason = {"full": "No space left on device", "failed": "Input/output error"}[fault]
+    assert f"broker {leader} {says}: the disk of broker {leader} fails: {reason}" in caplog.messages
+    assert [(tmp_path / f"broker-{node}" / CLEAN_SHUTDOWN).exists() for node in (leader, 3 - leader)] == [False, True]
+    with cluster(brokers=2, data_dir=tmp_path) as stub:
+        assert values(stub) == [b"before", b"after"][: 1 + halted]
+        assert sorted(stub.isr("t", 0)) == [1, 2]
+
+
+@pytest.mark.parametrize("removed", ["broker-1", "broker-1/t-0"])
+@pytest.mark.parametrize("noticed_by", ["a record", "retention"])
+def test_files_that_are_removed_halt_the_broker(tmp_path: Path, removed: str, noticed_by: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As any other error of a disk does. Without its own directory the broker stays down; that of a partition is made again."""
+    with cluster(brokers=1, data_dir=tmp_path) as stub:
+        stub.create_topic("t", config={"segment.bytes": 1 << 20, "retention.bytes": 0})
+        acknowledged(stub, bytes(900_000))
+        shutil.rmtree(tmp_path / removed)
+        if noticed_by == "a record":
+            with Producer(**stub.settings, delivery_timeout_ms=1500) as producer:
+                assert "KAFKA_STORAGE_ERROR" in str(producer.send("t", bytes(900_000)).exception(20))
+        else:
+            stub.clean_logs()
+        until(lambda: not stub.cluster.brokers[1].alive, "the broker halts")
+        assert "broker 1 halts: the disk of broker 1 fails: No such file or directory" in caplog.messages
+        assert "this is a bug" not in caplog.text
+        if removed == "broker-1":
+            with pytest.raises(OSError, match="the disk of broker 1 fails: No such file or directory"):
+                stub.start_broker(1)
+            (tmp_path / removed).mkdir()
+        stub.start_broker(1)
+        acknowledged(stub, b"again")
+        assert values(stub) == [b"again"]
 
 
 FULL = """
