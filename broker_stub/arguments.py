@@ -53,6 +53,10 @@ def _is_id(text: str | None) -> bool:
     return text is None or (text.isprintable() and 0 < len(text.encode()) <= TEXT_BYTES_MAX)
 
 
+def _is_path(path: str | PathLike[str] | None) -> bool:
+    return path is None or (str(path) != "" and "\0" not in str(path))
+
+
 def _is_clock(clock: object) -> bool:
     return clock is None or (not isinstance(clock, type) and all(callable(getattr(clock, name, None)) for name in CLOCK_METHODS))
 
@@ -80,7 +84,7 @@ ARGUMENTS: Final = {
     ),
     "default_partitions": _WHOLE_OR_NONE,
     "default_replication_factor": _WHOLE_OR_NONE,
-    "data_dir": Argument((str, PathLike, NoneType), "the path of a directory", lambda value: value is None or str(value) != ""),
+    "data_dir": Argument((str, PathLike, NoneType), "the path of a directory, without a null character", _is_path),
     "emulate": Argument((str,), "the name of a release of Kafka, such as '4.3'"),
     "fault": Argument((str, NoneType), "'full' or 'failed'", lambda value: value in (None, "full", "failed")),
     "group": Argument((str,), "the id of a group"),

@@ -174,6 +174,7 @@ class LogSegment:
         """Removes the batches that end at or past the offset."""
         self.file.truncate(self.position_of(offset))
         self.file.sync()  # what comes next must not be followed by what was here
+        self._remove_index_files()
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
         self._bytes_since_entry = 0
@@ -196,6 +197,7 @@ class LogSegment:
 
     def forget_indexes(self) -> None:
         """Begins to index it anew."""
+        self._remove_index_files()
         self.offset_index.truncate(self.base_offset)
         self.time_index.truncate(self.base_offset)
         self.largest_timestamp, self._last_of_largest = UNKNOWN_TIME, self.base_offset
@@ -235,6 +237,11 @@ class LogSegment:
         self.is_deleted = True
         for kind in SUFFIXES:
             self._directory.remove(file_name(self.base_offset, kind) + self._suffix, delay_ms=delay_ms)
+
+    def _remove_index_files(self) -> None:
+        """Removes those that no longer are about what the segment has. `flush` writes others."""
+        for kind in (INDEX, TIME_INDEX, TXN_INDEX):
+            self._directory.remove(file_name(self.base_offset, kind) + self._suffix)
 
     def _write(self, kind: str, data: bytes) -> None:
         self._directory.write(file_name(self.base_offset, kind) + self._suffix, data)

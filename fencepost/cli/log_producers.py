@@ -30,8 +30,11 @@ class Producers:
         self._state = ProducerStateManager(snapshot)
 
     def newest(self) -> dict[int, ProducerEntry]:
-        """The entries as a snapshot has them: with the newest batch."""
-        return {pid: replace(entry, batches=entry.batches[-1:]) for pid, entry in self._state.entries.items()}
+        """The entries as a snapshot has them: with the newest batch, and one timestamp for it and for a marker after it."""
+        return {
+            pid: replace(entry, batches=tuple(replace(batch, timestamp=entry.last_timestamp) for batch in entry.batches[-1:]))
+            for pid, entry in self._state.entries.items()
+        }
 
     def add(self, stored: StoredBatch) -> None:
         """Applies the batch. Raises CorruptBatch if it is an unreadable marker."""

@@ -12,9 +12,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
 from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, read_leader_epochs
 from fencepost.broker_stub.log.errors import CorruptFile, CorruptSnapshot
 from fencepost.broker_stub.log.index_entries import read_offset_index, read_time_index, read_txn_index
+from fencepost.broker_stub.log.local_log import SWAP
 from fencepost.broker_stub.log.producer_append_info import ProducerEntry
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot
 from fencepost.cli.error_lines import CommandError
@@ -31,6 +33,10 @@ TRUNCATES: Final = "after an unclean shutdown Kafka truncates the log here; othe
 REBUILDS: Final = "Kafka rebuilds the index only after an unclean shutdown, or if its own check fails; until then lookups may be wrong"
 ORPHANED: Final = "Kafka deletes the file; the records of that segment are lost"
 REPLAYS: Final = "if Kafka needs it, it replays the log from an older snapshot"
+
+
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+"""Of the files that are checked."""
 
 
 class Finding(Struct, frozen=True):
@@ -85,8 +91,17 @@ class Partition:
         self._next_offset = 0
         self._epochs: list[tuple[int, int]] | None = None
         self._epoch_reported = False
+        self._is_clean = (directory.parent / CLEAN_SHUTDOWN).exists()
 
     def findings(self) -> Iterator[Finding]:
+        there = sorted(self._directory.iterdir())
+        special = [path for path in there if (path.suffix in SUFFIXES or path.name == LEADER_EPOCHS) and not path.is_file()]
+        if special:
+            yield from (Finding(str(path), 0, "it is no regular file", "the broker cannot use it") for path in special)
+            return
+        if any(path.suffix == SWAP for path in there):
+            self._notes.append(f"{self._directory}: a compaction was interrupted, and the next start ends it, so nothing is checked")
+            return
         try:
             segments = sorted((base_offset_of(path), path) for path in self._directory.glob("*.log"))
         except CorruptFile as error:
@@ -106,8 +121,10 @@ class Partition:
             yield from self._start_from_snapshot(first)
         for number, (base_offset, path) in enumerate(segments):
             if number:
+                if base_offset > self._next_offset:
+                    self._give_up("compaction removed records")
                 yield from self._check_snapshot(base_offset)
-            yield from self._check_segment(base_offset, path)
+            yield from self._check_segment(base_offset, path, may_lag=number == len(segments) - 1 and not self._is_clean)
         newest = self._directory / f"{self._next_offset:020}.snapshot"
         if newest.exists() and self._next_offset > segments[-1][0]:
             yield from self._check_snapshot(self._next_offset)
@@ -128,7 +145,8 @@ class Partition:
             self._producers.known = False
             self._notes.append(f"{self._directory}: {why}, so producer snapshots and the LSOs of aborted transactions are not compared")
 
-    def _check_segment(self, base_offset: int, path: Path) -> Iterator[Finding]:
+    def _check_segment(self, base_offset: int, path: Path, *, may_lag: bool) -> Iterator[Finding]:
+        """`may_lag`: of the active segment after a kill, whose index files may lack entries or be missing."""
         if base_offset < self._next_offset:
             self._give_up("segments overlap")
             problem = f"the segment begins at offset {base_offset}, and the one before it ends at {self._next_offset - 1}"
@@ -143,7 +161,11 @@ class Partition:
                     self._give_up("offsets do not rise")
                     problem = f"offset {header.base_offset} follows offset {last}"
                     yield Finding(str(path), stored.position, problem, "offsets must rise: readers may miss records or get them twice")
-                elif header.base_offset != last + 1 or (batches and header.records_count != header.last_offset_delta + 1):
+                elif (
+                    header.base_offset != last + 1
+                    or header.records_count != header.last_offset_delta + 1
+                    or header.delete_horizon_ms is not None
+                ):
                     self._give_up("compaction removed records")
                 last = max(last, header.last_offset)
                 yield from self._check_batch(path, stored)
@@ -152,9 +174,17 @@ class Partition:
             self._give_up("a batch cannot be read")
             yield _damage(path, error, TRUNCATES)
         self._next_offset = max(self._next_offset, last + 1)
-        yield from self._check_offset_index(base_offset, path.with_suffix(".index"), batches)
-        yield from self._check_time_index(base_offset, path.with_suffix(".timeindex"), batches)
-        yield from self._check_txn_index(path.with_suffix(".txnindex"), aborted_before)
+        index, time_index = path.with_suffix(".index"), path.with_suffix(".timeindex")
+        missing = [each for each in (index, time_index) if not each.exists()]
+        if missing and may_lag:
+            self._notes.append(f"{path}: the active segment has no index files, as after a kill; the next start makes them")
+        else:
+            yield from (Finding(str(each), 0, "the file is missing", "Kafka rebuilds it when it starts") for each in missing)
+        if index not in missing:
+            yield from self._check_offset_index(base_offset, index, batches)
+        if time_index not in missing:
+            yield from self._check_time_index(base_offset, time_index, batches)
+        yield from self._check_txn_index(path.with_suffix(".txnindex"), aborted_before, may_lag=may_lag)
 
     def _check_batch(self, path: Path, stored: StoredBatch) -> Iterator[Finding]:
         header = stored.header
@@ -180,15 +210,14 @@ class Partition:
             before = offset
         if self._epochs is not None and header.leader_epoch >= 0 and not self._epoch_reported:
             known = next((epoch for epoch, start in reversed(self._epochs) if start <= header.base_offset), -1)
-            if known != header.leader_epoch:
+            # DeleteRecords forgets the epochs of what it deletes: all of them if it deletes everything.
+            is_deleted = not self._epochs or header.base_offset < self._epochs[0][1]
+            if known != header.leader_epoch and not is_deleted:
                 self._epoch_reported = True  # the later ones most likely follow from the same mistake
                 problem = f"the batch at offset {header.base_offset} has leader epoch {header.leader_epoch}, {LEADER_EPOCHS} says {known}"
                 yield Finding(file, position, problem, "a follower may truncate its log at a wrong offset")
 
     def _check_offset_index(self, base_offset: int, path: Path, batches: list[Batch]) -> Iterator[Finding]:
-        if not path.exists():
-            yield Finding(str(path), 0, "the file is missing", "Kafka rebuilds it when it starts")
-            return
         try:
             entries = read_offset_index(base_offset, path.read_bytes())
         except CorruptFile as error:
@@ -203,9 +232,6 @@ class Partition:
                 )
 
     def _check_time_index(self, base_offset: int, path: Path, batches: list[Batch]) -> Iterator[Finding]:
-        if not path.exists():
-            yield Finding(str(path), 0, "the file is missing", "Kafka rebuilds it when it starts")
-            return
         try:
             entries = read_time_index(base_offset, path.read_bytes())
         except CorruptFile as error:
@@ -220,7 +246,7 @@ class Partition:
                 problem = f"the entry says that {timestamp} is the largest timestamp up to offset {offset}: it is {largest}"
                 yield Finding(str(path), number * 12, problem, REBUILDS)
 
-    def _check_txn_index(self, path: Path, aborted_before: int) -> Iterator[Finding]:
+    def _check_txn_index(self, path: Path, aborted_before: int, *, may_lag: bool) -> Iterator[Finding]:
         try:
             entries = read_txn_index(path.read_bytes()) if path.exists() else []
         except CorruptFile as error:
@@ -234,6 +260,8 @@ class Partition:
                     yield Finding(str(path), number * 34, problem, "consumers may skip committed records")
             return
         wanted = self._producers.aborted[aborted_before:]
+        if may_lag:
+            wanted = wanted[: len(entries)]
         for number in range(max(len(entries), len(wanted))):
             says = entries[number] if number < len(entries) else None
             log = wanted[number] if number < len(wanted) else None

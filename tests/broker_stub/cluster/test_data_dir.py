@@ -336,6 +336,8 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
         BrokerStub(data_dir=file)
     with pytest.raises(ValueError, match="data_dir='': must be the path of a directory"):
         BrokerStub(data_dir="")
+    with pytest.raises(ValueError, match=r"data_dir='a\\x00b': must be the path of a directory, without a null character"):
+        BrokerStub(data_dir="a\0b")
     with pytest.raises(TypeError, match="data_dir=5: must be the path of a directory"):
         BrokerStub(data_dir=5)  # type: ignore[arg-type]
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 from pathlib import Path
 
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.storage.disk import DiskDirectory
+from fencepost.producer import Producer
 from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
+from tests.broker_stub.log.random_history import History
 from tests.fencepost.cli.shell import invoke
 
 NAME = "00000000000000000000"
@@ -81,3 +90,72 @@ def test_an_index_without_its_log(tmp_path: Path) -> None:
     ran = invoke("log", "verify", tmp_path)
     assert ran.code == 1
     assert f"{100:020}.timeindex, position 0: there is no {100:020}.log for it. Kafka deletes the file" in ran.out
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_no_findings_in_a_sound_log(tmp_path: Path, compacted: bool, killed: bool) -> None:
+    """After random appends, transactions, truncations, compactions, deletions and starts, and perhaps a kill."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    for number in range(25):
+        rng = random.Random(f"{seed} {number}")
+        path = tmp_path / f"t-{number}"
+        history = History(rng, DiskDirectory(path, later=lambda _, run: run()), compacted=compacted)
+        for _ in range(rng.randrange(1, 4)):
+            if history.log.log_end_offset:
+                history.load(clean_shutdown=True)
+                history.resume_producers()
+            for _ in range(rng.randrange(10, 60)):
+                history.act()
+                if rng.random() < 0.02:
+                    history.log.advance_log_start(rng.randrange(history.log.log_start_offset, history.log.high_watermark + 1))
+        if not killed:
+            history.log.close()
+        history.directory.close()
+    if not killed:
+        (tmp_path / CLEAN_SHUTDOWN).touch()
+    ran = invoke("log", "verify", tmp_path)
+    assert (ran.code, ran.err) == (0, ""), ran.out
+
+
+def test_a_killed_broker(tmp_path: Path) -> None:
+    """Its active segments have no index files, which is said and no finding. After a clean shutdown it is one."""
+    with BrokerStub(data_dir=tmp_path) as stub:
+        stub.create_topic("t")
+        with Producer(**stub.settings) as producer:
+            producer.send("t", b"x").result(20)
+        shutil.copytree(tmp_path / "broker-1", tmp_path / "killed")
+    ran = invoke("log", "verify", tmp_path / "killed")
+    assert ran.code == 0
+    assert f"t-0/{NAME}.log: the active segment has no index files, as after a kill; the next start makes them\n" in ran.out
+    assert "1 partition, 0 findings" in ran.out
+    assert invoke("log", "verify", tmp_path / "broker-1").out == "1 partition, 0 findings\n"
+    (tmp_path / "broker-1" / "t-0" / f"{NAME}.index").unlink()
+    ran = invoke("log", "verify", tmp_path / "broker-1")
+    assert ran.code == 1
+    assert f"{NAME}.index, position 0: the file is missing" in ran.out
+
+
+def test_an_interrupted_compaction(tmp_path: Path) -> None:
+    """The files are those of two segments at once until the next start, so they are not compared."""
+    (tmp_path / f"{NAME}.log").write_bytes(_log())
+    (tmp_path / f"{NAME}.log.swap").write_bytes(_log())
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 0
+    assert "a compaction was interrupted, and the next start ends it, so nothing is checked" in ran.out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+@pytest.mark.parametrize("name", [f"{NAME}.log", f"{NAME}.index", f"{NAME}.snapshot", "leader-epoch-checkpoint"])
+def test_a_named_pipe(tmp_path: Path, name: str) -> None:
+    """No command waits for another end of it."""
+    (tmp_path / f"{NAME}.log").write_bytes(_log())
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    dumped = invoke("log", "dump", tmp_path / name)
+    assert dumped.code == 2
+    assert f"{name}: it is no regular file" in dumped.err
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert f"{name}, position 0: it is no regular file. The broker cannot use it." in ran.out
