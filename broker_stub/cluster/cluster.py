@@ -389,7 +389,8 @@ class Cluster(Context):
     def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
         """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
         added = [node for node in target if node not in partition.replicas]
-        partition.reassign(target, self._new_logs(topic, partition.index, added), self.live)
+        logs = self._new_logs(topic, partition.index, added)
+        partition.reassign(target, logs, [node for node in self.live if not self.brokers[node].logs.must_load])
 
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
@@ -407,8 +408,17 @@ class Cluster(Context):
             raise
 
     def _new_logs(self, topic: Topic, index: int, replicas: Iterable[int]) -> dict[int, PartitionLog]:
-        config = self._log_config(topic)
-        return {node: self.brokers[node].logs.create(topic.name, index, topic_id=topic.id, config=config) for node in replicas}
+        """The log of each replica. If its disk fails, the replica is there all the same, as in Kafka, and the broker halts. The log follows
+        when the broker is back."""
+        config, logs = self._log_config(topic), dict[int, PartitionLog]()
+        for node in replicas:
+            manager = self.brokers[node].logs
+            try:
+                logs[node] = manager.create(topic.name, index, topic_id=topic.id, config=config)
+            except StorageFailed as failed:
+                logs[node] = manager.stand_in(config)
+                self.halt(failed)
+        return logs
 
     def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
         index = len(topic.partitions)

@@ -27,6 +27,7 @@ from fencepost.broker_stub.log.checkpoint_text import (
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk_state import DiskState
+from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire.records import CorruptBatch
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -44,7 +45,8 @@ OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
 
 
 class LogManager:
-    """See the module. `storage`: of the cluster; the logs of a broker are in a directory of it, on a disk of their own."""
+    """See the module. `storage`: of the cluster; the logs of a broker are in a directory of it, on a disk of their own.
+    `must_load`: the broker lost its power, or its disk failed, so its next start reads the files."""
 
     def __init__(self, node_id: int, storage: Directory, *, clock_ms: Callable[[], int]) -> None:
         self._name = f"broker-{node_id}"
@@ -52,7 +54,7 @@ class LogManager:
         self.directory = directory = storage.directory(self._name, self.disk)
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._clock_ms = clock_ms
-        self._must_load = False
+        self.must_load = False
         self.is_clean = directory.read(CLEAN_SHUTDOWN) is not None
         self._offsets: dict[str, dict[tuple[str, int], int]] | None = None  # of the checkpoints, until they are read
 
@@ -79,6 +81,11 @@ class LogManager:
         directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
         log = self.logs[topic, index] = PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
         return log
+
+    def stand_in(self, config: LogConfig) -> PartitionLog:
+        """For a log that could not be created: an empty one that cannot be written. The broker creates the log when it starts again."""
+        self.must_load = True
+        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(DiskState(self.disk.node_id, "failed")))
 
     def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of that partition as the directory has it; without one an empty log. ValueError for files that cannot be read, or that
@@ -122,11 +129,11 @@ class LogManager:
         if lost_power:
             self.directory.lose_unsynced()
         if lost_power or failed:
-            self._must_load, self.is_clean, self._offsets = True, False, None
+            self.must_load, self.is_clean, self._offsets = True, False, None
 
     def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a broker that starts again."""
-        if self._must_load:
+        if self.must_load:
             return self.load(*partition, topic_id=topic_id, config=config)
         log = self.logs[partition]
         log.reload()
@@ -134,7 +141,7 @@ class LogManager:
 
     def started(self) -> None:
         """Every log was restarted."""
-        self._must_load = False
+        self.must_load = False
 
     def delete(self, topic: str, index: int) -> None:
         """Deletes the log with its files."""
@@ -149,7 +156,7 @@ class LogManager:
 
     def close(self) -> None:
         """A clean shutdown: the next start scans no batches. The files of a broker that lost its power stay as they are."""
-        if self._must_load:
+        if self.must_load:
             return
         for log in self.logs.values():
             log.close()

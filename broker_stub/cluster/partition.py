@@ -178,7 +178,7 @@ class Partition:
         self.leader_epoch = 0
         self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
         self._save()
-        self.log.lead(0)
+        self._lead()
         self.follow(live)
 
     def resume(self, state: PartitionState, live: Collection[int], *, unclean: Collection[int]) -> None:
@@ -258,10 +258,7 @@ class Partition:
                 self.isr = [self.leader]
         self._save()
         if self.leader != NO_LEADER:
-            try:
-                self.log.lead(self.leader_epoch)
-            except StorageFailed as failed:
-                self._halt(failed)
+            self._lead()
             self.follow(live)
         self.tell_changed()
 
@@ -374,6 +371,13 @@ class Partition:
     def tell_changed(self) -> None:
         for each in tuple(self.watchers):
             each.changed()
+
+    def _lead(self) -> None:
+        """The leader's log begins the leader epoch."""
+        try:
+            self.log.lead(self.leader_epoch)
+        except StorageFailed as failed:
+            self._halt(failed)
 
     def _catch_up(self, node: int) -> None:
         """Makes a follower that reaches its leader catch up. It stays behind if a disk fails, or if what it reads is damaged."""

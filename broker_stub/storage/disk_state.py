@@ -26,9 +26,9 @@ class DiskState:
 
     __slots__ = ("fault", "node_id")
 
-    def __init__(self, node_id: int = 0) -> None:
+    def __init__(self, node_id: int = 0, fault: DiskFault | None = None) -> None:
         self.node_id = node_id
-        self.fault: DiskFault | None = None
+        self.fault = fault
 
     def check_write(self) -> None:
         """Raises StorageFailed if the disk takes nothing."""

@@ -251,21 +251,6 @@ def test_a_forked_child_does_not_keep_the_directory(tmp_path: Path) -> None:
         os.waitpid(child, 0)
 
 
-def test_a_topic_for_a_full_disk_is_not_created(tmp_path: Path) -> None:
-    """Nothing of it is there, also after the next start."""
-    with stub_in(tmp_path, brokers=2) as stub:
-        stub.fail_disk(2, "full")
-        with pytest.raises(OSError, match="the disk of broker 2 fails"):
-            stub.create_topic("t", partitions=3, replication_factor=2)
-        stub.repair_disk(2)
-        assert not len(stub.cluster.topics)
-        stub.create_topic("t", partitions=3, replication_factor=2)
-    with stub_in(tmp_path, brokers=2) as stub:
-        found = stub.cluster.topics.named("t")
-        assert found is not None
-        assert len(found.partitions) == 3
-
-
 def test_metadata_of_a_partition(tmp_path: Path) -> None:
     """A log without its topic's id gets it, as in Kafka. A damaged one is refused, and nothing is deleted."""
     with stub_in(tmp_path) as stub:
