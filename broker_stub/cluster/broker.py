@@ -44,6 +44,7 @@ class Broker:
         self.listens_on = ""
         self.alive = True
         self.killed = False  # whether its last stop was a kill
+        self.halts = False  # whether its disk has failed, so that it stops after the request at hand
         self.generation = 0
         self.sessions = SessionCache()
         self.connections: set[Connection] = set()
@@ -51,7 +52,7 @@ class Broker:
 
     def stop(self) -> None:
         """Cuts every connection and abandons waiting requests."""
-        self.alive = False
+        self.alive = self.halts = False
         self.generation += 1
         self.cut_connections()
         self.sessions.clear()

@@ -246,7 +246,8 @@ class Cluster(Context):
         broker = self.brokers.get(failed.node_id)
         if broker is None:
             _log.error("what the controller knows cannot be written: %s", failed.strerror)
-        elif broker.alive:
+        elif broker.alive and not broker.halts:
+            broker.halts = True
             _log.error("broker %d halts: %s", failed.node_id, failed.strerror)
             self.soon(lambda: self.kill(failed.node_id))
 
@@ -255,6 +256,7 @@ class Cluster(Context):
         broker = self.brokers[node_id]
         if broker.alive:
             return
+        broker.logs.check()
         mine = [partition for partition in self._partitions() if node_id in partition.replicas]
         logs = [broker.logs.restart((each.topic, each.index), topic_id=each.topic_id, config=each.log.config) for each in mine]
         broker.logs.started()

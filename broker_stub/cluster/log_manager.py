@@ -7,7 +7,6 @@ they are replicated, and up to where they are compacted.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable
 from typing import Final
 from uuid import UUID
@@ -67,10 +66,7 @@ class LogManager:
     @property
     def space_bytes(self) -> tuple[int, int]:
         """The whole space on its disk, and what is left of it; -1 in memory."""
-        if self.directory.path is None:
-            return -1, -1
-        space = shutil.disk_usage(self.directory.path)
-        return space.total, space.free
+        return self.directory.space_bytes
 
     def create(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty log."""
@@ -130,6 +126,10 @@ class LogManager:
             self.directory.lose_unsynced()
         if lost_power or failed:
             self.must_load, self.is_clean, self._offsets = True, False, None
+
+    def check(self) -> None:
+        """Raises StorageFailed if the broker cannot start, because its disk fails."""
+        self.disk.check_write()
 
     def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a broker that starts again."""

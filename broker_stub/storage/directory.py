@@ -51,6 +51,11 @@ class Directory(Protocol):
         """Where it is on disk; None: nowhere."""
         ...
 
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        """The whole space where it is, and what is left of it; -1 in memory."""
+        ...
+
     def names(self) -> list[str]:
         """The names of its files, in order."""
         ...

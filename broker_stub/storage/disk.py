@@ -199,6 +199,12 @@ class DiskDirectory:
         self._lock: BufferedWriter | None = None
         path.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        with failing(self._disk):
+            space = shutil.disk_usage(self.path)
+        return space.total, space.free
+
     def names(self) -> list[str]:
         with failing(self._disk):
             return sorted(each.name for each in os.scandir(self.path) if each.is_file())

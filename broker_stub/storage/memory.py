@@ -114,6 +114,7 @@ class MemoryDirectory:
 
     __slots__ = ("_directories", "_disk", "_files")
     path: Final = None
+    space_bytes: Final = (-1, -1)
 
     def __init__(self, disk: DiskState | None = None) -> None:
         self._disk = disk or DiskState()

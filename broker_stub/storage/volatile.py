@@ -101,6 +101,7 @@ class VolatileDirectory:
     """See the module."""
 
     path: Final = None
+    space_bytes: Final = (-1, -1)
 
     def __init__(self, power: Power | None = None) -> None:
         self.power = power or Power()

@@ -79,6 +79,29 @@ def test_a_follower_whose_disk_fails_halts() -> None:
         assert ends(stub) == {2}
 
 
+def test_a_broker_with_a_failed_disk_does_not_start() -> None:
+    """Also one that was stopped before its disk failed."""
+    with cluster(brokers=1) as stub:
+        stub.create_topic("t")
+        stub.stop_broker(1)
+        stub.fail_disk(1)
+        with pytest.raises(OSError, match="the disk of broker 1 fails: Input/output error"):
+            stub.start_broker(1)
+        assert not stub.cluster.brokers[1].alive
+        stub.repair_disk(1)
+        stub.start_broker(1)
+        acknowledged(stub, b"x")
+
+
+def test_a_broker_halts_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says it once, however many partitions find out."""
+    with cluster(brokers=1) as stub:
+        stub.fail_disk(1)
+        stub.create_topic("t", partitions=5)
+        until(lambda: not stub.cluster.brokers[1].alive, "the broker halts")
+        assert caplog.messages == ["broker 1 halts: the disk of broker 1 fails: Input/output error"]
+
+
 def test_the_only_broker_halts() -> None:
     """The record fails after its time, without an acknowledgement. After the repair the producer's retry is the only one."""
     with cluster(brokers=1) as stub:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import log_dirs
 from tests.broker_stub.stub_calls import Inside, Talker, batch
+from tests.waiting import until
 
 
 def described(world: Inside, node: int) -> Any:
@@ -46,3 +48,13 @@ def test_a_directory_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ab
     assert directory.log_dir == str(tmp_path / "d" / "broker-1")
     assert directory.total_bytes == shutil.disk_usage(tmp_path).total
     assert 0 < directory.usable_bytes < directory.total_bytes
+
+
+def test_a_directory_that_was_removed(tmp_path: Path) -> None:
+    """It is named with its error, and the broker halts."""
+    with BrokerStub(data_dir=tmp_path) as stub, Talker(stub) as talker:
+        shutil.rmtree(tmp_path / "broker-1")
+        answer: Any = talker.ask(log_dirs.DescribeLogDirsRequest(topics=None), 4)
+        (directory,) = answer.results
+        assert (directory.log_dir, directory.error_code) == (str(tmp_path / "broker-1"), ErrorCode.KAFKA_STORAGE_ERROR)
+        until(lambda: not stub.cluster.brokers[1].alive, "the broker halts")
