@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
@@ -30,7 +31,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     TopicDeleted,
     TopicRecord,
 )
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition, PartitionState
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
@@ -124,6 +125,7 @@ class Cluster(Context):
         self.config.given.update(self._in_force(brokers))
         self.counters = Counters()
         self._keeps_files = storage is not None
+        self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
         self._keep: Callable[[Record], object] = lambda _: None
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
@@ -242,14 +244,13 @@ class Cluster(Context):
             self.counters.leader_moves += led
 
     def halt(self, failed: StorageFailed) -> None:
-        """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left."""
-        broker = self.brokers.get(failed.node_id)
-        if broker is None:
-            _log.error("what the controller knows cannot be written: %s", failed.strerror)
-        elif broker.alive and not broker.halts:
-            broker.halts = True
-            _log.error("broker %d halts: %s", failed.node_id, failed.strerror)
-            self.soon(lambda: self.kill(failed.node_id))
+        """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left. All of them stop if the
+        controller cannot write what it decides: nothing may follow from it."""
+        for broker in [self.brokers[failed.node_id]] if failed.node_id else self.brokers.values():
+            if broker.alive and not broker.halts:
+                broker.halts = True
+                _log.error("broker %d halts: %s", broker.node_id, failed.strerror)
+                self.soon(partial(self.kill, broker.node_id))
 
     def start_broker(self, node_id: int) -> None:
         """Starts a broker with the logs that it has. OSError if its disk fails; then it stays down."""
@@ -257,6 +258,9 @@ class Cluster(Context):
         if broker.alive:
             return
         broker.logs.check()
+        for key, state in [*self._unsaved.items()]:
+            self._keep(state)
+            del self._unsaved[key]
         mine = [partition for partition in self._partitions() if node_id in partition.replicas]
         logs = [broker.logs.restart((each.topic, each.index), topic_id=each.topic_id, config=each.log.config) for each in mine]
         broker.logs.started()
@@ -282,9 +286,7 @@ class Cluster(Context):
         overrides = dict(overrides or {})
         self._say_what_is_unheeded(overrides, logging.INFO)
         topic = Topic(name, self.new_id(), config=self.config.of_topic(overrides), overrides=overrides)
-        with self._together():
-            self._keep(TopicRecord(topic.id, topic.name, overrides))
-            self._add_partitions(topic, assignments)
+        self._add_partitions(topic, assignments, TopicRecord(topic.id, topic.name, overrides))
         self.topics.add(topic)
         return topic
 
@@ -329,8 +331,7 @@ class Cluster(Context):
 
     def add_assigned(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
         """Adds partitions with these replicas. The caller has checked them."""
-        with self._together():
-            self._add_partitions(topic, assignments)
+        self._add_partitions(topic, assignments)
 
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
@@ -350,9 +351,9 @@ class Cluster(Context):
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""
         self._say_what_is_unheeded(overrides, logging.INFO)
+        self._keep(TopicRecord(topic.id, topic.name, dict(overrides)))
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
-        self._keep(TopicRecord(topic.id, topic.name, topic.overrides))
         for partition in topic.partitions:
             partition.configure(topic.config, self._log_config(topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
@@ -366,8 +367,8 @@ class Cluster(Context):
                     partition.elect(self.live)
 
     def delete_topic(self, topic: Topic) -> None:
-        self.topics.remove(topic)
         self._keep(TopicDeleted(topic.id))
+        self.topics.remove(topic)
         for partition in topic.partitions:
             partition.leader = NO_LEADER
             partition.tell_changed()
@@ -397,11 +398,15 @@ class Cluster(Context):
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
 
-    def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]]) -> None:
+    def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]], *first: Record) -> None:
+        """All or none. `first`: what is kept together with them."""
         live, before = self.live, len(topic.partitions)
         try:
-            for index, replicas in enumerate(assignments, before):
-                self._add_partition(topic, self._new_logs(topic, index, replicas)).begin(live)
+            with self._together():
+                for record in first:
+                    self._keep(record)
+                for index, replicas in enumerate(assignments, before):
+                    self._add_partition(topic, self._new_logs(topic, index, replicas)).begin(live)
         except StorageFailed:
             del topic.partitions[before:]
             for index, replicas in enumerate(assignments, before):
@@ -433,7 +438,7 @@ class Cluster(Context):
             clock_ms=self.now_ms,
             reaches=self.reach,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
-            save=lambda state: self._keep(state),
+            save=self._save,
             halt=self.halt,
             delete_log=lambda node: self.brokers[node].logs.delete(topic.name, index),
         )
@@ -495,6 +500,16 @@ class Cluster(Context):
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, live, unclean=unclean)
+
+    def _save(self, state: PartitionState) -> None:
+        """Keeps what was decided about a partition. If that fails, every broker halts, and it is kept before one starts again."""
+        key = state.topic_id, state.index
+        self._unsaved.pop(key, None)
+        try:
+            self._keep(state)
+        except StorageFailed as failed:
+            self._unsaved[key] = state
+            self.halt(failed)
 
     def _proceed_cleaning(self) -> None:
         with self._halting():

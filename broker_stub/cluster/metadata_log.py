@@ -8,7 +8,7 @@ cluster starts with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +16,7 @@ import msgspec
 
 from fencepost.broker_stub.cluster.partition import PartitionState
 from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 
 NAME: Final = "cluster-metadata.jsonl"
 VERSION: Final = 1
@@ -126,8 +127,14 @@ class MetadataLog:
             self._write(records)
 
     def _write(self, records: list[Record]) -> None:
-        self._file.append(_line(records))
-        self._file.sync()
+        before = self._file.size
+        try:
+            self._file.append(_line(records))
+            self._file.sync()
+        except StorageFailed:
+            with suppress(StorageFailed):
+                self._file.truncate(before)  # what was refused must not count at the next start
+            raise
 
 
 def _line(records: list[Record]) -> bytes:

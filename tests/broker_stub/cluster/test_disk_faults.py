@@ -296,6 +296,64 @@ def test_files_that_are_removed_halt_the_broker(tmp_path: Path, removed: str, no
         assert values(stub) == [b"again"]
 
 
+def test_a_disk_on_which_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller's files are on it, too, so every broker halts. Started again, the brokers go on with what was acknowledged, and so
+    does the next stub."""
+    with cluster(data_dir=tmp_path) as stub:
+        stub.create_topic("t", replication_factor=3, config={"flush.messages": 1})
+        acknowledged(stub, b"before")
+
+        def fails(descriptor: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            with Producer(**stub.settings, delivery_timeout_ms=1500) as producer:
+                assert producer.send("t", b"lost").exception(20) is not None
+            until(lambda: not stub.cluster.live, "every broker halts")
+            with pytest.raises(OSError, match="the disk of the controller fails: Input/output error"):
+                stub.start_broker(1)
+        for node in (1, 2, 3):
+            stub.start_broker(node)
+        assert sorted(stub.isr("t", 0)) == [1, 2, 3]
+        assert stub.leader("t", 0) in stub.isr("t", 0)
+        acknowledged(stub, b"after")
+        there = values(stub)
+        assert [value for value in there if value != b"lost"] == [b"before", b"after"]
+    with cluster(data_dir=tmp_path) as stub:
+        assert values(stub) == there
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="a system without the names of open files")
+def test_what_the_controller_cannot_write_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics are as they were, with their files and configs."""
+    with cluster(brokers=1, data_dir=tmp_path) as stub:
+        stub.create_topic("t")
+        acknowledged(stub, b"x")
+        real = os.fsync
+
+        def fails(descriptor: int) -> None:
+            if Path(os.readlink(f"/proc/self/fd/{descriptor}")).name == "cluster-metadata.jsonl":
+                raise OSError(errno.EIO, "Input/output error")
+            real(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            with pytest.raises(OSError, match="the disk of the controller fails"):
+                stub.create_topic("u")
+            with pytest.raises(OSError, match="the disk of the controller fails"):
+                stub.add_partitions("t", 2)
+            with pytest.raises(OSError, match="the disk of the controller fails"):
+                stub.delete_topic("t")
+        assert [(topic.name, len(topic.partitions)) for topic in stub.cluster.topics] == [("t", 1)]
+        assert [*stub.cluster.brokers[1].logs.logs] == [("t", 0)]
+        stub.start_broker(1)
+        assert values(stub) == [b"x"]
+    with cluster(brokers=1, data_dir=tmp_path) as stub:
+        assert [(topic.name, len(topic.partitions)) for topic in stub.cluster.topics] == [("t", 1)]
+        assert values(stub) == [b"x"]
+
+
 FULL = """
 import resource, sys
 from fencepost import BrokerStub, Producer
