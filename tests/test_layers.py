@@ -101,7 +101,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "proxy": "arguments faults network configs journal cluster",
         "transactions": "cluster",
         "requests": "faults log journal security cluster groups transactions",
-        "handlers": "faults log network quotas configs security cluster groups transactions requests",
+        "handlers": "storage faults log network quotas configs security cluster groups transactions requests",
         "socket_server": "storage network configs security cluster requests",
         "stub": "storage arguments faults log network configs journal security cluster requests handlers socket_server",
         "control": "arguments faults network journal proxy requests stub",
