@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
@@ -26,12 +28,27 @@ def surroundings(**more: str) -> dict[str, str]:
     return {**inherited, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", **more}
 
 
+class _Runner(CliRunner):
+    """Gives the command a file as its standard input, where CliRunner gives it an object without a descriptor."""
+
+    @contextmanager
+    def isolation(
+        self, input: bytes | str | None = None, env: Mapping[str, str | None] | None = None, color: bool = False
+    ) -> Iterator[tuple[io.BytesIO, io.BytesIO, io.BytesIO]]:
+        assert not isinstance(input, str)
+        with super().isolation(None, env, color) as streams, TemporaryFile() as file:
+            file.write(input or b"")
+            file.seek(0)
+            sys.stdin = io.TextIOWrapper(file)  # CliRunner puts the former one back.
+            yield streams
+
+
 def run(*arguments: object, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command in this process, which is a quarter of a second faster; return its exit code, standard output and standard error.
-    `given`: its standard input."""
+    `given`: its standard input, a file with a descriptor."""
     inherited = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
     words = [*map(str, arguments)]
-    ran = CliRunner().invoke(app, words, input=given, env=inherited | environment, prog_name="fencepost")
+    ran = _Runner().invoke(app, words, input=given, env=inherited | environment, prog_name="fencepost")
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
     return subprocess.CompletedProcess(words, ran.exit_code, ran.stdout_bytes.decode(), ran.stderr_bytes.decode())
 
@@ -71,9 +88,10 @@ def invoke(*arguments: object, given: str | None = None) -> Ran:
     return Ran(ran.exit_code, ran.stdout, ran.stderr)
 
 
-def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    """`fencepost produce` to the topic "t" of the stub, in its own process, which reads the standard input by its file descriptor."""
-    return run_apart("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
+def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None, apart: bool = False) -> subprocess.CompletedProcess[str]:
+    """`fencepost produce` to the topic "t" of the stub, in this process or `apart`, in its own. It reads the standard input by its file
+    descriptor; apart, that is a pipe."""
+    return (run_apart if apart else run)("produce", "--bootstrap", stub.bootstrap, "--topic", "t", *arguments, given=given)
 
 
 def peak_of(*arguments: object) -> tuple[int, subprocess.CompletedProcess[str]]:

@@ -17,7 +17,7 @@ from fencepost.producer.wire import Api, ErrorCode
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
-from tests.fencepost.cli.shell import complaint, produce, run_apart, running
+from tests.fencepost.cli.shell import complaint, produce, run, running
 from tests.waiting import until
 
 __all__ = ["kafka"]
@@ -47,7 +47,7 @@ def test_lines(stub: BrokerStub, tmp_path: Path) -> None:
     """Each line is a value, byte for byte, empty ones and a last one without a newline too; the report says how many there were."""
     file = tmp_path / "in.txt"
     file.write_bytes(b"one\n\n\xff\xfe two\r\nlast")
-    ran = produce(stub, file)
+    ran = produce(stub, file, apart=True)
     assert (ran.returncode, ran.stdout) == (0, "")
     assert f"{file}: 4 records acknowledged, in " in ran.stderr
     assert rows(stub) == [(None, b"one"), (None, b""), (None, b"\xff\xfe two\r"), (None, b"last")]
@@ -59,7 +59,7 @@ def test_lines(stub: BrokerStub, tmp_path: Path) -> None:
 def test_many_lines_from_a_pipe(stub: BrokerStub) -> None:
     """More than a block's worth arrives whole and in order."""
     lines = [b"%d " % number + b"x" * (number % 200) for number in range(50_000)]
-    ran = produce(stub, "-", given=b"\n".join(lines))
+    ran = produce(stub, "-", given=b"\n".join(lines), apart=True)
     assert ran.returncode == 0, ran.stderr
     assert [value for _, value in rows(stub)] == lines
 
@@ -251,7 +251,7 @@ def test_ctrl_c_waits_no_longer_than_it_may(stub: BrokerStub, tmp_path: Path) ->
             assert process.stdin is not None
             process.stdin.write(b"one\n")
             process.stdin.flush()
-            hold.wait(presses)
+            hold.wait(presses, 20)
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
             assert process.stderr.readline().startswith(b"stopping: ")
@@ -269,7 +269,7 @@ def test_ctrl_c_waits_no_longer_than_it_may(stub: BrokerStub, tmp_path: Path) ->
 
 def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
     """Wrong options, files and settings end with exit code 2 and one line that names the option; nothing is sent."""
-    assert complaint(run_apart("produce", "--topic", "t", "-")) == (
+    assert complaint(run("produce", "--topic", "t", "-")) == (
         "fencepost produce: no broker address: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
     )
     assert "nowhere.txt cannot be read: No such file" in complaint(produce(stub, tmp_path / "nowhere.txt"))
@@ -283,7 +283,7 @@ def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
     )
     assert "names the column 'a' twice" in complaint(produce(stub, "--format", "csv", "-", given=b"a,a\n"))
     assert "there is no directory" in complaint(produce(stub, "--failed-to", tmp_path / "no" / "file", "-", given=b""))
-    assert "not 'host:port'" in complaint(run_apart("produce", "--topic", "t", "--bootstrap", "nowhere", "-"))
+    assert "not 'host:port'" in complaint(run("produce", "--topic", "t", "--bootstrap", "nowhere", "-"))
     assert all(exchange.api != Api.PRODUCE for exchange in stub.journal.requests())
 
 
@@ -296,9 +296,9 @@ def test_no_broker(stub: BrokerStub) -> None:
 
 def test_the_address_may_come_from_the_environment(stub: BrokerStub) -> None:
     """FENCEPOST_BOOTSTRAP goes before KAFKA_BOOTSTRAP_SERVERS, and --bootstrap before both."""
-    assert run_apart("produce", "--topic", "t", "-", given=b"1\n", KAFKA_BOOTSTRAP_SERVERS=stub.bootstrap).returncode == 0
+    assert run("produce", "--topic", "t", "-", given=b"1\n", KAFKA_BOOTSTRAP_SERVERS=stub.bootstrap).returncode == 0
     wrong = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    assert run_apart("produce", "--topic", "t", "-", given=b"2\n", FENCEPOST_BOOTSTRAP=stub.bootstrap, **wrong).returncode == 0
+    assert run("produce", "--topic", "t", "-", given=b"2\n", FENCEPOST_BOOTSTRAP=stub.bootstrap, **wrong).returncode == 0
     assert [value for _, value in rows(stub)] == [b"1", b"2"]
 
 
@@ -309,7 +309,7 @@ def test_on_kafka(kafka: KafkaCluster, tmp_path: Path) -> None:
     Admin(kafka.bootstrap).create(topic, partitions=3)
     file = tmp_path / "in.csv"
     file.write_text("id,name\n" + "".join(f"{number % 7},n{number}\n" for number in range(5_000)))
-    ran = run_apart("produce", "--bootstrap", kafka.bootstrap, "--topic", topic, "--key-field", "id", "--value-field", "name", file)
+    ran = run("produce", "--bootstrap", kafka.bootstrap, "--topic", topic, "--key-field", "id", "--value-field", "name", file)
     assert ran.returncode == 0, ran.stderr
     found = [(message.key(), message.value()) for message in read_topic(kafka.bootstrap, topic)]
     assert sorted(found) == sorted((b"%d" % (number % 7), b"n%d" % number) for number in range(5_000))
