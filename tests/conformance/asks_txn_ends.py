@@ -13,6 +13,8 @@ from tests.waiting import until
 
 NO_LEADER = -1
 PIPELINED = 200
+"""How many requests are in flight at once."""
+REGISTERED = 400
 
 
 class TxnEndAsks(TxnAsks):
@@ -28,7 +30,9 @@ class TxnEndAsks(TxnAsks):
                 return txn
 
     def wear(self, txn: Txn, epoch: int) -> None:
-        """Register until the producer has that epoch; nothing is noted. So many requests are in flight at once."""
+        """Register until the producer has that epoch; nothing is noted. The stub passes over all epochs but the last ones."""
+        if epoch - REGISTERED > txn.epoch and self.target.pass_epochs(txn.name, epoch - REGISTERED):
+            txn.epoch = epoch - REGISTERED
         request = wire.InitProducerIdRequest(transactional_id=txn.name, transaction_timeout_ms=TIMEOUT_MS)
         with self.open() as connection:
             for start in range(txn.epoch, epoch, PIPELINED):

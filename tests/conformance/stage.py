@@ -60,6 +60,9 @@ class Target(Protocol):
 
     def stop(self, node: int, *, clean: bool) -> None: ...
     def start(self, node: int) -> None: ...
+    def pass_epochs(self, transactional_id: str, epoch: int) -> bool:
+        """Give the id this epoch without the requests that lead to it. False: this broker takes only requests."""
+        ...
 
 
 @dataclass(frozen=True)

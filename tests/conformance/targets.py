@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
+
+from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub, Sasl
 from fencepost.broker_stub.cluster.release import NEWEST
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.kafka_home import KAFKA_VERSION
 from tests.conformance.stage import PASSWORD, SUPER_USER, Case, Target
+from tests.drawn import ALL, SEED
 
 GUARDED_LISTENER = "SASL"
 USERS = ("alice", "bob")  # beside the super user
@@ -38,6 +42,9 @@ class KafkaTarget:
 
     def start(self, node: int) -> None:
         self._cluster.start_broker(node)
+
+    def pass_epochs(self, transactional_id: str, epoch: int) -> bool:
+        return False
 
 
 class KafkaPool:
@@ -115,6 +122,20 @@ class StubTarget:
 
     def start(self, node: int) -> None:
         self.stub.start_broker(node)
+
+    def pass_epochs(self, transactional_id: str, epoch: int) -> bool:
+        if os.environ.get(SEED) == ALL:  # make test-all registers for each of them
+            return False
+
+        def change() -> None:
+            for node in self.stub.cluster.brokers:
+                for shard in self.stub.services.transactions.shards_of(node):
+                    if transactional_id in shard.ids:
+                        known = shard.ids[transactional_id]
+                        known.txn = replace(known.txn, epoch=epoch, last_epoch=epoch - 1)
+
+        self.stub._call(change)
+        return True
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def reached(asked: list[Case], *, level: int | None = None) -> dict[str, set[str
 
 @pytest.fixture
 def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Epochs end after a hundred, which changes no row. The other tests wear out all of them."""
+    """Epochs end after a hundred, which changes no row. On Kafka the other tests wear out all of them."""
     monkeypatch.setattr(transaction_ends, "LAST_EPOCH", 100)
     for module in (states, init_and_add_table, end_table):
         monkeypatch.setattr(module, "EPOCH_EXHAUSTED", 100)
