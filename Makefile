@@ -64,13 +64,13 @@ test-compiled: export FENCEPOST_PURE :=
 test-compiled: .venv/.built
 	@$(COMPILED) $(SAY)
 	@if [ -n "$(FENCEPOST_COMPILED)" ] || ! $(COMPILED) -c 'import sys, fencepost; sys.exit("no C compiler" not in str(fencepost.build_info()))'; then \
-	  $(call suite,compiled,$(COMPILED)); \
+	  .venv/bin/python -m tests.txn.spark.java_flags; $(call suite,compiled,$(COMPILED)); \
 	else \
 	  echo "make: without a C compiler there is no compiled package to test; the pure one follows."; \
 	fi
 
 WHAT_PURE := $(wildcard tests/test_*.py) tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
-  $(addprefix tests/txn/,coordinator foundations ledger protocol recovery shared spark/sink/test_attempts.py) \
+  $(addprefix tests/txn/,coordinator foundations ledger protocol recovery shared spark/datasource/test_writer.py) \
   $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_topics_and_partitions.py log transactions/test_coordinators.py) \
   tests/fencepost/test_examples.py
 $(foreach path,$(WHAT_PURE),$(if $(wildcard $(path)),,$(error WHAT_PURE names $(path), which does not exist)))

@@ -1,4 +1,4 @@
-"""An archive of Kafka's loaded classes (class data sharing), with which later JVMs start in half the time.
+"""Archives of loaded classes (class data sharing) of Kafka and Spark, with which later JVMs start in half the time.
 
 It only saves time. A JVM without a matching archive starts without one.
 """
@@ -26,31 +26,37 @@ def recording(archive: Path) -> tuple[str, ...]:
     return (f"-XX:ArchiveClassesAtExit={archive}", QUIET)
 
 
-@cache
-def using(java: Path, home: Path, version: str, record: Callable[[str, Path], None]) -> tuple[str, ...]:
-    """The flags of a JVM that runs Kafka's jars in `home`. If there is no archive yet, `record(version, archive)` makes one."""
-    directory = Path.home() / ".cache" / "fencepost" / "classes"
-    archive = directory / f"kafka-{version}-{_fingerprint(java, home)}.jsa"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with locked(archive.with_suffix(".lock")):
-            if not archive.exists():
-                _make(version, archive, record)
-    except Exception as error:  # noqa: BLE001 - after any error Kafka starts without the archive
-        _log.warning("no class archive for Kafka, which starts more slowly: %r", error)
-        return ()
+def reading(archive: Path) -> tuple[str, ...]:
+    """The flags of a JVM that uses the archive."""
     return (f"-XX:SharedArchiveFile={archive}", QUIET)
 
 
-def _make(version: str, archive: Path, record: Callable[[str, Path], None]) -> None:
-    with tempfile.TemporaryDirectory(dir=archive.parent) as directory:
-        fresh = Path(directory, "fresh.jsa")
-        record(version, fresh)
-        fresh.rename(archive)
+@cache
+def using(java: Path, jars: Path, name: str, record: Callable[[Path], None]) -> tuple[str, ...]:
+    """The flags of a JVM that runs these jars. If there is no archive yet, `record(archive)` makes one."""
+    archive = path(java, jars, name)
+    return reading(archive) if make(archive, record) else ()
 
 
-def _fingerprint(java: Path, home: Path) -> str:
-    """A digest that changes with the Java and with the jars. An archive with another digest does not fit."""
-    parts = [java.resolve(), *sorted((home / "libs").iterdir())]
+def make(archive: Path, record: Callable[[Path], None]) -> bool:
+    """Make the archive if there is none. Return whether there is one now."""
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with locked(archive.with_suffix(".lock")):
+            if not archive.exists():
+                with tempfile.TemporaryDirectory(dir=archive.parent) as directory:
+                    fresh = Path(directory, "fresh.jsa")
+                    record(fresh)
+                    fresh.rename(archive)
+    except Exception as error:  # noqa: BLE001 - after any error the JVMs start without the archive
+        _log.warning("no class archive %s; JVMs start more slowly: %r", archive.name, error)
+        return False
+    return True
+
+
+def path(java: Path, jars: Path, name: str) -> Path:
+    """Where the archive is. The name has a digest that changes with the Java and with the jars, because another archive does not fit."""
+    parts = [java.resolve(), *sorted(jars.iterdir())]
     described = [f"{path} {os.stat(path).st_size} {os.stat(path).st_mtime_ns}" for path in parts]
-    return hashlib.sha256("\n".join(described).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join(described).encode()).hexdigest()[:16]
+    return Path.home() / ".cache" / "fencepost" / "classes" / f"{name}-{digest}.jsa"

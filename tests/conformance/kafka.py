@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import hashlib
 import os
 import random
 import shutil
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.conformance import class_archive
-from tests.conformance.kafka_home import KAFKA_VERSION, KafkaUnavailable, find_java, kafka_home
+from tests.conformance.kafka_home import KAFKA_VERSION, OLDER_VERSION, KafkaUnavailable, find_java, kafka_home
 from tests.conformance.reaper import reaper
 from tests.waiting import until
 
@@ -32,6 +33,7 @@ __all__ = ["JVM_BENCH", "JVM_FAST", "KafkaBroker", "KafkaCluster", "KafkaUnavail
 HOST = "127.0.0.1"
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+CHECKPOINT = "bootstrap.checkpoint"
 
 # One cheap compiler tier and a serial collector: a broker that lives for seconds on two cores starts faster and uses less memory.
 JVM_FAST = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -114,7 +116,7 @@ class KafkaCluster:
         self.java = find_java()
         self.home = kafka_home(version)
         if sharing is None:
-            sharing = class_archive.using(self.java, self.home, version, _record_classes)
+            sharing = class_archive.using(self.java, self.home / "libs", f"kafka-{version}", _RECORDERS[version])
         self.jvm = (*jvm, *sharing)
         self.features = dict(features or {})
         self.config = dict(config or {})
@@ -234,9 +236,8 @@ class KafkaCluster:
     def _format(self) -> None:
         voters = ",".join(f"{b.node}@{HOST}:{self.advertise(b.node, 'CONTROLLER', b.controller_port)}" for b in self.brokers.values())
         replicas = min(3, len(self.brokers))
-        running = []
         for broker in self.brokers.values():
-            broker.directory.mkdir()
+            (broker.directory / "data").mkdir(parents=True)
             clients = {"PLAINTEXT": broker.port, **broker.other_ports}
             everybody = {**clients, "CONTROLLER": broker.controller_port}
             told = clients if self.advertise is _itself else everybody
@@ -258,21 +259,40 @@ class KafkaCluster:
             }
             file = broker.directory / "server.properties"
             file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-            levels = [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
-            command = self._command(
-                *("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file), *levels, *self.formatting),
-                log_file=broker.log_file,
-            )
-            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        try:
-            shown = [process.communicate(timeout=READY_TIMEOUT_S)[0] for process in running]
-        finally:
-            for process in running:
-                process.kill()
-                process.communicate()
-        for process, text in zip(running, shown, strict=True):
-            if process.returncode != 0:
-                raise RuntimeError(f"formatting the data directory failed: {text.strip()[-2000:]}")
+        checkpoint = self._checkpoint()
+        for broker in self.brokers.values():
+            (broker.directory / "data" / CHECKPOINT).write_bytes(checkpoint)
+            identity = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker.node, "directory.id": new_cluster_id()}
+            file = broker.directory / "data" / "meta.properties"
+            file.write_text("".join(f"{name}={value}\n" for name, value in identity.items()))
+
+    def _checkpoint(self) -> bytes:
+        """What Kafka's tool writes into a formatted directory besides its identity: the features and credentials that the cluster begins
+        with. It is kept for later clusters, because each call of the tool starts a JVM."""
+        # Of the configs, the tool only asks whether features that are not released may be chosen.
+        unstable = sorted((key, str(value)) for key, value in self.config.items() if key.startswith("unstable."))
+        asked = [str(self.home), sorted(self.features.items()), self.formatting, unstable]
+        digest = hashlib.sha256(repr(asked).encode()).hexdigest()[:24]
+        kept = Path.home() / ".cache" / "fencepost" / "formatted" / f"{digest}.checkpoint"
+        if not kept.exists():
+            made = self._run_format_tool(next(iter(self.brokers.values())))
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            fresh = kept.with_name(f"{kept.name}.{self.cluster_id}")
+            fresh.write_bytes(made)
+            fresh.rename(kept)
+        return kept.read_bytes()
+
+    def _run_format_tool(self, broker: KafkaBroker) -> bytes:
+        levels = [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
+        file = broker.directory / "server.properties"
+        command = self._command(
+            *("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(file), *levels, *self.formatting),
+            log_file=broker.log_file,
+        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=READY_TIMEOUT_S)
+        if done.returncode != 0:
+            raise RuntimeError(f"formatting the data directory failed: {(done.stdout + done.stderr).strip()[-2000:]}")
+        return (broker.directory / "data" / CHECKPOINT).read_bytes()
 
     def _launch(self, broker: KafkaBroker) -> None:
         assert not broker.alive, f"broker {broker.node} runs already"
@@ -328,6 +348,10 @@ def _record_classes(version: str, archive: Path) -> None:
     """Run a broker from start to stop, to load the classes that it needs."""
     with KafkaCluster(sharing=class_archive.recording(archive), version=version) as cluster:
         cluster.stop_broker(1)
+
+
+# One function for each release: `using` remembers by its arguments.
+_RECORDERS = {version: partial(_record_classes, version) for version in (KAFKA_VERSION, OLDER_VERSION)}
 
 
 def _itself(node: int, listener: str, port: int) -> int:

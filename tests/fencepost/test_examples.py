@@ -13,7 +13,8 @@ import pytest
 import fencepost
 from tests.drawn import drawn
 from tests.once import once_is_enough
-from tests.txn.spark.conftest import JVM_FAST, provide_java
+from tests.txn.spark.conftest import provide_java
+from tests.txn.spark.java_flags import java_flags
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
@@ -39,7 +40,7 @@ def test_an_example_with_spark_runs(example: Path, tmp_path: Path) -> None:
     where = {
         **os.environ,
         "PYTHONPATH": str(Path(fencepost.__file__).parents[1]),
-        "PYSPARK_SUBMIT_ARGS": f"--driver-memory 512m --driver-java-options '{JVM_FAST}' {QUIET} pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--driver-memory 512m --driver-java-options '{java_flags()}' {QUIET} pyspark-shell",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)

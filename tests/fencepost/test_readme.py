@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.once import once_is_enough
-from tests.txn.spark.conftest import JVM_FAST, provide_java
+from tests.txn.spark.conftest import provide_java
+from tests.txn.spark.java_flags import java_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,7 +55,7 @@ def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
     provide_java()
     (program,) = [each for each in programs(QUICKSTART) if "pyspark" in each]
     where = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    where["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{JVM_FAST}' pyspark-shell"
+    where["PYSPARK_SUBMIT_ARGS"] = f"--driver-java-options '{java_flags()}' pyspark-shell"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=where, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

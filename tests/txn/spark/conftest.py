@@ -17,17 +17,14 @@ from pyspark.sql import SparkSession
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
+from tests.txn.spark.java_flags import java_flags
 from tests.txn.spark.releases import FILES, missing
 from tests.txn.spark.site import Site
 
 STOP_TIMEOUT_S = 30.0
 
-JVM_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""One cheap compiler tier and a serial collector: a JVM that lives for minutes on two cores needs half the processor time."""
-
 CONF = {
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": JVM_FAST,
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -71,7 +68,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     place: Path = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder.master("local[2]").appName("fencepost tests")
-    for key, value in {**CONF, "spark.sql.warehouse.dir": str(place / "warehouse"), "spark.local.dir": str(place / "local")}.items():
+    places = {"spark.sql.warehouse.dir": str(place / "warehouse"), "spark.local.dir": str(place / "local")}
+    for key, value in {**CONF, **places, "spark.driver.extraJavaOptions": java_flags()}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session

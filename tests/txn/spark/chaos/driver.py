@@ -22,13 +22,12 @@ from tests.txn.spark.chaos import loading
 from tests.txn.spark.chaos.deaths import Mortal
 from tests.txn.spark.chaos.plan import Plan
 from tests.txn.spark.chaos.troubles import TroubledTask
+from tests.txn.spark.java_flags import java_flags
 
 STAY_S = 120.0
-# One cheap compiler tier and a serial collector: a JVM that lives for seconds on few cores.
-FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 CONF = {
-    "spark.driver.extraJavaOptions": FAST,
-    "spark.executor.extraJavaOptions": FAST,
+    "spark.driver.extraJavaOptions": java_flags(),
+    "spark.executor.extraJavaOptions": java_flags(),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "600m",
