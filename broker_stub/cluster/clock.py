@@ -43,9 +43,11 @@ class RealClock:
         return "RealClock()"
 
     def now_ms(self) -> int:
+        """Milliseconds since 1970."""
         return int((time.monotonic() + self._offset_s) * 1000)
 
     def delay_s(self, deadline_ms: int) -> float | None:
+        """How many seconds from now the deadline is; 0 if it has passed."""
         return max(0.0, deadline_ms / 1000 - self._offset_s - time.monotonic())
 
     def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
