@@ -25,6 +25,7 @@ from fencepost.txn.shared.participation import BadParticipation, Participation, 
 from fencepost.txn.shared.shared_identity import NotShared
 from fencepost.txn.shared.shared_partitions import NotReturned
 from fencepost.txn.transaction import Transaction
+from tests.drawn import drawn
 from tests.strike import MARKS, Struck, at_every_point, draw_point, interrupt, struck
 from tests.txn.stub_helpers import SETTINGS, committed
 from tests.waiting import until
@@ -167,6 +168,7 @@ def test_the_first_begin(site: Site) -> None:
                 elsewhere(lambda: elsewhere(producer.begin).abort())
 
 
+@drawn(2, kind=lambda row: row["first"])
 @pytest.mark.parametrize("first", ["commit", "abort"])
 @pytest.mark.parametrize("second", ["commit", "abort"])
 def test_an_end(site: Site, first: str, second: str) -> None:
@@ -276,6 +278,7 @@ def test_returned(site: Site) -> None:
         site.tell(tx, value, tx.commit)
 
 
+@drawn(2, kind=lambda row: row["how"])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("how", ["block", "run"])
 def test_a_block(site: Site, how: str, fails: bool) -> None:
@@ -329,6 +332,7 @@ def test_resolve(site: Site) -> None:
         site.works()
 
 
+@drawn(2)
 @pytest.mark.parametrize("second", ["commit", "abort"])
 def test_resume(site: Site, second: str) -> None:
     """A commit by token is interrupted at many points. The token stays valid, in a thread and in a task."""
@@ -452,6 +456,7 @@ def test_a_participant_finishes(desk: Desk) -> None:
         desk.done()
 
 
+@drawn(2)
 @pytest.mark.parametrize("call", ["finish", "abandon"])
 def test_a_participant_abandons(desk: Desk, call: str) -> None:
     """Struck, it can be called again."""
