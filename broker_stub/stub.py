@@ -21,7 +21,6 @@ from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.context import NewStorage
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
@@ -32,6 +31,7 @@ from fencepost.broker_stub.log import ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import served
 from fencepost.broker_stub.requests.services import Services

@@ -20,6 +20,7 @@ from fencepost.broker_stub.cluster.broker_links import BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.counters import Counters
+from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
@@ -31,7 +32,6 @@ from fencepost.broker_stub.cluster.metadata_log import (
     TopicDeleted,
     TopicRecord,
 )
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition, PartitionState
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
@@ -42,6 +42,8 @@ from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, REPLICATION_OFFSETS
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
+from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition, PartitionState
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.foundations.counted import counted
 
@@ -130,7 +132,9 @@ class Cluster(Context):
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
-        self.broker_links = BrokerLinks(self)
+        self._fetchers = ReplicaFetchers(self)
+        self.broker_links = BrokerLinks(self, self._fetchers)
+        self.watch_lag = IsrExpiration(self).watch
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
         self.log_cleaner = LogCleaner(
@@ -371,6 +375,7 @@ class Cluster(Context):
         self.topics.remove(topic)
         for partition in topic.partitions:
             partition.leader = NO_LEADER
+            partition.follow(())
             partition.tell_changed()
             for node in partition.replicas:
                 self.brokers[node].logs.delete(topic.name, partition.index)
@@ -436,11 +441,12 @@ class Cluster(Context):
             topic_config=topic.config,
             logs=logs,
             clock_ms=self.now_ms,
-            reaches=self.reach,
+            fetchers=self._fetchers,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             save=self._save,
             halt=self.halt,
             delete_log=lambda node: self.brokers[node].logs.delete(topic.name, index),
+            joined=lambda: self.soon(lambda: partition.follow(self.live)),
         )
         topic.partitions.append(partition)
         return partition

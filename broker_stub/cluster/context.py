@@ -13,15 +13,17 @@ from uuid import UUID
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.log_manager import LogManager
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.cluster.timers import Timers
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica_fetcher import Out, Then
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.memory import MemoryDirectory
+from fencepost.producer.wire import FetchRequest
 
 
 class TransactionEnded(Protocol):
@@ -32,6 +34,10 @@ class TransactionEnded(Protocol):
 
 NewStorage = Callable[["Context"], Directory]
 """Makes the directory of a cluster that keeps its files."""
+
+
+SendFetch = Callable[[int, int, FetchRequest, Then], Out]
+"""Sends the request of a follower to a leader."""
 
 
 class Context:
@@ -64,6 +70,7 @@ class Context:
         except OSError:
             self.storage.close()
             raise
+        self.send_fetch: SendFetch = _nowhere  # the dispatcher's, as soon as there is one
         self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
@@ -99,3 +106,7 @@ class Context:
 
     def _broker(self, node_id: int) -> Broker:
         return Broker(node_id, LogManager(node_id, self.storage, clock_ms=self.now_ms))
+
+
+def _nowhere(follower: int, leader: int, request: FetchRequest, then: Then) -> Out:
+    raise RuntimeError(f"broker {follower} fetches from broker {leader}, and no dispatcher serves requests in this cluster")

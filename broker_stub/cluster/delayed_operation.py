@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from fencepost.broker_stub.cluster.context import Context
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.replication.partition import Partition
 
 
 class DelayedOperation(ABC):
@@ -20,19 +20,28 @@ class DelayedOperation(ABC):
         self._context = context
         self._partitions: list[Partition] = []
         self._timer: Timer | None = None
+        self._waits = False
         self._will_check = False
 
-    def wait_on(self, partitions: Iterable[Partition], timeout_ms: int) -> None:
-        """Calls `try_complete` after changes of these partitions, and `expire` when the time is over."""
+    def wait_on(self, partitions: Iterable[Partition], timeout_ms: int | None) -> None:
+        """Calls `try_complete` after changes of these partitions, and `expire` when the time is over; None: it has no end yet."""
+        self._waits = True
         self._partitions = [*partitions]
         for partition in self._partitions:
             partition.watchers[self] = None
-        self._timer = self._context.timers.at(self._context.now_ms() + timeout_ms, self.expire)
+        if timeout_ms is not None:
+            self.expire_in(timeout_ms)
+
+    def expire_in(self, timeout_ms: int) -> None:
+        """Sets the end of the waiting, if it has none yet."""
+        if self._timer is None:
+            self._timer = self._context.timers.at(self._context.now_ms() + timeout_ms, self.expire)
 
     def stop_waiting(self) -> None:
         for partition in self._partitions:
             partition.watchers.pop(self, None)
         self._partitions = []
+        self._waits = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -47,7 +56,7 @@ class DelayedOperation(ABC):
 
     def _check(self) -> None:
         self._will_check = False
-        if self._timer is not None:
+        if self._waits:
             self.try_complete()
 
     @abstractmethod

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.producer.wire import PartitionData
+
 FINAL_EPOCH, INITIAL_EPOCH, SESSION_EPOCH_MAX = -1, 0, 2**31 - 1
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
 
@@ -24,21 +27,34 @@ class Asked(NamedTuple):
     bytes_max: int
     leader_epoch: int
     last_fetched_epoch: int
+    log_start_offset: int = -1  # of a follower
 
     @property
     def key(self) -> Key:
         return (self.topic, self.topic_id, self.partition)
 
 
-class _Cached:
-    """What the session last sent about one partition."""
+class CachedPartition:
+    """What the session last sent about one partition. `seen`: the partition's `changes` when a follower knew everything of it."""
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset")
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "partition", "seen")
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
+        self.partition: Partition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.seen = -1
+
+    def knows(self, answer: PartitionData) -> bool:
+        """Whether a response with this would tell nothing."""
+        return (
+            not answer.records
+            and not answer.error_code
+            and answer.diverging_epoch.end_offset < 0
+            and answer.high_watermark == self.high_watermark
+            and answer.log_start_offset == self.log_start_offset
+        )
 
 
 class Session:
@@ -49,20 +65,23 @@ class Session:
         self.uses_ids = uses_ids
         self.epoch = 1
         self.names: dict[UUID, str] = {}  # the topics of the ids when the session first read them; the session keeps to that
-        self._cached: dict[Key, _Cached] = {}
+        self._cached: dict[Key, CachedPartition] = {}
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[Key] = ()) -> None:
         for each in asked:
             known = self._cached.get(each.key)
             if known is None:
-                self._cached[each.key] = _Cached(each)
+                self._cached[each.key] = CachedPartition(each)
             else:
-                known.asked = each
+                known.asked, known.seen = each, -1
         for key in forgotten:
             self._cached.pop(key, None)
 
     def partitions(self) -> list[Asked]:
         return [cached.asked for cached in self._cached.values()]
+
+    def cached(self) -> list[CachedPartition]:
+        return list(self._cached.values())
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == SESSION_EPOCH_MAX else self.epoch + 1
@@ -75,9 +94,9 @@ class Session:
         if cached is None:
             return True
         news = has_records or failed or diverges or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
-        # After an error the client knows nothing, so the next good result is news.
-        cached.high_watermark = -1 if failed else high_watermark
-        cached.log_start_offset = log_start_offset
+        # After an error the client knows nothing, so the next good result is news. A follower takes nothing else from a diverging epoch.
+        cached.high_watermark = -1 if failed or diverges else high_watermark
+        cached.log_start_offset = -1 if diverges else log_start_offset
         if has_records:
             self._cached[key] = self._cached.pop(key)
         return news

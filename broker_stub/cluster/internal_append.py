@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire import ErrorCode, LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:

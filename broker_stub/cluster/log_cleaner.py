@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.cleaner.cleaner import clean
 from fencepost.broker_stub.log.cleaner.log_to_clean import LogToClean, log_to_clean
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire.records import CorruptBatch
 
 SLICE_BYTES: Final = 256 << 10

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.replication.partition import Partition
 
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 NAME_CHARS_MAX = 249

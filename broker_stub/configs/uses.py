@@ -41,7 +41,7 @@ _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
 _EXPIRY: Final = "tests/broker_stub/groups/test_offset_expiration.py"
 _PRODUCERS: Final = "tests/broker_stub/log/test_producer_append_info.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
-_REPLICATION: Final = "tests/broker_stub/cluster/test_replication.py"
+_REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
 _QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
 _OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
@@ -56,7 +56,7 @@ _ON_DISK: Final = "tests/broker_stub/cluster/test_data_dir.py"
 _RECOVERY: Final = "tests/broker_stub/log/test_recovery.py"
 _NO_DISK: Final = Described("files are never preallocated")
 _NO_TIERS: Final = Described("there is no remote storage")
-_NO_THROTTLE: Final = Described("replicas are copies at once, and no quota holds them back; `sever` does")
+_NO_THROTTLE: Final = Described("no quota holds followers back; `sever` does, and a fault rule for their fetches")
 
 TOPIC_USES: Final[dict[str, Use]] = {
     "cleanup.policy": Obeyed(

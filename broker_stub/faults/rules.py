@@ -353,12 +353,17 @@ class Faults:
                 raise ValueError(f"on={api_name(api)}: this stub does not serve it, so the rule would never fire")
         return Rule(self, frozenset(apis))
 
-    def match(self, subject: Subject, point: Point, *, named: bool = False) -> list[Action]:
-        """The actions that fire now, in the order of installation; counts their hits. `named`: only of rules that name APIs."""
+    def match(self, subject: Subject, point: Point, *, named: bool = False, addressed: bool = False) -> list[Action]:
+        """The actions that fire now, in the order of installation; counts their hits. `named`: only of rules that name APIs. `addressed`:
+        only of rules that name a client id."""
         faults = self._faults
         if not faults:
             return []
-        candidates = [fault for fault in faults if fault.rule.point is point and (fault.rule.apis or not named)]
+        candidates = [
+            fault
+            for fault in faults
+            if fault.rule.point is point and (fault.rule.apis or not named) and (fault.rule.client_id is not None or not addressed)
+        ]
         if not candidates:
             return []
         actions = []

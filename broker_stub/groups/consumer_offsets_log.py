@@ -30,9 +30,9 @@ from fencepost.producer.wire.records import ControlType, encode_batch, read_mark
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
-    from fencepost.broker_stub.cluster.partition import Partition
     from fencepost.broker_stub.cluster.producer_ids import Identity
     from fencepost.broker_stub.cluster.timers import Timer
+    from fencepost.broker_stub.replication.partition import Partition
 
 FOREVER_MS: Final = 1 << 60
 MEANING: Final = {
@@ -122,7 +122,7 @@ class Store:
             for key in keys:
                 self._forget(key)
 
-        self._write(tombstones([*map(offset_key, keys), *groups]), apply, then or _unheard)
+        self._write(tombstones([*map(offset_key, keys), *groups]), apply, then or _unheard, at_append=True)
 
     def keys(self, group_id: str) -> list[Key]:
         """Every offset of the group, committed and pending. A partition may have both."""
@@ -137,7 +137,8 @@ class Store:
     def _entries(self, offsets: Offsets) -> list[Entry]:
         return [(offset_key(key), offset_value(committed, with_ids=self._with_ids)) for key, committed in offsets.items()]
 
-    def _write(self, entries: Sequence[Entry], apply: Callable[[], None], then: Then) -> None:
+    def _write(self, entries: Sequence[Entry], apply: Callable[[], None], then: Then, *, at_append: bool = False) -> None:
+        """`apply` is called when the records are replicated; `at_append`: already when the leader's log has them."""
         if not entries:
             then(ErrorCode.NONE)
             return
@@ -149,13 +150,13 @@ class Store:
         answer = _Answer(then)
 
         def written(code: int) -> None:
-            if not code:
+            if not code and not at_append:
                 apply()
             answer(_told(code))
 
         # Kafka also gives sequence numbers to a batch without producer id.
         data = encode_batch([(now_ms, key, value) for key, value in entries], base_sequence=0)
-        append(context, self._partition, data, timeout_ms=FOREVER_MS, then=written)
+        append(context, self._partition, data, timeout_ms=FOREVER_MS, then=written, how=How(written=apply if at_append else None))
         if not answer.given:
             answer.timer = context.timers.at(now_ms + self._timeout_ms, lambda: answer(_told(ErrorCode.REQUEST_TIMED_OUT)))
 

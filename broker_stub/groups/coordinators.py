@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
 from fencepost.broker_stub.groups.rebalances import Surroundings
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (45), versions 0 and 1.
 
-Gives partitions other replicas. New replicas copy the leader's log, at once if they reach it. When all of them are in the ISR, the old
+Gives partitions other replicas. New replicas fetch the leader's log. When all of them are in the ISR, the old
 replicas leave with their logs, the leader epoch rises by one, and if the leader left, the first replica in sync leads. Until then the
 reassignment is in progress: while a new replica is down or does not reach the leader. If the partition gets fewer replicas, all that stay
 must be in sync too. A new request replaces a reassignment in progress. Null replicas cancel it, and the added replicas leave.
@@ -16,9 +16,9 @@ effect one after the other.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.replica_assignment import unassignable
 from fencepost.broker_stub.handlers.refusal import Refusal
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED
 from fencepost.broker_stub.requests.router import handles

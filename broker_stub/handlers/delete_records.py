@@ -2,8 +2,8 @@
 
 Moves the start of a log, up to the high watermark (-1). Then a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the
 earliest offset. An offset beyond the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal
-one INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has no effect. A later
-retention check deletes the segments before the start.
+one INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has no effect; followers learn the
+start with their next fetch. A later retention check deletes the segments before the start.
 """
 
 from __future__ import annotations

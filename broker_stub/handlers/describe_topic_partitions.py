@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.topics import INTERNAL, Topic, illegal_name
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource

@@ -10,7 +10,7 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED
 from fencepost.broker_stub.requests.router import handles

@@ -11,12 +11,15 @@ Batches are sent as they are stored. zstd is sent to versions below 10 too: Kafk
 
 From version 11 on followers respond too, with what they have (KIP-392).
 
-Leaves out: replication (a replica id and the fields of followers are ignored), preferred read replicas, and tiered storage.
+A follower reads to the end of the log, and its fetch tells the leader what it has. While nothing changes its fetch waits without a
+deadline; max_wait_ms begins with the first change that alone ends no fetch, such as a new high watermark.
+
+Leaves out: requests of clients that call themselves replicas (they are consumers here), preferred read replicas, and tiered storage.
 """
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, Session
+from fencepost.broker_stub.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, Asked, CachedPartition, Session
 from fencepost.broker_stub.requests.call import Call, Instead, Result
 from fencepost.broker_stub.requests.delayed_fetch import FETCH_BYTES_MAX, DelayedFetch
 from fencepost.broker_stub.requests.router import handles
@@ -38,12 +41,12 @@ def fetch(call: Call, request: FetchRequest) -> Result:
         return FetchResponse(error_code=code)
     incremental = session is not None and request.session_epoch != INITIAL_EPOCH
     max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-    if call.cluster.quotas:
+    if call.cluster.quotas and call.follower is None:
         let_through = call.cluster.throttling_of(call.broker).fetch_bytes_max(call)
         max_bytes = max_bytes if let_through is None else min(max_bytes, let_through)
     reading = DelayedFetch(
         call,
-        session.partitions() if session is not None else asked,
+        session.cached() if session is not None else [CachedPartition(each) for each in asked],
         session=session,
         incremental=incremental,
         min_bytes=min(request.min_bytes, max_bytes),
@@ -114,6 +117,7 @@ def _asked(topic: FetchTopic) -> list[Asked]:
             bytes_max=each.partition_max_bytes,
             leader_epoch=each.current_leader_epoch,
             last_fetched_epoch=each.last_fetched_epoch,
+            log_start_offset=each.log_start_offset,
         )
         for each in topic.partitions
     ]

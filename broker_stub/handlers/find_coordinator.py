@@ -10,8 +10,8 @@ Leaves out: share groups (INVALID_REQUEST).
 from __future__ import annotations
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
-from fencepost.broker_stub.cluster.partition import NO_LEADER
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.replication.partition import NO_LEADER
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles

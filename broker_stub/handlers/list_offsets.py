@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fencepost.broker_stub.cluster.leadership import leadership_error
-from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation

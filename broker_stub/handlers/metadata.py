@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.topics import INTERNAL, MADE_ON_DEMAND, Topic, illegal_name
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.create_topics import why_not
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource

@@ -1,7 +1,7 @@
 """Produce (0), versions 3 to 13; ApiVersions names 0 to 13, as Kafka does.
 
 The checks of the request come in the order of Kafka's `handleProduceRequest`; then the log validates, deduplicates and appends. With
-acks=-1 it responds when every in-sync replica has the batches: at once, unless a follower does not reach its leader. With fewer in-sync
+acks=-1 it responds when every in-sync replica has fetched the batches. With fewer in-sync
 replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS, and nothing is written. A broker that does not lead the partition responds
 NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 has no response; an error closes the
 connection. From version 13 on topics have ids.
@@ -21,12 +21,12 @@ from functools import partial
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.leadership import current_leader, endpoints
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.topics import INTERNAL, Topic
 from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transactional, request_error
 from fencepost.broker_stub.handlers.transactional_produce import Verification, verify_transaction
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.call import Call, Instead, Result
 from fencepost.broker_stub.requests.delayed_produce import DelayedProduce, Pending
 from fencepost.broker_stub.requests.router import handles

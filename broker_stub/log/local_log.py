@@ -14,6 +14,7 @@ from fencepost.broker_stub.log.config import LogConfig
 from fencepost.broker_stub.log.segment import LOG, LogSegment, Place, file_name
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.memory import WHOLE_BYTES_MIN
 from fencepost.producer.wire.records import BatchHeader
 
 CLEANED: Final = ".cleaned"
@@ -82,9 +83,9 @@ class LocalLog:
         self.active.append(data, last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms)
         self.end_offset = last_offset + 1
 
-    def read(self, offset: int, end_offset: int, max_bytes: int, *, min_one_batch: bool) -> Slice:
+    def read(self, offset: int, end_offset: int, max_bytes: int, *, min_one_batch: bool, large_alone: bool = False) -> Slice:
         """Bytes of one segment, from the batch with the offset up to `end_offset`, at most `max_bytes`. The first batch is whole even if it
-        is larger; without `min_one_batch` it is then left out."""
+        is larger; without `min_one_batch` it is then left out. `large_alone`: nothing follows a first batch of WHOLE_BYTES_MIN."""
         number, place = self._locate(offset)
         if place is None:
             return Slice(b"", self.end_offset, self.end_offset)
@@ -92,6 +93,8 @@ class LocalLog:
         beyond = self._base_after(number)
         available = (segment.size if end_offset >= beyond else segment.position_of(end_offset)) - place.position
         size = min(max(max_bytes, place.size), available) if min_one_batch or max_bytes >= place.size else 0
+        if large_alone and place.size >= WHOLE_BYTES_MIN:
+            size = min(size, place.size)
         if size <= 0:
             return Slice(b"", place.base_offset, place.base_offset)
         past = segment.offset_index.offset_past(place.position + size)

@@ -238,27 +238,24 @@ class PartitionLog:
         max_bytes: int,
         read_committed: bool = False,
         min_one_batch: bool = True,
+        for_replica: bool = False,
     ) -> ReadResult:
-        """The batches from the one with `offset` on, up to the high watermark or the last stable offset.
+        """The batches from the one with `offset` on, up to the high watermark or the last stable offset; for a replica up to the end.
 
         Returns at most `max_bytes` and cuts the last batch. The first batch is whole even if it is larger; without `min_one_batch` it is
-        then left out.
+        then left out. A replica gets a large batch alone, to keep the very bytes that a log in memory has.
         """
         if not self._log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(offset, log_start_offset=self._log_start_offset, log_end_offset=self.log_end_offset)
         stable, replicated = self.last_stable_offset, self._high_watermark
-        readable = stable if read_committed else replicated
-        found = self._local.read(offset, readable, max_bytes, min_one_batch=min_one_batch)
+        readable = self.log_end_offset if for_replica else stable if read_committed else replicated
+        found = self._local.read(offset, readable, max_bytes, min_one_batch=min_one_batch, large_alone=for_replica)
         aborted = None
         if read_committed and (
             found.records or offset >= readable or max_bytes <= 0
         ):  # Kafka names no aborted transactions for a first batch that fits only in part
             aborted = self._producers.transactions.aborted_between(offset, found.end_offset) if found.records else []
         return ReadResult(found.records, replicated, stable, self._log_start_offset, aborted, found.base_offset > readable)
-
-    def read_for_replica(self, offset: int, *, max_bytes: int) -> bytes | memoryview:
-        """The batches from the one with `offset` on, up to the end of the log or of the segment. The first one is whole."""
-        return self._local.read(offset, self.log_end_offset, max_bytes, min_one_batch=True).records
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch of the log, also those below its start and beyond the high watermark."""
@@ -366,8 +363,9 @@ class PartitionLog:
         return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
 
     def truncate(self, offset: int) -> None:
-        """Removes every batch that ends at or past that offset."""
+        """Removes every batch that ends at or past that offset, and leader epochs that began there."""
         if offset >= self.log_end_offset:
+            self._epochs.truncate_from_end(self.log_end_offset)  # one that was begun here, and in which nothing was written
             return
         self._local.truncate(offset, now_ms=self._clock_ms())
         self.recovery_point = min(self.recovery_point, offset)
@@ -412,11 +410,6 @@ class PartitionLog:
     def corrupt(self, offset: int) -> bool:
         """Flips a bit in the batch with that offset, so that readers find a wrong checksum. False: there is none."""
         return self._local.corrupt(offset)
-
-    def replicate(self, batches: Sequence[Batch]) -> None:
-        """Writes batches that the leader has just written at this log's end."""
-        assert batches[0][0].base_offset == self.log_end_offset, f"the leader is at {batches[0][0].base_offset}, not {self.log_end_offset}"
-        self._write(batches, Origin.REPLICATION, self._clock_ms())
 
     def _save_scanned(self, scanned: list[LogSegment]) -> None:
         """Writes the files that were missing or too old."""
@@ -480,7 +473,7 @@ class PartitionLog:
                 raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match", rule="V5")
             if header.base_offset < next_offset:
                 raise ValueError(f"replicated offset {header.base_offset}, the log is at {next_offset}")
-            batches.append((header, bytes(batch)))
+            batches.append((header, data if isinstance(data, bytes) and len(data) == len(batch) else bytes(batch)))
             next_offset = header.last_offset + 1
         base_offset = self.log_end_offset
         if batches:

@@ -142,6 +142,16 @@ class Call:
         return self.client.principal
 
     @property
+    def follower(self) -> int | None:
+        """The broker that sent this as a follower, if one did."""
+        return self.client.follower
+
+    @property
+    def waits(self) -> bool:
+        """Whether its handler responds later."""
+        return self.on_lost is not None
+
+    @property
     def client_id(self) -> str | None:
         return self.exchange.client_id
 
@@ -165,7 +175,7 @@ class Call:
 
     def topic_refusal(self, topic: str) -> int:
         """The code for a topic without permission; 0 if the client has it."""
-        if self.cluster.authorizer is None:
+        if self.cluster.authorizer is None or self.follower is not None:
             return 0  # the fast path, taken for every partition of every request
         return self.asker.refusal(self._needs.topic, Resource.TOPIC, topic)
 
@@ -233,7 +243,7 @@ class Call:
         self.on_lost = None
         self.errors = []  # the handler has applied these; later ones change its response
         self._result = result
-        if self.cluster.quotas and result is not Instead.CUT:
+        if self.cluster.quotas and self.follower is None and result is not Instead.CUT:
             self._charge()
         self._pass(Point.AFTER_APPEND, self._effected)
 
@@ -270,8 +280,10 @@ class Call:
         self._reply(reply)
 
     def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
-        actions = self.cluster.faults.match(self.exchange, point)
+        actions = self.cluster.faults.match(self.exchange, point, addressed=self.follower is not None)
         if actions:
+            if self.follower is not None:
+                self.cluster.watch_lag()
             execute(self, iter(actions), point, go_on)
         else:
             go_on()

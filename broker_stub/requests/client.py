@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 
 class Client(NamedTuple):
-    """`principal`: as ACLs name it. `sasl_state`: the SASL state, None on a listener without SASL."""
+    """`principal`: as ACLs name it. `sasl_state`: the SASL state, None on a listener without SASL. `follower`: the broker that it is, if it
+    is one that replicates."""
 
     principal: str = ANONYMOUS
     host: str = LOCALHOST
     sasl_state: SaslState | None = None
+    follower: int | None = None
 
 
 LOCAL_CLIENT: Final = Client()

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
-from fencepost.broker_stub.cluster.fetch_sessions import Asked, Session
+from fencepost.broker_stub.cluster.fetch_sessions import Asked, CachedPartition, Session
 from fencepost.broker_stub.cluster.leadership import NO_EPOCH, current_leader, endpoints, leadership_error
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import (
     AbortedTransaction,
@@ -39,7 +39,7 @@ class DelayedFetch(DelayedOperation):
     def __init__(
         self,
         call: Call,
-        asked: Sequence[Asked],
+        asked: Sequence[CachedPartition],
         *,
         session: Session | None,
         incremental: bool,
@@ -58,7 +58,11 @@ class DelayedFetch(DelayedOperation):
         self._max_bytes = max_bytes
         self._by_id = by_id
         self._read_committed = read_committed
-        self._answers: list[PartitionData] = []
+        self._answers: list[tuple[CachedPartition, PartitionData]] = []
+        self._follower = call.follower
+        self._wait_ms = 0
+        self._moved = False  # a high watermark rose because of this fetch
+        self._heard = True  # this read is the first: it tells the leader what its follower has
         self._read_bytes = 0
         self._urgent = False
         self._missing_bytes = 0
@@ -66,13 +70,18 @@ class DelayedFetch(DelayedOperation):
     def enough(self) -> bool:
         """Reads, and returns whether the client need not wait for more."""
         self._read()
+        if self._follower is not None and not self._incremental:
+            return True  # the first one of a session, which waits without a timer from its second one on
         return self._urgent or not self._asked or self._read_bytes >= self._min_bytes
 
     def start(self, wait_ms: int) -> None:
         """Waits, and responds by `call.answer` when there is enough or the time is over."""
-        self._missing_bytes = self._min_bytes - self._read_bytes
-        self.wait_on([partition for asked in self._asked if (partition := self._partition(asked)) is not None], wait_ms)
+        self._wait_ms = wait_ms
+        self.wait_on([each.partition for each in self._asked if each.partition is not None], wait_ms if self._follower is None else None)
         self._call.on_lost = self.stop_waiting
+        self._keep_waiting()
+        if self._moved:
+            self.changed()
 
     def grew(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes
@@ -81,10 +90,11 @@ class DelayedFetch(DelayedOperation):
 
     def response(self) -> FetchResponse:
         """The response from the last read, without what the session's client already knows."""
-        if not self._answers:
+        if self._heard:
             self._read()
         topics: dict[tuple[str, object], FetchableTopicResponse] = {}
-        for asked, answer in zip(self._asked, self._answers, strict=True):
+        for cached, answer in self._answers:
+            asked = cached.asked
             if self._is_news(asked, answer):
                 key = (asked.topic, asked.topic_id)
                 if key not in topics:
@@ -93,7 +103,7 @@ class DelayedFetch(DelayedOperation):
         return FetchResponse(
             session_id=self._session.id if self._session is not None else 0,
             responses=list(topics.values()),
-            node_endpoints=endpoints(self._call.cluster, (answer.current_leader.leader_id for answer in self._answers)),
+            node_endpoints=endpoints(self._call.cluster, (answer.current_leader.leader_id for _, answer in self._answers)),
         )
 
     def _is_news(self, asked: Asked, answer: PartitionData) -> bool:
@@ -113,7 +123,12 @@ class DelayedFetch(DelayedOperation):
         if self.enough():
             self._complete()
         else:
-            self._missing_bytes = self._min_bytes - self._read_bytes
+            self._keep_waiting()
+
+    def _keep_waiting(self) -> None:
+        self._missing_bytes = self._min_bytes - self._read_bytes
+        if self._answers and self._follower is not None:
+            self.expire_in(self._wait_ms)
 
     def expire(self) -> None:
         self._read()
@@ -127,14 +142,22 @@ class DelayedFetch(DelayedOperation):
         self._answers = []
         self._read_bytes = 0
         self._urgent = False
-        for asked in self._asked:
-            answer = self._read_one(asked)
-            self._answers.append(self._readable(asked, answer))
+        for cached in self._asked:
+            cached.partition = partition = self._partition(cached)
+            if self._follower is not None and partition is not None and cached.seen == partition.changes:
+                continue
+            changes = partition.changes if partition is not None else 0
+            answer = self._read_one(cached.asked, partition)
+            if self._follower is not None and partition is not None and self._incremental and cached.knows(answer):
+                cached.seen = changes
+                self._moved = self._moved or changes != partition.changes
+                continue
+            self._answers.append((cached, self._readable(partition, answer)))
             self._read_bytes += len(answer.records or b"")
             self._urgent = self._urgent or answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
+        self._heard = False
 
-    def _read_one(self, asked: Asked) -> PartitionData:
-        partition = self._partition(asked)
+    def _read_one(self, asked: Asked, partition: Partition | None) -> PartitionData:
         code = self._error(asked, partition)
         if code or partition is None:
             return self._failed(asked, code, partition)
@@ -159,9 +182,12 @@ class DelayedFetch(DelayedOperation):
                 max_bytes=max(0, min(asked.bytes_max, self._max_bytes - self._read_bytes)),
                 read_committed=self._read_committed,
                 min_one_batch=self._read_bytes == 0,
+                for_replica=self._follower is not None,
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
+        if self._heard and self._follower is not None:
+            partition.fetched(self._follower, asked.offset, asked.log_start_offset)
         self._urgent = self._urgent or result.beyond  # the offset may be of a log that was truncated: Kafka responds at once
         return PartitionData(
             partition_index=asked.partition,
@@ -174,23 +200,24 @@ class DelayedFetch(DelayedOperation):
             records=result.records,
         )
 
-    def _readable(self, asked: Asked, answer: PartitionData) -> PartitionData:
+    def _readable(self, partition: Partition | None, answer: PartitionData) -> PartitionData:
         """The result, or an error that the client's version needs. Kafka applies it after reading, so it does not shorten the wait."""
         if not self._call.cluster.release.differs.zstd_needs_fetch_10 or self._call.version >= ZSTD_SINCE:
             return answer
-        partition = self._partition(asked)
         if partition is None or partition.topic_config["compression.type"] != "zstd" or answer.error_code in _BEFORE_READING:
             return answer
         return PartitionData(
-            partition_index=asked.partition,
+            partition_index=answer.partition_index,
             error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             high_watermark=-1,
             aborted_transactions=[],
             records=None,
         )
 
-    def _partition(self, asked: Asked) -> Partition | None:
-        topics = self._call.cluster.topics
+    def _partition(self, cached: CachedPartition) -> Partition | None:
+        topics, asked = self._call.cluster.topics, cached.asked
+        if self._follower is not None and cached.partition is not None:
+            return cached.partition  # a follower forgets the partitions that are deleted
         topic = topics.with_id(asked.topic_id) if self._by_id else topics.named(asked.topic)
         return topic.partition(asked.partition) if topic is not None else None
 

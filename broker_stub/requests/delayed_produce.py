@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
-from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import ErrorCode, PartitionProduceResponse, ProduceResponse
 

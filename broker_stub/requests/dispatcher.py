@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION, asks_for_all, names_partitions, partitions_of
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import lightened
-from fencepost.broker_stub.requests.call import Call, Reply
+from fencepost.broker_stub.requests.call import Call, Fate, Reply
 from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.router import route_to
 from fencepost.broker_stub.requests.services import Services
-from fencepost.producer.wire import Api, Message, RequestHeader
+from fencepost.producer.wire import Api, FetchRequest, FetchResponse, Message, RequestHeader
 
+FETCH_VERSION: Final = 18
+"""The version of a follower's Fetch."""
+SOCKET_TIMEOUT_MS: Final = 30_000
+"""replica.socket.timeout.ms"""
 UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
 """The largest request of an unauthenticated client that the journal keeps, so that such clients cannot fill the memory."""
 
@@ -30,6 +34,7 @@ class Dispatcher:
         self.services = services
         self.cluster = services.cluster
         self.journal = services.journal
+        self.cluster.send_fetch = self.fetch
 
     def handle(
         self,
@@ -88,6 +93,44 @@ class Dispatcher:
             client=client,
             size_bytes=size_bytes,
         )
+
+    def fetch(self, follower: int, leader: int, request: FetchRequest, then: Callable[[FetchResponse | None], None]) -> Call:
+        """Serves the Fetch of a follower. `then` gets the response; None if there will be none. The journal does not have it, and only
+        fault rules that name its client id, such as broker-2-fetcher-0, act on it."""
+        broker = self.cluster.brokers[leader]
+        exchange = Exchange(
+            node=leader,
+            connection_id=0,
+            api=Api.FETCH,
+            version=FETCH_VERSION,
+            correlation_id=0,
+            client_id=f"broker-{follower}-fetcher-0",
+            request=request,
+            at_ms=self.cluster.now_ms(),
+            partitions=partial(self._subjects, broker, request, FETCH_VERSION),
+        )
+        route = route_to(Api.FETCH)
+        assert route is not None
+
+        def reply(reply: Reply) -> None:
+            if reply.fate is Fate.SILENCE:
+                self.cluster.later(SOCKET_TIMEOUT_MS, partial(then, None))
+            else:
+                then(reply.response if reply.fate is Fate.ANSWER and isinstance(reply.response, FetchResponse) else None)
+
+        call = Call(
+            self.services,
+            broker,
+            route.handler,
+            needs=route.needs,
+            request=request,
+            exchange=exchange,
+            reply=reply,
+            processed=_nothing,
+            client=Client(follower=follower),
+        )
+        call.start()
+        return call
 
     def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
         """Returns a function that names the request's partitions, for fault rules."""

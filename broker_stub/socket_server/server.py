@@ -68,6 +68,7 @@ class Server:
         """Begins to accept on every socket."""
         for node_id in self._sockets:
             self._accept_on(node_id)
+        self.arm()
 
     def stop_broker(self, node_id: int, *, clean: bool, lost_power: bool = False, failed: bool = False) -> None:
         broker = self.cluster.brokers[node_id]

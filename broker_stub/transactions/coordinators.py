@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.internal_append import Then
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.cluster.release import TRANSACTION_VERSION
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
 from fencepost.broker_stub.transactions.init_and_add_table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from fencepost.broker_stub.transactions.state_log import TxnShard

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS, How, Then, append
-from fencepost.broker_stub.cluster.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition import NO_LEADER
 from fencepost.broker_stub.transactions.states import TopicPartition
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
-    from fencepost.broker_stub.cluster.partition import Partition
+    from fencepost.broker_stub.replication.partition import Partition
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS, Then, append
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.broker_stub.transactions.markers import Markers, TxnMarker
 from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
 from fencepost.broker_stub.transactions.states import PREPARED, State, TransactionMetadata, Txn, ended, is_expired

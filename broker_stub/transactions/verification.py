@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fencepost.broker_stub.cluster.internal_append import Then
-from fencepost.broker_stub.cluster.partition import NO_LEADER
 from fencepost.broker_stub.cluster.producer_ids import Identity
+from fencepost.broker_stub.replication.partition import NO_LEADER
 from fencepost.broker_stub.transactions.states import TopicPartition
 from fencepost.producer.wire import ErrorCode
 

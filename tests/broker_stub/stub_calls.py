@@ -91,16 +91,21 @@ class Talker(RawConnection):
 class Pending:
     """A request that was sent. `show` selects the part of its response that a test compares."""
 
-    def __init__(self, show: Callable[[Any], Any] = lambda response: response) -> None:
+    def __init__(self, show: Callable[[Any], Any] = lambda response: response, *, tick: Callable[[], object] = lambda: None) -> None:
         self.replies: list[Reply] = []
         self._show = show
+        self._tick = tick
 
     @property
     def waits(self) -> bool:
+        """Whether it has no response, even when everything that is due has run."""
+        if not self.replies:
+            self._tick()
         return not self.replies
 
     @property
     def answer(self) -> Any:
+        assert not self.waits
         (reply,) = self.replies
         assert reply.fate is Fate.ANSWER
         return self._show(reply.response)
@@ -134,15 +139,21 @@ class Inside:
         assert found is not None
         return found.leader
 
-    def send(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "inside") -> None:
+    def send(
+        self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "inside", replies: list[Reply] | None = None
+    ) -> None:
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id=client_id)
-        self.dispatcher.handle(self.leader() if node is None else node, 1, header, request, self.replies.append)
+        heard = self.replies if replies is None else replies
+        self.dispatcher.handle(self.leader() if node is None else node, 1, header, request, heard.append)
 
     def ask(self, request: wire.Message, version: int, *, node: int | None = None) -> Any:
-        """The response, which must come at once."""
-        before = len(self.replies)
-        self.send(request, version, node=node)
-        (reply,) = self.replies[before:]
+        """The response, which must come without waiting."""
+        replies: list[Reply] = []
+        self.send(request, version, node=node, replies=replies)
+        if not replies:
+            self.cluster.tick()
+        (reply,) = replies
+        self.replies.append(reply)
         assert reply.fate is Fate.ANSWER
         return reply.response
 
@@ -151,6 +162,9 @@ class Inside:
         return only(self.ask(produce_request(topic, records, partition=partition, acks=acks), 12, node=node))
 
     def pass_time(self, ms: int) -> None:
+        deadline_ms = self.cluster.next_deadline()
+        if deadline_ms is not None and deadline_ms <= self.clock.now_ms():
+            self.cluster.tick()
         self.clock.advance(ms)
         self.cluster.tick()
 

@@ -65,7 +65,7 @@ AREAS: Final[dict[str, Area]] = {
         sources=("broker_stub/log/*.py",),
         tests=(
             "tests/broker_stub/log/test_*.py",
-            "tests/broker_stub/cluster/test_replication.py",
+            "tests/broker_stub/replication/test_replication.py",
             "tests/broker_stub/transactions/test_coordinators.py",
             AS_KAFKA,
         ),

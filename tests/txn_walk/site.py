@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from fencepost.broker_stub import handlers
 from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.cluster.partition import NO_LEADER, Partition
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log.producer_append_info import Origin
+from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
 from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
@@ -140,6 +140,7 @@ class Site:
     def ask(self, partition: Partition, request: wire.Message, version: int) -> Any:
         """The response of a request that is answered at once. None if no broker accepts it."""
         sent = self.send(Ask(partition, request, version))
+        self.cluster.tick()
         return sent.answer if sent is not None else None
 
     def count_rows(self, rows: Counter[str]) -> None:

@@ -195,6 +195,7 @@ class Walk:
             for each in clients:
                 if not each.over:
                     self.step(each)
+                    self.site.cluster.tick()
             if all(each.over for each in clients):
                 return
             if turn % 2:

@@ -74,13 +74,16 @@ def test_losing_a_broker_reads_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     for clean in (True, False):
         for node in (1, 2, 3):
             world.cluster.stop_broker(node, clean=clean)
+            world.cluster.tick()
             world.cluster.start_broker(node)
+            world.cluster.tick()
     leader = world.cluster.move_leader(one)
     second, third = (node for node in one.replicas if node != leader)
     world.cluster.broker_links.sever(leader, second)
     world.cluster.broker_links.sever(leader, third)
     world.produce(numbered(7, 50), acks=1)
     world.cluster.stop_broker(leader, clean=False)
+    world.cluster.tick()
     assert one.leader in (second, third)
     assert one.log.log_end_offset == 550
     assert CountedFile.bytes_read - before < 10_000, "no more than an index interval for a truncation"
@@ -95,8 +98,10 @@ def test_a_restarted_leader_knows_the_newest_batch_only(clean: bool) -> None:
     world.topic()
     five(world, 7)
     world.cluster.stop_broker(1, clean=clean)
+    world.cluster.tick()
     assert world.leader() == -1
     world.cluster.start_broker(1)
+    world.cluster.tick()
     assert again(world, 7, range(5)) == [FORGOTTEN] * 4 + [4]
     assert world.produce(numbered(7, 5)).base_offset == 5
 
@@ -109,16 +114,20 @@ def test_a_broker_that_was_down_learns_what_it_missed(clean: bool) -> None:
     first = world.leader()
     five(world, 7)
     world.cluster.stop_broker(first, clean=clean)
+    world.cluster.tick()
     for sequence in (5, 6):
         world.produce(numbered(7, sequence))
     world.cluster.start_broker(first)
+    world.cluster.tick()
     assert again(world, 7, range(2, 7)) == [2, 3, 4, 5, 6]  # the other one was up all the time
     partition = world.cluster.find("t", 0)
     assert partition is not None
     world.cluster.move_leader(partition, to=first)
+    world.cluster.tick()
     assert again(world, 7, range(2, 7)) == [FORGOTTEN, FORGOTTEN, 4, 5, 6]
     assert world.produce(numbered(7, 7)).base_offset == 7
     world.cluster.move_leader(partition)
+    world.cluster.tick()
     assert again(world, 7, range(3, 8)) == [3, 4, 5, 6, 7]
     fetched = only(world.ask(fetch_request("t"), 12))
     assert fetched.high_watermark == 8
@@ -132,16 +141,20 @@ def test_the_last_in_sync_replica_is_waited_for() -> None:
     assert partition is not None
     first, second = partition.replicas
     world.cluster.stop_broker(first)
+    world.cluster.tick()
     assert (partition.leader, partition.isr) == (second, [second])
     world.cluster.stop_broker(second)
+    world.cluster.tick()
     assert (partition.leader, partition.isr, partition.eligible) == (-1, [], [second])
     world.cluster.start_broker(first)
+    world.cluster.tick()
     assert (partition.leader, partition.isr, partition.eligible) == (-1, [], [second])
     third = ({1, 2, 3} - {first, second}).pop()
     known = world.ask(metadata_request("t"), 12, node=third).topics[0].partitions[0]
     assert known.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (known.leader_id, known.replica_nodes, known.isr_nodes, known.offline_replicas) == (-1, [first, second], [], [second])
     world.cluster.start_broker(second)
+    world.cluster.tick()
     assert partition.leader == second
     assert sorted(partition.isr) == sorted([first, second])
 
@@ -157,15 +170,19 @@ def test_leader_moves_that_cannot_be_are_refused() -> None:
     stranger = ({1, 2, 3} - set(pair.replicas)).pop()
     with pytest.raises(ValueError, match="no in-sync replica"):
         world.cluster.move_leader(alone)
+        world.cluster.tick()
     able = [node for node in pair.replicas if node != pair.leader]
     for node in (stranger, pair.leader):
         with pytest.raises(
             ValueError, match=rf"^to={node}: must be one of {re.escape(str(able))}, the in-sync replicas of t-0 that do not"
         ):
             world.cluster.move_leader(pair, to=node)
+            world.cluster.tick()
     world.cluster.stop_broker(next(node for node in pair.replicas if node != pair.leader))
+    world.cluster.tick()
     with pytest.raises(ValueError, match="no in-sync replica"):
         world.cluster.move_leader(pair)
+        world.cluster.tick()
 
 
 def test_leaders_and_replicas_go_round_the_brokers() -> None:
@@ -207,12 +224,14 @@ def test_too_few_in_sync_replicas_hold_the_high_watermark() -> None:
     follower = 3 - world.leader()
     world.produce(batch())
     world.cluster.stop_broker(follower)
+    world.cluster.tick()
     assert world.produce(batch()).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert world.produce(batch(), acks=1).base_offset == 1
     assert only(world.ask(fetch_request("t"), 12)).high_watermark == 1
     world.send(fetch_request("t", 1, wait_ms=60_000), 12)
     assert len(world.replies) == 4
     world.cluster.start_broker(follower)
+    world.cluster.tick()
     world.pass_time(0)
     reply = world.replies[-1].response
     assert reply is not None
@@ -272,6 +291,7 @@ def test_a_waiting_fetch_hears_of_a_new_leader_and_of_deletion() -> None:
     in_epoch_0 = wire.FetchPartition(current_leader_epoch=0, partition_max_bytes=100)
     world.send(wire.FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wire.FetchTopic(topic="t", partitions=[in_epoch_0])]), 12)
     world.cluster.move_leader(partition)
+    world.cluster.tick()
     world.pass_time(0)
     moved, fenced = [reply.response for reply in world.replies[-2:]]
     assert moved is not None
@@ -348,7 +368,9 @@ def test_producer_ids_are_unique_and_survive_restarts() -> None:
             assert (answer.error_code, answer.producer_epoch) == (0, 0)
             seen.append(answer.producer_id)
         world.cluster.stop_broker(round_ + 1, clean=bool(round_ % 2))
+        world.cluster.tick()
         world.cluster.start_broker(round_ + 1)
+        world.cluster.tick()
     assert len(set(seen)) == len(seen) == 9
 
 
@@ -366,6 +388,7 @@ def test_a_stopped_broker_does_nothing_more() -> None:
     leader = world.leader()
     world.send(fetch_request("t", wait_ms=100), 12, node=leader)
     world.cluster.stop_broker(leader)
+    world.cluster.tick()
     world.pass_time(1000)
     assert world.replies == []
     with pytest.raises(ConnectionRefusedError):

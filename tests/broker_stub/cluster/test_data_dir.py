@@ -362,12 +362,13 @@ def test_a_follower_that_was_behind_stays_out_of_the_isr(tmp_path: Path) -> None
         stub.create_topic("t", replication_factor=2)
         leader = stub.move_leader("t", 0)  # the replica that is preferred is the one that falls behind
         stub.sever(1, 2)
+        send(stub, b"acknowledged", acks=1)
         stub.advance(60_000)
-        send(stub, b"acknowledged", acks="all")
+        send(stub, b"too", acks="all")
         assert stub.isr("t", 0) == [leader]
     with stub_in(tmp_path, brokers=2) as stub:
         assert stub.leader("t", 0) == leader
-        assert values(stub) == [b"acknowledged"]
+        assert values(stub) == [b"acknowledged", b"too"]
         assert sorted(stub.isr("t", 0)) == [1, 2]  # it has caught up
 
 

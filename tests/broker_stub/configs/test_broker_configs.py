@@ -12,10 +12,10 @@ from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.transactions.states import State
 from fencepost.producer import wire
 from fencepost.producer.wire.codes import Api, ErrorCode
-from tests.broker_stub.cluster.test_replication import cut_off as cut_followers_off
-from tests.broker_stub.cluster.test_replication import followers
 from tests.broker_stub.groups.group_calls import Groups
 from tests.broker_stub.groups.offsets_calls import code_of, offset_commit, partition_of
+from tests.broker_stub.replication.test_replication import cut_off as cut_followers_off
+from tests.broker_stub.replication.test_replication import followers
 from tests.broker_stub.stub_calls import Inside, Talker, batch, numbered, produce_request
 from tests.broker_stub.transactions.test_coordinators import alone, cut_off, mended
 from tests.broker_stub.transactions.txn_calls import Transactions

@@ -56,7 +56,7 @@ class Groups(Inside):
 
     def start(self, request: wire.Message, version: int, *, node: int | None = None, client_id: str = "c") -> Pending:
         """Send a request to the coordinator. Its response may come later."""
-        pending = Pending()
+        pending = Pending(tick=self.cluster.tick)
 
         def answered(reply: Reply) -> None:
             pending.replies.append(reply)

@@ -82,6 +82,7 @@ def test_a_group_that_was_deleted_is_gone() -> None:
     assert first.leave() == ErrorCode.NONE
     shard = world.services.groups.shard_for("g", world.coordinator())
     shard.groups.delete("g")
+    world.now()
     world.move_coordinator()
     world.pass_time(10 * REBALANCE_MS)
     assert world.services.groups.shard_for("g", world.coordinator()).groups.groups == {}

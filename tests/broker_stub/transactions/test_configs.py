@@ -21,6 +21,7 @@ def init(world: Transactions, *, principal: str = "User:ANONYMOUS") -> InitProdu
     header = RequestHeader(api_key=request.api, api_version=6, correlation_id=1, client_id="inside")
     replies: list[Reply] = []
     world.dispatcher.handle(world.state_partition.leader, 1, header, request, replies.append, client=Client(principal))
+    world.cluster.tick()
     (reply,) = replies
     assert isinstance(reply.response, InitProducerIdResponse)
     return reply.response

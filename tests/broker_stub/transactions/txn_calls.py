@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.transactions.states import State, TransactionMetadata, Txn
 from fencepost.producer import wire
 from fencepost.producer.wire.messages import add_to_txn, end_txn, txn_offsets
@@ -60,7 +60,7 @@ class Transactions(Inside):
         return self.known.pending is state
 
     def begin(self, request: wire.Message, version: int, show: Callable[[Any], Any], *, node: int | None = None) -> Pending:
-        pending = Pending(show)
+        pending = Pending(show, tick=self.cluster.tick)
         header = wire.RequestHeader(api_key=request.api, api_version=version, correlation_id=1, client_id="inside")
         self.dispatcher.handle(self.state_partition.leader if node is None else node, 1, header, request, pending.replies.append)
         return pending

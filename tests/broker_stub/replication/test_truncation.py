@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from fencepost.broker_stub.cluster.truncation import catch_up, truncate
 from fencepost.broker_stub.log import LogConfig, Origin, PartitionLog
 from tests.broker_stub.log.log_tools import NOW, SetClock, data, marker, plain
+from tests.broker_stub.stub_calls import Inside
 
 
 def log_of(*epochs: tuple[int, int], end: int, high_watermark: int = 0) -> PartitionLog:
@@ -23,6 +24,30 @@ def log_of(*epochs: tuple[int, int], end: int, high_watermark: int = 0) -> Parti
     return log
 
 
+def catch_up(follower: PartitionLog, leader: PartitionLog, *, leader_epoch: int) -> int:
+    """The follower fetches from the leader until it has everything. Returns where its log ended before it copied the first batch."""
+    world = Inside(brokers=2)
+    world.topic(replicas=2)
+    partition = world.topic_named().partitions[0]
+    node = next(each for each in partition.replicas if each != partition.leader)
+    partition.logs.update({partition.leader: leader, node: follower})
+    partition.leader_epoch = leader_epoch - 1
+    kept: list[int] = []
+
+    class Seen(PartitionLog):
+        def append(self, *given: Any, **more: Any) -> Any:
+            kept.append(self.log_end_offset)
+            return super().append(*given, **more)
+
+    follower.__class__ = Seen
+    partition.elect([1, 2], preferred=partition.leader)
+    world.cluster.tick()
+    world.pass_time(500)
+    assert follower.log_end_offset == leader.log_end_offset
+    follower.__class__ = PartitionLog
+    return (kept or [follower.log_end_offset])[0]
+
+
 @pytest.mark.parametrize(
     ("follower", "leader", "left"),
     [
@@ -31,19 +56,26 @@ def log_of(*epochs: tuple[int, int], end: int, high_watermark: int = 0) -> Parti
         (log_of((0, 0), end=9), log_of((0, 0), (1, 5), end=7), 5),
         (log_of((0, 0), (1, 10), end=12), log_of((0, 0), (2, 10), end=15), 10),
         (log_of((0, 0), (3, 20), end=25), log_of((0, 0), (1, 15), (2, 18), (4, 22), end=30), 15),
-        (log_of((0, 0), (5, 20), end=25, high_watermark=7), log_of((0, 0), (1, 15), end=30), 7),
+        (log_of((0, 0), (5, 20), end=25, high_watermark=7), log_of((0, 0), (1, 15), end=30), 15),
         (log_of((7, 0), end=3), log_of((8, 0), end=5), 0),
         (log_of((0, 0), end=0), log_of((0, 0), end=4), 0),
     ],
-    ids=["behind", "ahead", "a newer epoch", "fast fail-over", "two rounds", "an epoch of the future", "nothing in common", "empty"],
+    ids=[
+        "behind",
+        "ahead",
+        "a newer epoch",
+        "fast fail-over",
+        "two rounds",
+        "an epoch that the leader lacks",
+        "nothing in common",
+        "empty",
+    ],
 )
 def test_what_a_follower_keeps(follower: PartitionLog, leader: PartitionLog, left: int) -> None:
-    """KIP-101's and KIP-279's cases: up to where the two logs are the same. Where the leader cannot say, up to the high watermark."""
-    truncate(follower, leader)
-    assert follower.log_end_offset == left
-    catch_up(follower, leader, leader_epoch=9)
+    """KIP-101's and KIP-279's cases: up to where the two logs are the same."""
+    assert catch_up(follower, leader, leader_epoch=9) == left
     assert [*map(bytes_of, follower.batches())] == [*map(bytes_of, leader.batches())]
-    assert follower.epochs == leader.epochs
+    assert follower.epochs == [each for each in leader.epochs if each[1] < leader.log_end_offset]
 
 
 def test_a_follower_that_lacks_everything_begins_where_the_leader_begins() -> None:
@@ -78,10 +110,10 @@ def test_two_logs_that_went_apart_are_the_same_afterwards(seed: int) -> None:
     leader, sequences = 0, dict.fromkeys((1, 2), 0)
     for epoch in range(rng.randrange(2, 9)):
         leader = rng.randrange(2)
-        logs[leader].lead(epoch)
         if rng.random() < 0.5:
             catch_up(logs[1 - leader], logs[leader], leader_epoch=epoch)
-            logs[leader].advance_high_watermark(logs[leader].log_end_offset)
+        else:
+            logs[leader].lead(epoch)
         known = {active.producer_id: active for active in logs[leader].active_producers()}
         for _ in range(rng.randrange(6)):
             pid = rng.choice([1, 2])

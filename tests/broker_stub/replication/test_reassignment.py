@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.partition import Partition
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import replicas
@@ -34,7 +34,10 @@ def reassign(world: Inside, *target: int, cancel: bool = False, factor_may_chang
     request = replicas.AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=factor_may_change, topics=[replicas.ReassignableTopic(name="t", partitions=[wanted])]
     )
-    return error_name(world.ask(request, 1, node=world.cluster.live[0]).responses[0].partitions[0].error_code)
+    world.cluster.tick()
+    code = world.ask(request, 1, node=world.cluster.live[0]).responses[0].partitions[0].error_code
+    world.cluster.tick()
+    return error_name(code)
 
 
 def ongoing(world: Inside) -> list[tuple[list[int], list[int], list[int]]]:
@@ -77,12 +80,14 @@ def test_a_replica_that_is_down_keeps_it_in_progress() -> None:
     """All replicas are described until the new one is back and has caught up."""
     world, partition = world_of(3, 1)
     world.cluster.stop_broker(3)
+    world.cluster.tick()
     assert reassign(world, 3) == "NONE"
     assert ongoing(world) == [([3, 1], [3], [1])]
     told = world.ask(metadata_request("t"), 12).topics[0].partitions[0]
     assert (told.replica_nodes, told.isr_nodes, told.offline_replicas) == ([3, 1], [1], [3])
     assert world.produce(batch(b"y")).error_code == 0
     world.cluster.start_broker(3)
+    world.cluster.tick()
     assert ongoing(world) == []
     assert state(partition) == ((3,), 3, 1, [3])
     assert (with_a_log(world), partition.log.log_end_offset) == ([3], 2)
@@ -96,6 +101,7 @@ def test_a_replica_that_is_cut_off_keeps_it_in_progress() -> None:
     assert ongoing(world) == [([3, 2, 1], [2, 3], [1])]
     assert sorted(partition.isr) == [1, 2]
     world.cluster.broker_links.mend(1, 3)
+    world.cluster.tick()
     assert state(partition) == ((3, 2), 3, 1, [2, 3])
 
 
@@ -103,10 +109,12 @@ def test_fewer_replicas_wait_for_all_that_stay() -> None:
     """A partition whose number of replicas falls keeps the old ones until every other one is in sync."""
     world, partition = world_of(3, 3)
     world.cluster.stop_broker(2)
+    world.cluster.tick()
     assert reassign(world, 1, 2) == "NONE"
     assert ongoing(world) == [([1, 2, 3], [], [3])]
     assert sorted(partition.isr) == [1, 3]
     world.cluster.start_broker(2)
+    world.cluster.tick()
     assert state(partition) == ((1, 2), 1, 1, [1, 2])
 
 
@@ -114,6 +122,7 @@ def test_a_cancellation_removes_the_added_replicas() -> None:
     """Also one that is in sync already. Then there is nothing more to cancel."""
     world, partition = world_of(4, 1)
     world.cluster.stop_broker(4)
+    world.cluster.tick()
     assert reassign(world, 3, 4) == "NONE"
     assert ongoing(world) == [([3, 4, 1], [3, 4], [1])]
     assert sorted(partition.isr) == [1, 3]
@@ -122,6 +131,7 @@ def test_a_cancellation_removes_the_added_replicas() -> None:
     assert (ongoing(world), with_a_log(world)) == ([], [1])
     assert reassign(world, cancel=True) == "NO_REASSIGNMENT_IN_PROGRESS"
     world.cluster.start_broker(4)
+    world.cluster.tick()
     assert state(partition) == ((1,), 1, 1, [1])
 
 
@@ -130,12 +140,15 @@ def test_a_cancellation_that_loses_records_needs_a_config(unclean: bool) -> None
     """If only added replicas are in sync, it is refused, unless unclean elections are allowed."""
     world, partition = world_of(4, 1, unclean_leader_election_enable=str(unclean).lower(), min_insync_replicas="1")
     world.cluster.stop_broker(4)
+    world.cluster.tick()
     assert reassign(world, 3, 4) == "NONE"
     world.cluster.stop_broker(1)
+    world.cluster.tick()
     assert (partition.leader, partition.isr) == (3, [3])
     assert reassign(world, cancel=True) == ("NONE" if unclean else "INVALID_REPLICA_ASSIGNMENT")
     assert (len(ongoing(world)), partition.replicas) == ((0, (1,)) if unclean else (1, (3, 4, 1)))
     world.cluster.start_broker(1)
+    world.cluster.tick()
     assert partition.leader == (1 if unclean else 3)
 
 
@@ -143,6 +156,7 @@ def test_another_reassignment_replaces_one_in_progress() -> None:
     """The replicas that only the first one added leave with the others."""
     world, partition = world_of(4, 1)
     world.cluster.stop_broker(4)
+    world.cluster.tick()
     assert reassign(world, 4) == "NONE"
     assert reassign(world, 2) == "NONE"
     assert state(partition) == ((2,), 2, 1, [2])
@@ -153,11 +167,13 @@ def test_back_to_the_replicas_of_before() -> None:
     """As in Kafka, a new reassignment to the old replicas waits for the one that it removes. A cancellation ends it."""
     world, partition = world_of(4, 2)
     world.cluster.stop_broker(4)
+    world.cluster.tick()
     assert reassign(world, 1, 4) == "NONE"
     assert ongoing(world) == [([1, 4, 2], [4], [2])]
     assert reassign(world, 1, 2) == "NONE"
     assert (ongoing(world), state(partition)) == ([([1, 2, 4], [4], [4])], ((1, 2, 4), 1, 0, [1, 2]))
     world.cluster.start_broker(4)
+    world.cluster.tick()
     assert (len(ongoing(world)), partition.isr) == (1, [1, 2, 4])
     assert reassign(world, cancel=True) == "NONE"
     assert (ongoing(world), state(partition)) == ([], ((1, 2), 1, 1, [1, 2]))
@@ -179,6 +195,7 @@ def test_the_number_of_replicas_can_be_kept() -> None:
     world, _ = world_of(4, 1)
     assert reassign(world, 1, 2, factor_may_change=False) == "INVALID_REPLICATION_FACTOR"
     world.cluster.stop_broker(4)
+    world.cluster.tick()
     assert reassign(world, 3, 4) == "NONE"
     assert reassign(world, 1, factor_may_change=False) == "INVALID_REPLICATION_FACTOR"
     assert reassign(world, 1, 2, factor_may_change=False) == "NONE"
@@ -193,6 +210,7 @@ def test_a_waiting_write_outlives_the_new_epoch() -> None:
     assert reassign(world, 1, 2) == "NONE"
     assert (partition.leader_epoch, len(world.replies)) == (1, waiting + 1)
     world.cluster.broker_links.mend(1, 2)
+    world.cluster.tick()
     world.cluster.tick()
     (reply,) = world.replies[waiting + 1 :]
     answer = only(reply.response)

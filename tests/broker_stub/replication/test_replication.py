@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.partition import Partition
 from fencepost.broker_stub.cluster.release import NEWEST
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode, RequestHeader, error_name
 from fencepost.producer.wire.messages import replicas
@@ -54,6 +54,7 @@ def test_acks_all_waits_for_every_in_sync_replica() -> None:
     assert written(world) == []
     assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 0)
     world.cluster.broker_links.mend(partition.leader, follower)
+    world.cluster.tick()
     assert written(world) == ["NONE @0"]
     assert partition.log.high_watermark == 1
 
@@ -67,6 +68,7 @@ def test_a_repeated_batch_waits_as_the_first_one_does() -> None:
         world.send(produce_request("t", numbered(7, 0)), 9)
     assert written(world) == []
     world.cluster.broker_links.mend(partition.leader, follower)
+    world.cluster.tick()
     assert written(world) == ["NONE @0", "NONE @0"]
 
 
@@ -86,6 +88,7 @@ def test_a_follower_is_given_up_after_a_while() -> None:
     assert follower not in partition.isr
     assert partition.log.high_watermark == 2
     world.cluster.broker_links.mend(partition.leader, follower)
+    world.cluster.tick()
     assert follower in partition.isr
 
 
@@ -111,10 +114,12 @@ def test_who_comes_to_lead_has_only_what_it_got() -> None:
     cut_off(world, partition, *ours)
     world.send(produce_request("t", numbered(7, 0)), 9)
     world.cluster.stop_broker(old, clean=False)
+    world.cluster.tick()
     assert partition.leader in ours
     assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 1)
     assert partition.log.active_producers() == []
     world.cluster.start_broker(old)
+    world.cluster.tick()
     assert partition.log.log_end_offset == 1
     assert world.produce(numbered(7, 0)).base_offset == 1
 
@@ -129,6 +134,7 @@ def test_a_leader_that_is_moved_away_from_its_lead() -> None:
     world.send(produce_request("t", batch(b"waits")), 9)
     world.replies.clear()
     world.cluster.move_leader(partition, to=follower)
+    world.cluster.tick()
     assert written(world) == ["NOT_LEADER_OR_FOLLOWER @1"]
     assert partition.log.log_end_offset == 0
     assert sorted(partition.isr) == [1, 2, 3]
@@ -144,12 +150,14 @@ def test_what_a_leader_that_was_replaced_has_alone_does_not_count() -> None:
     for record in (b"alone", b"too"):
         assert world.produce(batch(record), acks=1).error_code == 0
     world.cluster.move_leader(partition, to=ours[0])
+    world.cluster.tick()
     world.replies.clear()
     world.send(produce_request("t", batch(b"new")), 9)
     assert written(world) == []
     assert (partition.log.log_end_offset, partition.logs[old].log_end_offset, partition.log.high_watermark) == (1, 2, 0)
     for node in ours:
         world.cluster.broker_links.mend(old, node)
+        world.cluster.tick()
     assert written(world) == ["NONE @0"]
     assert len({bytes(batch) for log in partition.logs.values() for _, batch in log.batches()}) == 1
 
@@ -160,20 +168,26 @@ def test_an_unclean_leader_costs_what_was_acknowledged(unclean: str) -> None:
     world, partition = three(unclean_leader_election_enable=unclean)
     old, (behind, gone) = partition.leader, followers(partition)
     world.cluster.stop_broker(gone)
+    world.cluster.tick()
     cut_off(world, partition, behind)
+    assert world.produce(batch(b"alone"), acks=1).error_code == 0
     world.pass_time(LAG_MS)
     assert partition.isr == [old]
     assert world.produce(batch(b"acknowledged")).error_code == 0
     world.cluster.stop_broker(old)
+    world.cluster.tick()
     if unclean == "false":
         assert partition.leader == -1
         world.cluster.start_broker(old)
-        assert (partition.leader, partition.log.log_end_offset) == (old, 1)
+        world.cluster.tick()
+        assert (partition.leader, partition.log.log_end_offset) == (old, 2)
     else:
         assert (partition.leader, partition.log.log_end_offset) == (behind, 0)
         world.cluster.start_broker(old)
+        world.cluster.tick()
         assert partition.log.log_end_offset == 0
         world.cluster.broker_links.mend(old, behind)
+        world.cluster.tick()
         assert old in partition.isr
 
 
@@ -182,11 +196,15 @@ def leaderless(**config: str) -> tuple[Inside, Partition, int]:
     world, partition = three(**config)
     old, (back, gone) = partition.leader, followers(partition)
     world.cluster.stop_broker(gone)
+    world.cluster.tick()
     assert world.produce(batch(b"both")).error_code == 0
     world.cluster.stop_broker(back)
+    world.cluster.tick()
     assert world.produce(batch(b"one")).error_code == 0
     world.cluster.stop_broker(old)
+    world.cluster.tick()
     world.cluster.start_broker(back)
+    world.cluster.tick()
     assert (partition.leader, partition.isr, partition.eligible, partition.log.log_end_offset) == (-1, [], [old], 2)
     return world, partition, back
 
@@ -207,12 +225,15 @@ def test_an_administrator_has_an_unclean_election() -> None:
     assert world.produce(batch(b"new")).base_offset == 1
     for node in partition.replicas:
         world.cluster.start_broker(node)
+        world.cluster.tick()
     assert (partition.leader, sorted(partition.isr), partition.log.log_end_offset) == (back, [1, 2, 3], 2)
     world, partition, back = leaderless()
     (bystander,) = {1, 2, 3} - set(partition.eligible) - {back}
     world.cluster.create_assigned("u", [(back,)])
     world.cluster.stop_broker(back)
+    world.cluster.tick()
     world.cluster.start_broker(bystander)
+    world.cluster.tick()
     assert elect(world, 1, node=bystander, topic="u") == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
 
 
@@ -223,22 +244,28 @@ def test_who_left_while_the_in_sync_replicas_were_too_few_may_lead(clean: bool) 
     world, partition = three(min_insync_replicas="2")
     old, (first, second) = partition.leader, followers(partition)
     world.cluster.stop_broker(first, clean=clean)
+    world.cluster.tick()
     assert (sorted(partition.isr), partition.eligible) == (sorted([old, second]), [])
     assert world.produce(batch(b"without the first")).error_code == 0
     world.cluster.stop_broker(second, clean=clean)
+    world.cluster.tick()
     assert world.produce(batch(b"the leader's alone"), acks=1).error_code == 0
     assert (partition.isr, partition.eligible) == ([old], [second])
     world.cluster.stop_broker(old, clean=clean)
+    world.cluster.tick()
     assert (partition.leader, partition.isr, sorted(partition.eligible)) == (-1, [], sorted([old, second]))
     world.cluster.start_broker(first)
+    world.cluster.tick()
     assert partition.leader == -1
     world.cluster.start_broker(second)
+    world.cluster.tick()
     if clean:
         # The first one catches up at once, and then two are enough.
         assert (partition.leader, partition.log.log_end_offset, sorted(partition.isr)) == (second, 1, sorted([first, second]))
     else:
         assert (partition.leader, partition.eligible) == (-1, [old])
         world.cluster.start_broker(old)
+        world.cluster.tick()
         assert (partition.leader, partition.log.log_end_offset, sorted(partition.isr)) == (old, 2, [1, 2, 3])
     assert partition.eligible == []
 
@@ -249,10 +276,13 @@ def test_nobody_is_eligible_in_older_releases() -> None:
     old, (first, second) = partition.leader, followers(partition)
     for node in (first, second, old):
         world.cluster.stop_broker(node)
+        world.cluster.tick()
     assert (partition.isr, partition.eligible) == ([old], [])
     world.cluster.start_broker(second)
+    world.cluster.tick()
     assert partition.leader == -1
     world.cluster.start_broker(old)
+    world.cluster.tick()
     assert (partition.leader, sorted(partition.isr)) == (old, sorted([old, second]))
 
 
@@ -260,7 +290,9 @@ def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_tha
     """A replica gains no records while the partition has no leader, however often it restarts."""
     world, partition, back = leaderless()
     world.cluster.stop_broker(back)
+    world.cluster.tick()
     world.cluster.start_broker(back)
+    world.cluster.tick()
     assert elect(world, 1, node=back) == "NONE"
     assert partition.log.log_end_offset == 1
 
@@ -285,12 +317,15 @@ def test_a_broker_that_comes_back_behind_a_severed_link_stays_behind() -> None:
     world, partition = three()
     follower = followers(partition)[0]
     world.cluster.stop_broker(follower)
+    world.cluster.tick()
     assert world.produce(batch(b"x")).error_code == 0
     cut_off(world, partition, follower)
     world.cluster.start_broker(follower)
+    world.cluster.tick()
     assert follower not in partition.isr
     assert world.produce(batch(b"y")).error_code == 0
     world.cluster.broker_links.mend(partition.leader, follower)
+    world.cluster.tick()
     assert follower in partition.isr
 
 
@@ -309,15 +344,19 @@ def test_a_follower_gives_what_it_has() -> None:
         return sorted(each.producer_id for each in only(world.ask(request, 0, node=node)).active_producers)
 
     assert world.produce(numbered(7, 0)).error_code == 0
+    assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 1, 1), ("NONE", 0, 0), ("NONE", 0, 0)]
+    world.pass_time(500)  # with the next fetch the followers learn the high watermark
     assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 1, 1)] * 3
     cut_off(world, partition, lost)
+    assert world.produce(numbered(8, 0), acks=1).error_code == 0
     world.pass_time(LAG_MS)
     assert lost not in partition.isr
-    assert world.produce(numbered(8, 0)).error_code == 0
+    world.pass_time(500)
     assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 2, 2), ("NONE", 2, 2), ("NONE", 1, 1)]
     assert [read(node, 2)[0] for node in (reached, lost)] == ["NONE", "OFFSET_OUT_OF_RANGE"]
     assert [producers(node) for node in (partition.leader, reached, lost)] == [[7, 8], [7, 8], [7]]
     world.cluster.broker_links.mend(partition.leader, lost)
+    world.cluster.tick()
     assert read(lost) == ("NONE", 2, 2)
     assert producers(lost) == [7, 8]
 

@@ -1,8 +1,10 @@
 """One partition across its brokers: its replicas, each with a log, its leader and leader epoch, and its in-sync replicas.
 
-A follower that reaches its leader writes at once what the leader writes. A follower that does not reach it stays behind, and holds back the
-high watermark while it is in the ISR. When it reaches a leader again, it removes what the leader's log does not have (`truncation`), and
-copies the rest.
+The leader appends. Followers fetch from it (`replica_fetcher`), and each fetch tells the leader what its follower has
+(`remote_replica`). What every in-sync replica has is below the high watermark. A follower learns the high watermark with its next fetch.
+
+A follower that does not fetch stays behind, and holds back the high watermark while it is in the ISR. The leader removes it from the ISR
+after replica.lag.time.max.ms. It joins again when its log reaches the high watermark and the start of the leader's epoch.
 
 A replica that leaves the ISR while this has fewer than min.insync.replicas becomes eligible to lead (KIP-966). It has every
 acknowledged record, because the high watermark stands still from then on. A kill ends its eligibility, because it may have lost records.
@@ -16,23 +18,20 @@ An administrator can give it other replicas. The old ones leave when the new one
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 import msgspec
 
-from fencepost.broker_stub.cluster.reassignment import Assignment, without
-from fencepost.broker_stub.cluster.truncation import catch_up
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
+from fencepost.broker_stub.replication.reassignment import Assignment, without
+from fencepost.broker_stub.replication.remote_replica import RemoteReplica
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.records import CorruptBatch
 
 NO_LEADER = -1
-_log = logging.getLogger(__name__)
 EXPIRY_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
@@ -67,38 +66,49 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="ty
         return Assignment(self.replicas, self.adding, self.removing)
 
 
-Reaches = Callable[[int, int], bool]
-"""Whether two brokers can talk to each other."""
+class Fetchers(Protocol):
+    """What the followers fetch."""
+
+    def follow(self, partition: Partition, follower: int) -> None:
+        """The follower fetches from the partition's leader in its present epoch."""
+        ...
+
+    def forget(self, partition: Partition, follower: int) -> None:
+        """The follower does not fetch it any more."""
+        ...
 
 
 class Partition:
     """One partition of the topic of that name. Only its cluster changes it.
 
     `logs`: each replica's, by its broker, in the order in which they are preferred as leaders. `save` is called after each change of the
-    leader, the ISR or the replicas, before anything follows from it, `halt` when a broker's disk fails, and `delete_log` with the broker of
-    each replica that left.
+    leader, the ISR or the replicas, before anything follows from it, `halt` when a broker's disk fails, `delete_log` with the broker of
+    each replica that left, and `joined` when a replica has joined the ISR during a reassignment. `changes` counts what a follower can
+    learn by a fetch. Without `leader_epochs` a follower truncates to its high watermark, as before Kafka 0.11.
     """
 
     __slots__ = (
-        "_behind_since",
         "_clock_ms",
         "_delete_log",
+        "_epoch_start",
         "_expired_at_ms",
-        "_followed",
+        "_fetchers",
         "_halt",
         "_has_eligible",
+        "_joined",
         "_leads_since",
         "_newest",
-        "_reaches",
+        "_remotes",
         "_save_state",
-        "_touched",
         "assignment",
+        "changes",
         "eligible",
         "index",
         "isr",
         "last_leader",
         "leader",
         "leader_epoch",
+        "leader_epochs",
         "logs",
         "topic",
         "topic_config",
@@ -115,11 +125,13 @@ class Partition:
         topic_config: Mapping[str, str],
         logs: Mapping[int, PartitionLog],
         clock_ms: Callable[[], int],
-        reaches: Reaches,
+        fetchers: Fetchers,
         has_eligible: bool = True,
+        leader_epochs: bool = True,
         save: Callable[[PartitionState], object] = lambda _: None,
         halt: Callable[[StorageFailed], None],
         delete_log: Callable[[int], object] = lambda _: None,
+        joined: Callable[[], object] = lambda: None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -139,11 +151,13 @@ class Partition:
         self._clock_ms = clock_ms
         self._expired_at_ms = clock_ms()
         self._newest = self.replicas[0]  # the leader, or without one the last leader
-        self._followed: set[int] = set()  # the followers that have caught up in this leader epoch
-        self._touched: tuple[int, ...] = ()  # the followers that reach their leader, and have what it has
-        self._behind_since: dict[int, int] = {}
-        self._reaches = reaches
+        self._epoch_start = 0  # where the log ended when this leader epoch began
+        self._remotes: dict[int, RemoteReplica] = {}  # what the leader knows about the other replicas
+        self._fetchers = fetchers
         self._has_eligible = has_eligible
+        self._joined = joined
+        self.changes = 0
+        self.leader_epochs = leader_epochs
         self._save_state = save
         self._halt = halt
         self._delete_log = delete_log
@@ -178,7 +192,7 @@ class Partition:
         self.leader_epoch = 0
         self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
         self._save()
-        self._lead()
+        self._lead(new_leader=True)
         self.follow(live)
 
     def resume(self, state: PartitionState, live: Collection[int], *, unclean: Collection[int]) -> None:
@@ -195,8 +209,7 @@ class Partition:
         """Notes that a broker went down."""
         if node not in self.replicas:
             return
-        self._behind_since.pop(node, None)
-        self._touched = without(self._touched, (node,))
+        self._fetchers.forget(self, node)
         if node in self.isr and (self._has_eligible or len(self.isr) > 1):
             self._in_sync([each for each in self.isr if each != node])
         if self.leader == node:
@@ -204,7 +217,7 @@ class Partition:
         self._replicate()
 
     def regain(self, node: int, log: PartitionLog, live: Collection[int], *, killed: bool = False) -> None:
-        """Notes that a broker is back, with the log that it has. Every live replica catches up at once where it reaches a leader."""
+        """Notes that a broker is back, with the log that it has. Then it fetches from its leader."""
         log.replicated_at_once = len(self.logs) == 1
         self.logs[node] = log
         if killed and node in self.eligible:
@@ -215,25 +228,47 @@ class Partition:
         self.follow(live)
 
     def follow(self, live: Collection[int]) -> None:
-        """Makes live followers catch up or fall behind, after a change of the leader, of the live brokers or of their links."""
-        if self.leader != NO_LEADER:
-            others = [node for node in self.replicas if node != self.leader and node in live]
-            self._touched = tuple(node for node in others if self._reaches(self.leader, node))
-            now_ms, before = self._clock_ms(), self._behind_since
-            self._behind_since = {node: before.get(node, now_ms) for node in others if node not in self._touched}
-            for node in self._touched:
-                self._catch_up(node)
+        """Makes the live replicas follow their leader, and ends a reassignment whose replicas are in sync."""
+        for node in self.replicas:
+            if self.leader in (NO_LEADER, node) or node not in live:
+                self._fetchers.forget(self, node)
+            else:
+                self._fetchers.follow(self, node)
         if self.assignment.ends_with(self.isr):
             self._assign(Assignment(self.assignment.target), without(self.isr, self.assignment.removing), live)
         self._replicate()
 
-    def give_up(self, *, lag_max_ms: int) -> None:
-        """Removes followers from the ISR that have been behind for that long. The high watermark does not wait for them any more."""
-        overdue = [node for node, since_ms in self._behind_since.items() if self._clock_ms() - since_ms >= lag_max_ms]
-        if any(node in self.isr for node in overdue):
+    def fetched(self, node: int, offset: int, log_start_offset: int) -> None:
+        """Notes that a follower fetched from that offset on (`Partition.updateFollowerFetchState`). It may join the ISR by that, or move
+        the high watermark."""
+        remote, log = self._remotes.get(node), self.log
+        if remote is None:
+            return
+        remote.fetched(offset, log_start_offset, leader_end=log.log_end_offset, now_ms=self._clock_ms())
+        if node not in self.isr and offset >= max(log.high_watermark, self._epoch_start):
+            self._in_sync([*self.isr, node])
+            if self.assignment.is_changing:
+                self._joined()
+        self._replicate()
+
+    def fell_silent(self, node: int) -> None:
+        """Notes that the fetches of a follower do not arrive any more."""
+        if node in self._remotes:
+            self._remotes[node].fell_silent(self.log.log_end_offset, self._clock_ms())
+
+    def shrink_isr(self, *, lag_max_ms: int) -> bool:
+        """Removes followers from the ISR that have not caught up for that long. The high watermark does not wait for them any more.
+        Returns whether it must be looked at again, because a follower in the ISR is behind."""
+        if self.leader == NO_LEADER:
+            return False
+        end, now_ms = self.log.log_end_offset, self._clock_ms()
+        behind = {node: each for node, each in self._remotes.items() if node in self.isr and (each.end_offset != end or each.silent)}
+        overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms >= lag_max_ms]
+        if overdue:
             self._in_sync([node for node in self.isr if node not in overdue])
             self._replicate()
             self.tell_changed()
+        return len(overdue) < len(behind)
 
     def elect(self, live: Collection[int], *, preferred: int | None = None, unclean: bool = False) -> None:
         """Elects a leader and begins the next epoch. `unclean`: if no live replica is in sync, another one may lead, also where the topic's
@@ -252,21 +287,35 @@ class Partition:
             self._leads_since = self.leader_epoch
         if self.leader != NO_LEADER:
             self._newest = self.leader
-            self._followed.clear()
             if self.leader not in self.isr:
                 self.eligible = [node for node in self.eligible if node != self.leader] if self.leader in self.eligible else []
                 self.isr = [self.leader]
         self._save()
         if self.leader != NO_LEADER:
-            self._lead()
-            self.follow(live)
+            self._lead(new_leader=self.leader != before)
+        self.follow(live)
         self.tell_changed()
+
+    def _lead(self, *, new_leader: bool) -> None:
+        """Begins the leader epoch at the leader. A new leader knows nothing of what the others have (`Partition.makeLeader`)."""
+        known, now_ms = {} if new_leader else self._remotes, self._clock_ms()
+        self._remotes = {
+            node: known.get(node) or RemoteReplica(caught_up_ms=now_ms if node in self.isr else 0)
+            for node in self.replicas
+            if node != self.leader
+        }
+        self._epoch_start = self.log.log_end_offset
+        try:
+            self.log.lead(self.leader_epoch)
+        except StorageFailed as failed:
+            self._halt(failed)
 
     def reassign(self, target: Sequence[int], logs: Mapping[int, PartitionLog], live: Collection[int]) -> None:
         """Begins a reassignment to these replicas. It replaces one that is in progress. `logs`: of the new replicas, empty."""
         for log in logs.values():
             log.replicated_at_once = False
         self.logs.update(logs)
+        self._remotes.update({node: RemoteReplica(caught_up_ms=0) for node in logs})
         self._assign(self.assignment.towards(target), tuple(self.isr), live)
 
     def cancel_reassignment(self, live: Collection[int]) -> bool:
@@ -283,10 +332,10 @@ class Partition:
         self.assignment = assignment
         self._in_sync(list(isr))
         self._save()
-        self._touched = without(self._touched, gone)
         for node in gone:
+            self._fetchers.forget(self, node)
+            self._remotes.pop(node, None)
             del self.logs[node]
-            self._behind_since.pop(node, None)
         if self.last_leader in gone:
             self.last_leader = NO_LEADER
         if self._newest in gone:
@@ -307,7 +356,8 @@ class Partition:
         transaction_version: int = 0,
         guard: int | None = None,
     ) -> AppendResult:
-        """`PartitionLog.append` to the leader's log, and to those of the followers that reach it."""
+        """`PartitionLog.append` to the leader's log."""
+        before = self.log.log_end_offset
         try:
             result = self.log.append(
                 data,
@@ -320,24 +370,26 @@ class Partition:
         except StorageFailed as failed:
             self._halt(failed)
             raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(failed), rule="disk") from failed
-        if result.batches and len(self.logs) > 1:
-            for node in self._touched:
-                try:
-                    self.logs[node].replicate(result.batches)
-                except StorageFailed as failed:
-                    self._fall_behind(node)
-                    self._halt(failed)
-            self._raise_high_watermark()
+        if result.batches:
+            self.changes += 1
+            for remote in self._remotes.values():
+                remote.leader_grows(before, self._clock_ms())
+            if len(self.isr) == 1:
+                self._raise_high_watermark()
         return result
 
     def advance_log_start(self, offset: int) -> None:
-        """`PartitionLog.advance_log_start`, also for the followers that reach their leader."""
-        for node in (self._newest, *self._touched):
-            self.logs[node].advance_log_start(offset)
+        """`PartitionLog.advance_log_start` of the leader's log. The followers learn of it with their next fetch."""
+        self.log.advance_log_start(offset)
+        self.tell_changed()
 
     def delete_old_segments(self) -> int:
         """`PartitionLog.delete_old_segments` of each replica; returns how many the leader's log had."""
-        return {node: log.delete_old_segments() for node, log in self.logs.items()}[self._newest]
+        start = self.log.log_start_offset
+        deleted = {node: log.delete_old_segments() for node, log in self.logs.items()}[self._newest]
+        if self.log.log_start_offset != start:
+            self.tell_changed()
+        return deleted
 
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The code for a batch that was written in that leader epoch and ends before that offset. None: an in-sync replica still lacks
@@ -369,35 +421,9 @@ class Partition:
             each.grew(size_bytes)
 
     def tell_changed(self) -> None:
+        self.changes += 1
         for each in tuple(self.watchers):
             each.changed()
-
-    def _lead(self) -> None:
-        """The leader's log begins the leader epoch."""
-        try:
-            self.log.lead(self.leader_epoch)
-        except StorageFailed as failed:
-            self._halt(failed)
-
-    def _catch_up(self, node: int) -> None:
-        """Makes a follower that reaches its leader catch up. It stays behind if a disk fails, or if what it reads is damaged."""
-        try:
-            catch_up(self.logs[node], self.log, leader_epoch=self.leader_epoch)
-        except (AppendRefused, CorruptBatch) as damaged:
-            self._fall_behind(node)
-            _log.error("broker %d cannot replicate %s from broker %d: %s", node, self, self.leader, damaged)
-            return
-        except StorageFailed as failed:
-            self._fall_behind(node)
-            self._halt(failed)
-            return
-        self._followed.add(node)
-        if node not in self.isr:
-            self._in_sync([*self.isr, node])
-
-    def _fall_behind(self, node: int) -> None:
-        self._touched = without(self._touched, (node,))
-        self._behind_since.setdefault(node, self._clock_ms())
 
     def _in_sync(self, nodes: list[int]) -> None:
         """Sets the in-sync replicas. If they are too few, a replica that left, or was eligible, is eligible."""
@@ -430,14 +456,13 @@ class Partition:
             self.tell_changed()
 
     def _raise_high_watermark(self) -> bool:
-        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved. Followers hear of it at once.
-
-        A follower that has not caught up in this epoch holds it back, because the leader does not know what that follower has.
-        """
-        log, enough = self.log, len(self.isr) >= self.min_isr
-        before = log.high_watermark
-        if enough and all(node == self._newest or node in self._followed for node in self.isr):
-            log.advance_high_watermark(min((self.logs[node].log_end_offset for node in self.isr), default=before))
-        for node in self._touched:
-            self.logs[node].advance_high_watermark(log.high_watermark)
+        """Raises it while the in-sync replicas are enough (KIP-966); whether it moved (`Partition.maybeIncrementLeaderHW`)."""
+        log = self.log
+        if self.leader == NO_LEADER or len(self.isr) < self.min_isr:
+            return False
+        before, end = log.high_watermark, log.log_end_offset
+        for node, remote in self._remotes.items():
+            if remote.end_offset < end and node in self.isr:
+                end = remote.end_offset
+        log.advance_high_watermark(end)
         return log.high_watermark > before

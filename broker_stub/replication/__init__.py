@@ -1,0 +1,1 @@
+"""Replicas of a partition: their leader, what followers fetch from it, the in-sync replicas and the high watermark."""

@@ -1,0 +1,297 @@
+"""One broker's fetches from one leader broker, for every partition that it follows there (Kafka's `ReplicaFetcherThread`).
+
+One request is out at a time. A response is processed in the next tick, never inside the leader's handler, and takes no time: within one
+tick followers get all that their leaders have. At the leader's end the request waits for the next append, as a consumer's does.
+
+A response that truncates is followed by the next request at once. A partition whose response is an error, or whose bytes are damaged, is
+fetched again after a second; the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+from uuid import UUID
+
+from fencepost.broker_stub.log import AppendRefused, Origin, PartitionLog
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.truncation import start_within, truncate_to_leader
+from fencepost.broker_stub.storage.disk_state import StorageFailed
+from fencepost.producer.wire import ErrorCode, FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from fencepost.producer.wire.codes import error_name
+from fencepost.producer.wire.messages.fetch import ForgottenTopic, ReplicaState
+from fencepost.producer.wire.records import CorruptBatch
+
+_log = logging.getLogger(__name__)
+
+BACKOFF_MS: Final = 1_000
+"""replica.fetch.backoff.ms"""
+WAIT_MS: Final = 500
+"""replica.fetch.wait.max.ms"""
+PARTITION_BYTES_MAX: Final = 1 << 20
+"""replica.fetch.max.bytes"""
+RESPONSE_BYTES_MAX: Final = 10 << 20
+"""replica.fetch.response.max.bytes"""
+
+Key = tuple[UUID, int]
+
+
+class Out(Protocol):
+    """A request that was sent."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the leader has read it and waits for something to send."""
+        ...
+
+    def abandon(self) -> None:
+        """The leader need not wait any more."""
+        ...
+
+
+Then = Callable[[FetchResponse | None], None]
+"""Gets the response; None if the connection ended without one."""
+
+
+class Surroundings(Protocol):
+    """What a fetcher needs of its cluster."""
+
+    @property
+    def send_fetch(self) -> Callable[[int, int, FetchRequest, Then], Out]:
+        """Sends the request of a follower to a leader."""
+        ...
+
+    def soon(self, run: Callable[[], None]) -> None:
+        """Runs it in the next tick."""
+        ...
+
+    def later(self, delay_ms: int, run: Callable[[], None]) -> None:
+        """Runs it after so many milliseconds."""
+        ...
+
+    def reach(self, one: int, other: int) -> bool:
+        """Whether these brokers can talk to each other."""
+        ...
+
+    def halt(self, failed: StorageFailed) -> None:
+        """The broker stops, because its disk failed."""
+        ...
+
+    def watch_lag(self) -> None:
+        """A follower may be behind, so its leader must look at its ISR."""
+        ...
+
+
+class _Followed:
+    """A partition in one leader epoch, and what the last request said about it."""
+
+    __slots__ = ("asked", "epoch", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self.asked: FetchPartition | None = None
+
+    @property
+    def key(self) -> Key:
+        return (self.partition.topic_id, self.partition.index)
+
+
+class ReplicaFetcher:
+    """See the module."""
+
+    def __init__(self, cluster: Surroundings, follower: int, leader: int) -> None:
+        self._cluster = cluster
+        self._follower = follower
+        self._leader = leader
+        self._followed: dict[Key, _Followed] = {}
+        self._delayed: dict[Key, _Followed] = {}
+        self._named: dict[Key, _Followed] = {}  # what the next request names, because it changed
+        self._forgotten: list[Key] = []
+        self._session_id = self._session_epoch = 0
+        self._out: Out | None = None
+        self._number = 0  # of the newest request: a response to another one is dropped
+        self._busy = False  # a response, or the next request, follows by itself
+
+    def follow(self, partition: Partition) -> None:
+        """Fetches the partition from now on, in its present leader epoch."""
+        followed = _Followed(partition)
+        known = self._followed.get(followed.key) or self._delayed.get(followed.key)
+        if known is None or known.epoch != followed.epoch:
+            self._delayed.pop(followed.key, None)
+            self._add(followed)
+
+    def forget(self, partition: Partition) -> None:
+        key = (partition.topic_id, partition.index)
+        self._delayed.pop(key, None)
+        self._named.pop(key, None)
+        if self._followed.pop(key, None) is not None:
+            self._forgotten.append(key)
+            if not self._followed:
+                self._disconnect()
+
+    def link_changed(self) -> None:
+        """The link to the leader was severed or mended. A severed one ends the request that is out, and what it would bring."""
+        if self._cluster.reach(self._follower, self._leader):
+            self._fetch_soon()
+        else:
+            self._disconnect()
+            self._fall_silent(self._followed)
+
+    def _add(self, followed: _Followed) -> None:
+        self._followed[followed.key] = self._named[followed.key] = followed
+        if self._out is not None and self._out.waits:
+            self._out.abandon()
+            self._out, self._busy = None, False
+        self._fetch_soon()
+
+    def _disconnect(self) -> None:
+        """Ends the session with the leader."""
+        if self._out is not None:
+            self._out.abandon()
+        self._out, self._busy = None, False
+        self._number += 1
+        self._begin_session()
+
+    def _begin_session(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._forgotten.clear()
+        self._named = dict(self._followed)
+
+    def _fetch_soon(self) -> None:
+        if not self._busy:
+            self._busy = True
+            self._cluster.soon(partial(self._fetch, self._number))
+
+    def _fetch(self, number: int) -> None:
+        if number != self._number:
+            return
+        self._busy = False
+        if not self._followed:
+            return
+        if not self._cluster.reach(self._follower, self._leader):
+            self._fall_silent(self._named)
+            return
+        self._number += 1
+        request, answered = self._request(), partial(self._answered, self._number)
+        number, self._busy = self._number, True
+        out = self._cluster.send_fetch(self._follower, self._leader, request, answered)
+        if self._number == number:
+            self._out = out
+
+    def _request(self) -> FetchRequest:
+        topics: dict[UUID, FetchTopic] = {}
+        for followed in self._named.values():
+            partition = followed.partition
+            log = partition.logs[self._follower]
+            if not partition.leader_epochs and followed.asked is None:
+                log.truncate(log.high_watermark)
+            followed.asked = FetchPartition(
+                partition=partition.index,
+                current_leader_epoch=followed.epoch,
+                fetch_offset=log.log_end_offset,
+                last_fetched_epoch=log.leader_epoch if partition.leader_epochs else -1,
+                log_start_offset=log.log_start_offset,
+                partition_max_bytes=PARTITION_BYTES_MAX,
+            )
+            topics.setdefault(partition.topic_id, FetchTopic(topic_id=partition.topic_id, partitions=[])).partitions.append(followed.asked)
+        forgotten: dict[UUID, ForgottenTopic] = {}
+        for topic_id, index in self._forgotten:
+            if (topic_id, index) not in self._followed:
+                forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
+        self._named = {}
+        self._forgotten.clear()
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._follower),
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=RESPONSE_BYTES_MAX,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+        self._session_epoch += 1
+        return request
+
+    def _answered(self, number: int, response: FetchResponse | None) -> None:
+        if number == self._number:
+            self._number += 1
+            self._out = None
+            self._cluster.soon(partial(self._process, self._number, response))
+
+    def _process(self, number: int, response: FetchResponse | None) -> None:
+        if number != self._number:
+            return
+        if response is None:
+            self._begin_session()
+            self._fall_silent(self._followed)
+            self._cluster.later(BACKOFF_MS, partial(self._fetch, self._number))
+            return
+        if response.error_code:
+            self._begin_session()
+        else:
+            self._session_id = response.session_id
+            for topic in response.responses:
+                for data in topic.partitions:
+                    self._take((topic.topic_id, data.partition_index), data)
+        self._fetch(self._number)
+
+    def _take(self, key: Key, data: PartitionData) -> None:
+        """What the response says about a partition, unless the partition has changed since the request."""
+        followed = self._followed.get(key)
+        if followed is None or followed.asked is None or followed.epoch != followed.partition.leader_epoch:
+            return
+        log, asked = followed.partition.logs[self._follower], followed.asked
+        if log.log_end_offset != asked.fetch_offset:
+            return
+        try:
+            self._apply(followed, log, data)
+        except StorageFailed as failed:
+            self._delay(followed)
+            self._cluster.halt(failed)
+        except (AppendRefused, CorruptBatch, ValueError) as damaged:
+            _log.error("broker %d cannot replicate %s from broker %d: %s", self._follower, followed.partition, self._leader, damaged)
+            self._delay(followed)
+
+    def _apply(self, followed: _Followed, log: PartitionLog, data: PartitionData) -> None:
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            leader = followed.partition.log
+            start_within(log, start_offset=leader.log_start_offset, end_offset=leader.log_end_offset)
+            self._named[followed.key] = followed
+        elif data.error_code:
+            _log.debug("broker %d fetches %s later: %s", self._follower, followed.partition, error_name(data.error_code))
+            self._delay(followed)
+        elif data.diverging_epoch.end_offset >= 0:
+            truncate_to_leader(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            self._named[followed.key] = followed
+        else:
+            start_offset = log.log_start_offset
+            if data.records:
+                log.append(bytes(data.records), origin=Origin.REPLICATION, leader_epoch=followed.epoch)
+            log.advance_high_watermark(data.high_watermark)
+            if start_offset < data.log_start_offset <= log.high_watermark:
+                log.advance_log_start(data.log_start_offset)
+            if data.records or log.log_start_offset != start_offset:
+                self._named[followed.key] = followed
+
+    def _delay(self, followed: _Followed) -> None:
+        key = followed.key
+        del self._followed[key]
+        self._named.pop(key, None)
+        self._forgotten.append(key)
+        self._delayed[key] = followed
+        self._fall_silent({key: followed})
+        self._cluster.later(BACKOFF_MS, partial(self._retry, followed))
+
+    def _retry(self, followed: _Followed) -> None:
+        if self._delayed.get(followed.key) is followed:
+            del self._delayed[followed.key]
+            self._add(followed)
+
+    def _fall_silent(self, followed: dict[Key, _Followed]) -> None:
+        for each in followed.values():
+            each.partition.fell_silent(self._follower)
+        self._cluster.watch_lag()

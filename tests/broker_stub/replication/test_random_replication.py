@@ -1,0 +1,145 @@
+"""Random runs of a partition on three brokers, which are killed and started, cut off and slow, while leaders move.
+
+What was acknowledged with acks=all stays, wherever the leader is. Below the high watermark of two replicas their logs are the same. When
+the troubles end, every replica has the same log, and is in sync.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.broker_stub.log import PartitionLog
+from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.producer.wire import Api
+from fencepost.producer.wire.records import read_records
+from tests.broker_stub.stub_calls import Inside, Pending, batch, only, produce_request
+from tests.drawn import drawn
+
+STEPS = 120
+LAG_MS = 30_000
+
+
+def values(log: PartitionLog) -> dict[int, bytes]:
+    """The value at each offset."""
+    return {record.offset: bytes(record.value or b"") for _, data in log.batches() for record in read_records(data)}
+
+
+class World(Inside):
+    """One run."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(brokers=3, journal=0)
+        self.rng = random.Random(f"replication {seed}")
+        self.topic(replicas=3, min_insync_replicas=self.rng.choice("12"), segment_bytes=self.rng.choice(("400", "100000")))
+        self.partition = self.topic_named().partitions[0]
+        self.sent: list[tuple[bytes, Pending]] = []
+        self.acknowledged: dict[int, bytes] = {}
+
+    def write(self, acks: int = -1) -> None:
+        if self.partition.leader != NO_LEADER:
+            value, pending = b"%d" % len(self.sent), Pending()
+            self.sent.append((value, pending))
+            self.send(produce_request("t", batch(value), acks=acks), 12, replies=pending.replies if acks == -1 else [])
+
+    def write_to_the_leader_alone(self) -> None:
+        self.write(acks=1)
+
+    def wait(self) -> None:
+        self.pass_time(self.rng.choice((1, 100, 500, 1_000, LAG_MS // 2, LAG_MS)))
+
+    def tick(self) -> None:
+        self.cluster.tick()
+
+    def stop(self) -> None:
+        self.cluster.stop_broker(self.rng.choice((1, 2, 3)), clean=self.rng.random() < 0.5)
+
+    def start(self) -> None:
+        self.cluster.start_broker(self.rng.choice((1, 2, 3)))
+
+    def sever(self) -> None:
+        self.cluster.broker_links.sever(*self.rng.sample((1, 2, 3), 2))
+
+    def mend(self) -> None:
+        self.cluster.broker_links.mend(*self.rng.sample((1, 2, 3), 2))
+
+    def move(self) -> None:
+        able = [node for node in self.partition.isr if node != self.partition.leader and self.cluster.brokers[node].alive]
+        if able and self.partition.leader != NO_LEADER:
+            self.cluster.move_leader(self.partition, to=self.rng.choice(able))
+
+    def slow_down(self) -> None:
+        """A fetch of a follower, or its response, is late, lost or processed twice."""
+        rule = self.cluster.faults.on(Api.FETCH).where(client_id=f"broker-{self.rng.randrange(1, 4)}-fetcher-0").times(1)
+        rule = self.rng.choice((rule.before, rule.after_append, rule.reply))()
+        self.rng.choice((rule.drop, rule.disconnect, lambda: rule.delay(self.rng.choice((1, 700, LAG_MS)))))()
+
+    def shorten(self) -> None:
+        """The log's start rises."""
+        if self.partition.leader != NO_LEADER:
+            self.partition.advance_log_start(self.rng.randint(0, self.partition.log.high_watermark))
+
+    def check(self) -> None:
+        for value, pending in self.sent:
+            for reply in pending.replies:
+                answer = only(reply.response)
+                if not answer.error_code:
+                    self.acknowledged[answer.base_offset] = value
+        self.sent = [each for each in self.sent if not each[1].replies] if self.rng.random() < 0.1 else self.sent
+        there = values(self.partition.log)
+        start = self.partition.log.log_start_offset
+        if self.partition.leader != NO_LEADER:
+            lost = {offset: value for offset, value in self.acknowledged.items() if offset >= start and there.get(offset) != value}
+            assert lost == {}, "acknowledged records are lost"
+        for log in self.partition.logs.values():
+            assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
+            common = min(log.high_watermark, self.partition.log.high_watermark)
+            mine = values(log)
+            first = max(log.log_start_offset, self.partition.log.log_start_offset)
+            assert [mine[offset] for offset in range(first, common)] == [there[offset] for offset in range(first, common)]
+
+    def run(self) -> None:
+        steps: list[tuple[Callable[[], None], int]] = [
+            (self.write, 10),
+            (self.write_to_the_leader_alone, 4),
+            (self.tick, 6),
+            (self.wait, 6),
+            (self.stop, 2),
+            (self.start, 3),
+            (self.sever, 2),
+            (self.mend, 3),
+            (self.move, 2),
+            (self.slow_down, 3),
+            (self.shorten, 1),
+        ]
+        for step in self.rng.choices([step for step, _ in steps], [weight for _, weight in steps], k=STEPS):
+            step()
+            self.check()
+        self.cluster.faults.clear()
+        for one, other in self.cluster.broker_links.down:
+            self.cluster.broker_links.mend(one, other)
+        for node in (1, 2, 3):
+            self.cluster.start_broker(node)
+        for _ in range(3):
+            self.pass_time(LAG_MS)
+        self.pass_time(1_000)
+        self.check()
+        leader = self.partition.log
+        assert sorted(self.partition.isr) == [1, 2, 3]
+        assert leader.high_watermark == leader.log_end_offset
+        for log in self.partition.logs.values():
+            assert log.log_start_offset >= leader.log_start_offset  # a leader that was replaced raised it, and told no other replica
+            assert values(log).items() >= {each for each in values(leader).items() if each[0] >= log.log_start_offset}
+            assert (log.log_end_offset, log.high_watermark) == (leader.log_end_offset, leader.high_watermark)
+            for epoch, start in leader.epochs:
+                if log.log_start_offset <= start < leader.log_end_offset:
+                    assert log.end_offset_for(epoch) == leader.end_offset_for(epoch)
+        assert self.cluster.next_deadline() is None
+
+
+@drawn(4)
+@pytest.mark.parametrize("seed", range(40))
+def test_replicas_agree_on_what_was_acknowledged(seed: int) -> None:
+    World(seed).run()

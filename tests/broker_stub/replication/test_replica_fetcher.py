@@ -1,0 +1,144 @@
+"""Followers that fetch from their leader: what they know when, what holds them back, and what that does to the ISR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.producer.wire import Api, ErrorCode
+from tests.broker_stub.stub_calls import Inside, batch, numbered
+
+LAG_MS = 30_000
+WAIT_MS = 500
+
+
+def world_of(brokers: int = 2, **config: Any) -> tuple[Inside, Partition, int]:
+    """A topic on every broker, and its first follower."""
+    world = Inside(brokers=brokers)
+    world.topic(replicas=brokers, **config)
+    world.cluster.tick()
+    partition = world.topic_named().partitions[0]
+    return world, partition, next(node for node in partition.replicas if node != partition.leader)
+
+
+def ends(partition: Partition) -> list[tuple[int, int]]:
+    """(log end offset, high watermark) of each replica."""
+    return [(log.log_end_offset, log.high_watermark) for log in partition.logs.values()]
+
+
+def on_fetches(world: Inside, follower: int) -> Any:
+    """A rule about the fetches of that follower."""
+    return world.cluster.faults.on(Api.FETCH).where(client_id=f"broker-{follower}-fetcher-0")
+
+
+def test_the_high_watermark_is_one_round_behind() -> None:
+    """A follower that waits at the end learns it within replica.fetch.wait.max.ms, or with the next records."""
+    world, partition, _ = world_of()
+    for sequence in range(2):
+        assert world.produce(numbered(7, sequence)).error_code == 0
+    assert ends(partition) == [(2, 2), (2, 1)]
+    world.pass_time(WAIT_MS)
+    assert ends(partition) == [(2, 2), (2, 2)]
+
+
+def test_an_idle_cluster_has_no_deadline() -> None:
+    """Followers wait for records without a timer."""
+    world, partition, _ = world_of(brokers=3)
+    assert world.cluster.next_deadline() is None
+    assert world.produce(batch(b"x")).error_code == 0
+    world.pass_time(WAIT_MS)
+    assert world.cluster.next_deadline() is None
+    world.pass_time(10 * LAG_MS)
+    assert sorted(partition.isr) == [1, 2, 3]
+    assert world.produce(batch(b"y"), acks=1).error_code == 0
+    world.cluster.watch_lag()
+    world.pass_time(LAG_MS)
+    assert sorted(partition.isr) == [1, 2, 3]
+
+
+def test_fetches_are_not_in_the_journal_and_rules_about_clients_do_not_meet_them() -> None:
+    world, partition, _ = world_of()
+    fault = world.cluster.faults.on(Api.FETCH).drop()
+    assert world.produce(batch(b"x")).error_code == 0
+    assert ends(partition)[1][0] == 1
+    assert fault.hits == 0
+    assert {exchange.api for exchange in world.services.journal.requests()} == {Api.PRODUCE}
+
+
+@pytest.mark.parametrize("point", ["before", "after_append", "reply"])
+def test_a_slow_follower_leaves_the_isr_and_comes_back(point: str) -> None:
+    """Its fetches are held for longer than replica.lag.time.max.ms: acks=all waits for that long, and no longer."""
+    world, partition, follower = world_of()
+    held = getattr(on_fetches(world, follower), point)().hold()
+    assert world.produce(batch(b"x"), acks=1).error_code == 0
+    assert world.produce(batch(b"y"), acks=1).error_code == 0
+    world.pass_time(LAG_MS // 2)
+    assert (follower in partition.isr, partition.log.high_watermark < 2) == (True, True)
+    world.pass_time(LAG_MS)
+    assert (partition.isr, partition.log.high_watermark) == ([partition.leader], 2)
+    held.release()
+    held.remove()
+    world.pass_time(0)
+    assert follower in partition.isr
+    assert [end for end, _ in ends(partition)] == [2, 2]
+
+
+@pytest.mark.parametrize(("kind", "after_ms"), [("disconnect", 0), ("drop", 30_000)])
+def test_a_fetch_that_is_lost_is_sent_again(kind: str, after_ms: int) -> None:
+    """After replica.fetch.backoff.ms; without an answer after the socket's timeout."""
+    world, partition, follower = world_of()
+    getattr(on_fetches(world, follower).times(1), kind)()
+    assert world.produce(batch(b"x"), acks=1).error_code == 0
+    world.cluster.tick()
+    assert world.produce(batch(b"y"), acks=1).error_code == 0
+    world.pass_time(after_ms)
+    world.pass_time(999)
+    assert ends(partition)[1][0] < 2
+    world.pass_time(1)
+    assert ends(partition)[1][0] == 2
+
+
+def test_an_error_holds_back_one_partition() -> None:
+    """Others that the same broker fetches from the same leader go on. It is tried again after a second."""
+    world = Inside(brokers=2)
+    for name in ("t", "other"):
+        world.cluster.create_assigned(name, [(1, 2)])
+    about = world.cluster.faults.on(Api.FETCH).where(client_id="broker-2-fetcher-0", topic="t")
+    fault = about.times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    for name in ("t", "other"):
+        assert world.produce(batch(b"x"), topic=name, acks=1).error_code == 0
+    world.cluster.tick()
+    assert fault.hits == 1
+    behind, other = (world.topic_named(name).partitions[0].logs[2].log_end_offset for name in ("t", "other"))
+    assert (behind, other) == (0, 1)
+    world.pass_time(1_000)
+    assert world.topic_named("t").partitions[0].logs[2].log_end_offset == 1
+
+
+def test_an_answer_of_an_earlier_leader_epoch_is_dropped() -> None:
+    """It was on its way when another broker became leader, and would bring what the new leader lacks."""
+    world, partition, follower = world_of()
+    old = partition.leader
+    held = on_fetches(world, follower).reply().hold()
+    assert world.produce(batch(b"lost"), acks=1).error_code == 0
+    world.cluster.tick()
+    world.cluster.move_leader(partition, to=follower)
+    held.release()
+    world.cluster.tick()
+    assert partition.log.log_end_offset == 0
+    assert world.produce(batch(b"kept"), acks=-1).base_offset == 0
+    assert ends(partition) == [(1, 0), (1, 1)] if partition.replicas[0] == old else [(1, 1), (1, 0)]
+
+
+def test_an_epoch_in_which_a_leader_wrote_nothing_is_forgotten() -> None:
+    """It was begun at the end of a log that now follows, and its leader never wrote it to another one."""
+    world, partition, follower = world_of()
+    assert world.produce(batch(b"x")).error_code == 0
+    first = partition.leader
+    world.cluster.move_leader(partition, to=follower)
+    world.cluster.move_leader(partition, to=first)
+    world.cluster.tick()
+    assert world.produce(batch(b"y")).error_code == 0
+    assert partition.logs[follower].epochs == [(0, 0), (2, 1)]
