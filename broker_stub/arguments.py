@@ -72,6 +72,7 @@ _TOPIC: Final = Argument((str,), "the name of a topic")
 ARGUMENTS: Final = {
     "advertised_host": _HOST,
     "auto_create_topics": _BOOL,
+    "leader_epochs": _BOOL,
     "brokers": Argument((int,), f"a whole number, at most {BROKERS_MAX}", lambda value: value <= BROKERS_MAX),
     "clean": _BOOL,
     "client_id": Argument((str,), "a client id, which is text"),

@@ -27,7 +27,7 @@ from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_fro
 from fencepost.broker_stub.configs.topic_configs import Value, as_text
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
-from fencepost.broker_stub.log import ReadResult
+from fencepost.broker_stub.log import PartitionLog, ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
@@ -81,6 +81,9 @@ class BrokerStub(Restrictions):
     `emulate` is the release of Kafka, "4.3" or "3.9". `transaction_version` is the finalized level of `transaction.version`, 2 in 4.3. With
     0 or 1 clients do not use the epochs of KIP-890.
 
+    Without `leader_epochs` a follower truncates to its high watermark, as before KIP-101, and acknowledged records can be lost. It is for
+    seeing what leader epochs are for: docs/replication.md.
+
     `data_dir` keeps the cluster in that directory, in the files of Kafka's own layout: a stub that is started with it goes on with the
     topics, records, groups, transactions and producer ids of the one before. By default everything is in memory and ends with the stub.
     """
@@ -109,6 +112,7 @@ class BrokerStub(Restrictions):
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
         transaction_version: int | None = None,
+        leader_epochs: bool = True,
         data_dir: str | PathLike[str] | None = None,
     ) -> None:
         check_arguments(
@@ -148,6 +152,7 @@ class BrokerStub(Restrictions):
             super_users=super_users,
             emulate=emulate,
             transaction_version=transaction_version,
+            leader_epochs=leader_epochs,
             storage=None if data_dir is None else _on_disk(data_dir),
         )
         self.services = Services(cluster, Journal(journal))
@@ -272,12 +277,13 @@ class BrokerStub(Restrictions):
         check_arguments(name=name, total=total)
         self._call(lambda: self.cluster.add_partitions(self._topic(name), total))
 
-    def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed") -> list[Record]:
+    def records(self, topic: str, partition: int, *, isolation: Isolation = "read_committed", node: int | None = None) -> list[Record]:
         """The records that a consumer of that isolation level can read: by default none of open or aborted transactions, and none after
-        an open one. With "read_uncommitted" all that are replicated."""
+        an open one. With "read_uncommitted" all that are replicated. `node`: read from that replica, by default from the leader."""
         if isolation not in get_args(Isolation):
             raise ValueError(f"isolation={isolation!r}: give one of {', '.join(get_args(Isolation))}")
-        parts = self._call(lambda: self._contents(self._partition(topic, partition), read_committed=isolation == "read_committed"))
+        read_committed = isolation == "read_committed"
+        parts = self._call(lambda: self._contents(self._log(self._partition(topic, partition), node), read_committed=read_committed))
         return [
             record
             for found in parts
@@ -413,10 +419,15 @@ class BrokerStub(Restrictions):
     def _set_disk(self, node: int, fault: DiskFault | None) -> None:
         self.cluster.brokers[node].logs.disk.fault = fault
 
-    def _corrupt(self, partition: Partition, offset: int, node: int | None) -> None:
+    def _log(self, partition: Partition, node: int | None) -> PartitionLog:
+        """The log of the leader, or of that broker's replica."""
         log = partition.log if node is None else partition.logs.get(node)
         if log is None:
             raise KeyError(f"broker {node} has no replica of {partition}, only {list(partition.replicas)}")
+        return log
+
+    def _corrupt(self, partition: Partition, offset: int, node: int | None) -> None:
+        log = self._log(partition, node)
         if not log.corrupt(offset):
             there = f"it has {log.log_start_offset} to {log.log_end_offset - 1}"
             raise KeyError(f"the log of {partition} has no batch with offset {offset}: {there}")
@@ -456,9 +467,8 @@ class BrokerStub(Restrictions):
             if node not in self.cluster.brokers:
                 raise KeyError(f"there is no broker {node}, only {sorted(self.cluster.brokers)}")
 
-    def _contents(self, partition: Partition, *, read_committed: bool) -> list[ReadResult]:
+    def _contents(self, log: PartitionLog, *, read_committed: bool) -> list[ReadResult]:
         """What can be read of each segment."""
-        log = partition.log
         starts = dict.fromkeys(max(segment.base_offset, log.log_start_offset) for segment in log.segments)
         parts = [log.read(start, max_bytes=log.size, read_committed=read_committed) for start in starts]
         return [replace(found, records=bytes(found.records)) for found in parts]  # the storage's memory stays on its thread

@@ -44,6 +44,7 @@ from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
 from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
 from fencepost.broker_stub.replication.partition import NO_LEADER, Partition, PartitionState
+from fencepost.broker_stub.replication.replica_fetcher import FetchConfig
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.foundations.counted import counted
 
@@ -83,6 +84,7 @@ class Cluster(Context):
         super_users: Iterable[str] = (),
         emulate: str = NEWEST,
         transaction_version: int | None = None,
+        leader_epochs: bool = True,
         storage: NewStorage | None = None,
     ) -> None:
         check_arguments(
@@ -94,6 +96,7 @@ class Cluster(Context):
             cluster_id=cluster_id,
             emulate=emulate,
             transaction_version=transaction_version,
+            leader_epochs=leader_epochs,
         )
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -132,6 +135,8 @@ class Cluster(Context):
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
+        self.leader_epochs = leader_epochs
+        self.fetch_config = FetchConfig(*(int(self.config[f"replica.fetch.{name.replace('_', '.')}"]) for name in FetchConfig._fields))
         self._fetchers = ReplicaFetchers(self)
         self.broker_links = BrokerLinks(self, self._fetchers)
         self.watch_lag = IsrExpiration(self).watch
@@ -240,7 +245,7 @@ class Cluster(Context):
             return
         broker.stop()
         broker.killed = not clean
-        broker.logs.stopped(lost_power=lost_power, failed=failed)
+        broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         live = self.live
         for partition in self._partitions():
             led = partition.leader == node_id
@@ -442,6 +447,7 @@ class Cluster(Context):
             logs=logs,
             clock_ms=self.now_ms,
             fetchers=self._fetchers,
+            leader_epochs=self.leader_epochs,
             has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
             save=self._save,
             halt=self.halt,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from fencepost.broker_stub.log.checkpoint_text import (
 )
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
-from fencepost.broker_stub.storage.disk_state import DiskState
+from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire.records import CorruptBatch
 
@@ -120,8 +121,13 @@ class LogManager:
             if name not in there:
                 self.directory.remove_directory(name)
 
-    def stopped(self, *, lost_power: bool = False, failed: bool = False) -> None:
-        """The broker is down. A broker that lost its power, or that was halted because its disk failed, reads its files when it starts."""
+    def stopped(self, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
+        """The broker is down. A clean stop syncs its logs. A broker that lost its power, or that was halted because its disk failed, reads
+        its files when it starts."""
+        if clean:
+            with suppress(StorageFailed):
+                for log in self.logs.values():
+                    log.flush()
         if lost_power:
             self.directory.lose_unsynced()
         if lost_power or failed:

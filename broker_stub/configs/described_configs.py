@@ -22,7 +22,6 @@ OTHERS = {
     "offsets.topic.compression.codec": ("0", Type.INT),
     "offsets.topic.segment.bytes": ("104857600", Type.INT),
     "queued.max.requests": ("500", Type.INT),
-    "replica.fetch.max.bytes": ("1048576", Type.INT),
     "request.timeout.ms": ("30000", Type.INT),
     "security.inter.broker.protocol": ("PLAINTEXT", Type.STRING),
     "socket.receive.buffer.bytes": ("102400", Type.INT),

@@ -160,11 +160,22 @@ BROKER_USES: Final[dict[str, Use]] = {
     "producer.id.expiration.ms": Obeyed("idle producers are forgotten", f"{_BROKER}[producer.id.expiration.ms]"),
     "quota.window.num": Obeyed("a rate covers so many windows", f"{_BROKER}[quota.window.num]"),
     "quota.window.size.seconds": Obeyed("the length of each window", f"{_BROKER}[quota.window.size.seconds]"),
+    **{
+        name: Obeyed(does, f"{_BROKER}[{name}]")
+        for name, does in {
+            "replica.fetch.backoff.ms": "how long a follower waits after a failed fetch",
+            "replica.fetch.max.bytes": "how much a follower fetches of a partition at once",
+            "replica.fetch.min.bytes": "how much a follower waits for",
+            "replica.fetch.response.max.bytes": "how much a follower fetches at once",
+            "replica.fetch.wait.max.ms": "how long a fetch waits after a change that brings no record, such as a new high watermark",
+        }.items()
+    },
     "replica.high.watermark.checkpoint.interval.ms": Obeyed(
         "how often high watermarks are written to `data_dir`", f"{_ON_DISK}::test_checkpoints_are_written_at_intervals"
     ),
+    "replica.socket.timeout.ms": Obeyed("how long a follower waits for a lost response", f"{_BROKER}[replica.socket.timeout.ms]"),
     "replica.lag.time.max.ms": Obeyed(
-        "a follower that does not reach its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
+        "a follower that does not keep up with its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(

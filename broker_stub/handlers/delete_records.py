@@ -2,8 +2,9 @@
 
 Moves the start of a log, up to the high watermark (-1). Then a Fetch before it is OFFSET_OUT_OF_RANGE, and ListOffsets names it as the
 earliest offset. An offset beyond the high watermark is OFFSET_OUT_OF_RANGE; a topic that is only compacted is POLICY_VIOLATION, an internal
-one INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It waits for no follower, so `timeout_ms` has no effect; followers learn the
-start with their next fetch. A later retention check deletes the segments before the start.
+one INVALID_TOPIC_EXCEPTION. Only the leader takes the request. It responds when every live replica has the new start, which followers learn
+from their fetches, with the smallest one; after `timeout_ms` with REQUEST_TIMED_OUT. A later retention check
+deletes the segments before the start.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from fencepost.broker_stub.cluster.leadership import leadership_error
 from fencepost.broker_stub.cluster.topics import INTERNAL
 from fencepost.broker_stub.configs.values import listed
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
-from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.call import Call, Instead, Result
+from fencepost.broker_stub.requests.delayed_delete_records import NOWHERE, DelayedDeleteRecords, Raised
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire import ErrorCode
@@ -25,25 +27,29 @@ from fencepost.producer.wire.messages.topic_admin import (
 )
 
 HIGH_WATERMARK = -1
-NOWHERE = -1
 
 
 @handles(DeleteRecordsRequest, range(3), topic=Operation.DELETE)
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def delete_records(call: Call, request: DeleteRecordsRequest) -> Result:
     # For a partition that is named twice the last offset counts; a topic without partitions has no result.
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         for each in topic.partitions:
             wanted.setdefault(topic.name, {})[each.partition_index] = each
-    return DeleteRecordsResponse(
+    raised: list[Raised] = []
+    response = DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=name, partitions=[_delete(call, name, each) for each in partitions.values()])
+            DeleteRecordsTopicResult(name=name, partitions=[_delete(call, name, each, raised) for each in partitions.values()])
             for name, partitions in wanted.items()
         ]
     )
+    if not raised:
+        return response
+    DelayedDeleteRecords(call, response, raised).start(request.timeout_ms)
+    return Instead.LATER
 
 
-def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(call: Call, topic: str, asked: DeleteRecordsPartition, raised: list[Raised]) -> DeleteRecordsPartitionResult:
     partition = call.cluster.find(topic, asked.partition_index)
     code = call.error_for(topic, asked.partition_index)
     if not code and partition is not None and topic in INTERNAL:
@@ -61,7 +67,9 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition) -> DeleteReco
         partition.advance_log_start(offset)
     except OffsetOutOfRange:
         return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    raised.append(Raised(partition, result, offset, partition.leader_epoch))
+    return result
 
 
 def _refused(asked: DeleteRecordsPartition, code: int) -> DeleteRecordsPartitionResult:

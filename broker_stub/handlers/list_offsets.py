@@ -4,8 +4,10 @@ The offset for a time, or for a special one: -1 latest (the last stable offset f
 timestamp (version 7 on), -4 earliest local (8 on), -5 latest tiered (9 on), -6 earliest pending upload (11 on). A special time that the
 version does not have is UNSUPPORTED_VERSION, a partition named twice INVALID_REQUEST. Leader epochs are checked (KIP-320).
 
-Leaves out: tiered storage (-5 and -6 find no offset), requests of followers and for debugging (they get a consumer's result), and
-OFFSET_NOT_AVAILABLE: a new leader knows its high watermark at once.
+A new leader whose high watermark is before the start of its epoch does not know the latest offset: OFFSET_NOT_AVAILABLE, before version 5
+LEADER_NOT_AVAILABLE.
+
+Leaves out: tiered storage (-5 and -6 find no offset), and requests of followers and for debugging (they get a consumer's result).
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 SPECIAL_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 TIERED = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 EPOCH_SINCE = 4
+NOT_AVAILABLE_SINCE = 5
 TIMESTAMPS_SINCE = 1
 
 
@@ -89,6 +92,9 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
     if call.version < TIMESTAMPS_SINCE:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(call, partition, asked))
     found = partition.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
+    if partition.high_watermark_lags and (asked.timestamp == LATEST or found.offset < 0):
+        unknown = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
+        return _failed(asked.partition_index, unknown)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=found.timestamp,

@@ -185,6 +185,16 @@ class Partition:
         """Whether a replica that is not in sync may become leader without an administrator."""
         return self.topic_config["unclean.leader.election.enable"].lower() == "true"
 
+    @property
+    def high_watermark_lags(self) -> bool:
+        """Whether the leader does not know yet that everything from before its epoch is replicated."""
+        return self.leader != NO_LEADER and self.log.high_watermark < self._epoch_start
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of its live replicas, as the leader knows them."""
+        return min([self.log.log_start_offset, *(each.log_start_offset for each in self._remotes.values())])
+
     def begin(self, live: Collection[int]) -> None:
         """Elects the first leader of a new partition. Its live replicas are the ISR."""
         self.isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
@@ -192,7 +202,7 @@ class Partition:
         self.leader_epoch = 0
         self._newest = self.leader if self.leader != NO_LEADER else self.isr[0]
         self._save()
-        self._lead(new_leader=True)
+        self._lead(live, new_leader=True)
         self.follow(live)
 
     def resume(self, state: PartitionState, live: Collection[int], *, unclean: Collection[int]) -> None:
@@ -210,6 +220,7 @@ class Partition:
         if node not in self.replicas:
             return
         self._fetchers.forget(self, node)
+        self._remotes.pop(node, None)
         if node in self.isr and (self._has_eligible or len(self.isr) > 1):
             self._in_sync([each for each in self.isr if each != node])
         if self.leader == node:
@@ -220,6 +231,7 @@ class Partition:
         """Notes that a broker is back, with the log that it has. Then it fetches from its leader."""
         log.replicated_at_once = len(self.logs) == 1
         self.logs[node] = log
+        self._remotes[node] = RemoteReplica(caught_up_ms=0)
         if killed and node in self.eligible:
             self.eligible.remove(node)
             self._save()
@@ -244,7 +256,10 @@ class Partition:
         remote, log = self._remotes.get(node), self.log
         if remote is None:
             return
+        low_watermark = self.low_watermark
         remote.fetched(offset, log_start_offset, leader_end=log.log_end_offset, now_ms=self._clock_ms())
+        if self.low_watermark > low_watermark >= 0:
+            self.tell_changed()  # a DeleteRecords may wait for it
         if node not in self.isr and offset >= max(log.high_watermark, self._epoch_start):
             self._in_sync([*self.isr, node])
             if self.assignment.is_changing:
@@ -292,17 +307,17 @@ class Partition:
                 self.isr = [self.leader]
         self._save()
         if self.leader != NO_LEADER:
-            self._lead(new_leader=self.leader != before)
+            self._lead(live, new_leader=self.leader != before)
         self.follow(live)
         self.tell_changed()
 
-    def _lead(self, *, new_leader: bool) -> None:
+    def _lead(self, live: Collection[int], *, new_leader: bool) -> None:
         """Begins the leader epoch at the leader. A new leader knows nothing of what the others have (`Partition.makeLeader`)."""
         known, now_ms = {} if new_leader else self._remotes, self._clock_ms()
         self._remotes = {
             node: known.get(node) or RemoteReplica(caught_up_ms=now_ms if node in self.isr else 0)
             for node in self.replicas
-            if node != self.leader
+            if node != self.leader and node in live
         }
         self._epoch_start = self.log.log_end_offset
         try:
@@ -315,7 +330,7 @@ class Partition:
         for log in logs.values():
             log.replicated_at_once = False
         self.logs.update(logs)
-        self._remotes.update({node: RemoteReplica(caught_up_ms=0) for node in logs})
+        self._remotes.update({node: RemoteReplica(caught_up_ms=0) for node in logs if node in live})
         self._assign(self.assignment.towards(target), tuple(self.isr), live)
 
     def cancel_reassignment(self, live: Collection[int]) -> bool:

@@ -4,7 +4,7 @@ One request is out at a time. A response is processed in the next tick, never in
 tick followers get all that their leaders have. At the leader's end the request waits for the next append, as a consumer's does.
 
 A response that truncates is followed by the next request at once. A partition whose response is an error, or whose bytes are damaged, is
-fetched again after a second; the others go on.
+fetched again after replica.fetch.backoff.ms; the others go on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from fencepost.broker_stub.log import AppendRefused, Origin, PartitionLog
@@ -25,15 +25,6 @@ from fencepost.producer.wire.messages.fetch import ForgottenTopic, ReplicaState
 from fencepost.producer.wire.records import CorruptBatch
 
 _log = logging.getLogger(__name__)
-
-BACKOFF_MS: Final = 1_000
-"""replica.fetch.backoff.ms"""
-WAIT_MS: Final = 500
-"""replica.fetch.wait.max.ms"""
-PARTITION_BYTES_MAX: Final = 1 << 20
-"""replica.fetch.max.bytes"""
-RESPONSE_BYTES_MAX: Final = 10 << 20
-"""replica.fetch.response.max.bytes"""
 
 Key = tuple[UUID, int]
 
@@ -57,6 +48,11 @@ Then = Callable[[FetchResponse | None], None]
 
 class Surroundings(Protocol):
     """What a fetcher needs of its cluster."""
+
+    @property
+    def fetch_config(self) -> FetchConfig:
+        """How followers fetch."""
+        ...
 
     @property
     def send_fetch(self) -> Callable[[int, int, FetchRequest, Then], Out]:
@@ -84,6 +80,16 @@ class Surroundings(Protocol):
         ...
 
 
+class FetchConfig(NamedTuple):
+    """The broker's configs that begin with replica.fetch."""
+
+    backoff_ms: int
+    max_bytes: int
+    min_bytes: int
+    response_max_bytes: int
+    wait_max_ms: int
+
+
 class _Followed:
     """A partition in one leader epoch, and what the last request said about it."""
 
@@ -104,6 +110,7 @@ class ReplicaFetcher:
 
     def __init__(self, cluster: Surroundings, follower: int, leader: int) -> None:
         self._cluster = cluster
+        self._config = cluster.fetch_config
         self._follower = follower
         self._leader = leader
         self._followed: dict[Key, _Followed] = {}
@@ -121,6 +128,9 @@ class ReplicaFetcher:
         known = self._followed.get(followed.key) or self._delayed.get(followed.key)
         if known is None or known.epoch != followed.epoch:
             self._delayed.pop(followed.key, None)
+            if not partition.leader_epochs:
+                log = partition.logs[self._follower]
+                log.truncate(log.high_watermark)
             self._add(followed)
 
     def forget(self, partition: Partition) -> None:
@@ -186,15 +196,13 @@ class ReplicaFetcher:
         for followed in self._named.values():
             partition = followed.partition
             log = partition.logs[self._follower]
-            if not partition.leader_epochs and followed.asked is None:
-                log.truncate(log.high_watermark)
             followed.asked = FetchPartition(
                 partition=partition.index,
                 current_leader_epoch=followed.epoch,
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.leader_epoch if partition.leader_epochs else -1,
                 log_start_offset=log.log_start_offset,
-                partition_max_bytes=PARTITION_BYTES_MAX,
+                partition_max_bytes=self._config.max_bytes,
             )
             topics.setdefault(partition.topic_id, FetchTopic(topic_id=partition.topic_id, partitions=[])).partitions.append(followed.asked)
         forgotten: dict[UUID, ForgottenTopic] = {}
@@ -205,9 +213,9 @@ class ReplicaFetcher:
         self._forgotten.clear()
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._follower),
-            max_wait_ms=WAIT_MS,
-            min_bytes=1,
-            max_bytes=RESPONSE_BYTES_MAX,
+            max_wait_ms=self._config.wait_max_ms,
+            min_bytes=self._config.min_bytes,
+            max_bytes=self._config.response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=list(topics.values()),
@@ -228,7 +236,7 @@ class ReplicaFetcher:
         if response is None:
             self._begin_session()
             self._fall_silent(self._followed)
-            self._cluster.later(BACKOFF_MS, partial(self._fetch, self._number))
+            self._cluster.later(self._config.backoff_ms, partial(self._fetch, self._number))
             return
         if response.error_code:
             self._begin_session()
@@ -284,7 +292,7 @@ class ReplicaFetcher:
         self._forgotten.append(key)
         self._delayed[key] = followed
         self._fall_silent({key: followed})
-        self._cluster.later(BACKOFF_MS, partial(self._retry, followed))
+        self._cluster.later(self._config.backoff_ms, partial(self._retry, followed))
 
     def _retry(self, followed: _Followed) -> None:
         if self._delayed.get(followed.key) is followed:

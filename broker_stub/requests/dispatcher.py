@@ -21,8 +21,6 @@ from fencepost.producer.wire import Api, FetchRequest, FetchResponse, Message, R
 
 FETCH_VERSION: Final = 18
 """The version of a follower's Fetch."""
-SOCKET_TIMEOUT_MS: Final = 30_000
-"""replica.socket.timeout.ms"""
 UNPROVEN_KEPT_BYTES_MAX = 16 * 1024
 """The largest request of an unauthenticated client that the journal keeps, so that such clients cannot fill the memory."""
 
@@ -114,7 +112,7 @@ class Dispatcher:
 
         def reply(reply: Reply) -> None:
             if reply.fate is Fate.SILENCE:
-                self.cluster.later(SOCKET_TIMEOUT_MS, partial(then, None))
+                self.cluster.later(int(self.cluster.config["replica.socket.timeout.ms"]), partial(then, None))
             else:
                 then(reply.response if reply.fate is Fate.ANSWER and isinstance(reply.response, FetchResponse) else None)
 

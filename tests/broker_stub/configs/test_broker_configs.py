@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.clock import VirtualClock
+from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.transactions.states import State
 from fencepost.producer import wire
 from fencepost.producer.wire.codes import Api, ErrorCode
@@ -104,8 +105,50 @@ def in_sync_after_five_seconds(config: Config) -> int:
     partition = world.cluster.find("t", 0)
     assert partition is not None
     cut_followers_off(world, partition, *followers(partition))
+    world.produce(batch(b"x"), acks=1)
     world.pass_time(5_000)
     return len(partition.isr)
+
+
+def fetched(ms: int, *, look: Callable[[PartitionLog], int], fault: str = "") -> Callable[[Config], int]:
+    """What a follower has of three records that long after the last one, with a fault in its first fetch after them."""
+
+    def ask(config: Config) -> int:
+        world = Inside(brokers=2, config=config)
+        world.topic(replicas=2)
+        world.cluster.tick()
+        (follower,) = followers(world.topic_named().partitions[0])
+        if fault:
+            getattr(world.cluster.faults.on(wire.Api.FETCH).where(client_id=f"broker-{follower}-fetcher-0").times(1), fault)()
+        for _ in range(3):
+            world.produce(batch(b"x" * 1000), acks=1)
+            world.cluster.tick()
+        world.pass_time(ms)
+        return look(world.topic_named().partitions[0].logs[follower])
+
+    return ask
+
+
+def fetches_of_a_copy(config: Config) -> int:
+    """How many fetches a new replica needs for a hundred records of a hundred bytes in two partitions, with what comes before and after."""
+    world = Inside(brokers=2, config=config)
+    world.topic(replicas=2, partitions=2)
+    world.cluster.tick()
+    world.cluster.stop_broker(2)
+    for number in range(100):
+        world.produce(batch(b"x" * 100), partition=number % 2)
+    fault = world.cluster.faults.on(wire.Api.FETCH).where(client_id="broker-2-fetcher-0").forever().delay(0)
+    world.cluster.start_broker(2)
+    world.pass_time(0)
+    return fault.hits
+
+
+def high_watermark(log: PartitionLog) -> int:
+    return log.high_watermark
+
+
+def end_offset(log: PartitionLog) -> int:
+    return log.log_end_offset
 
 
 def leader_after(ms: int) -> Callable[[Config], bool]:
@@ -234,6 +277,12 @@ CASES: dict[str, tuple[Any, Callable[[Config], Any], Any, Any]] = {
     "quota.window.num": (3, tenths_of_a_minute_throttled, 1, 3),
     "quota.window.size.seconds": (5, tenths_of_a_minute_throttled, 1, 0),
     "producer.id.expiration.ms": (1_000, sequence_after_an_hour, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NONE),
+    "replica.fetch.backoff.ms": (10, fetched(100, look=end_offset, fault="disconnect"), 1, 3),
+    "replica.fetch.max.bytes": (1_000, fetches_of_a_copy, 2, 11),
+    "replica.fetch.min.bytes": (2_000, fetched(0, look=end_offset), 3, 2),
+    "replica.fetch.response.max.bytes": (1_000, fetches_of_a_copy, 2, 11),
+    "replica.fetch.wait.max.ms": (10, fetched(100, look=high_watermark), 2, 3),
+    "replica.socket.timeout.ms": (0, fetched(1_000, look=end_offset, fault="drop"), 1, 3),
     "replica.lag.time.max.ms": (1_000, in_sync_after_five_seconds, 3, 1),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": (100, timed_out_transaction, False, True),
     "transaction.max.timeout.ms": (1_000, long_timeout, ErrorCode.NONE, ErrorCode.INVALID_TRANSACTION_TIMEOUT),

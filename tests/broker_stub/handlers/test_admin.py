@@ -34,7 +34,12 @@ def alter(world: Inside, operation: int, name: str, value: str | None, *, topic:
 
 def delete_records(world: Inside, offset: int) -> Any:
     parts = [DeleteRecordsPartition(offset=offset)]
-    return world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=parts)]), 2).topics[0].partitions[0]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=parts)], timeout_ms=5_000)
+    world.replies.clear()
+    world.send(request, 2)
+    world.pass_time(500)  # followers learn of it with their next fetch
+    answer: Any = world.replies[0].response
+    return answer.topics[0].partitions[0]
 
 
 def earliest(world: Inside) -> int:
@@ -136,7 +141,6 @@ def test_deleted_records_stay_deleted(clean: bool) -> None:
         world.produce(numbered(7, sequence))
     world.pass_time(500)
     assert delete_records(world, 3).low_watermark == 3
-    world.pass_time(500)  # the follower learns of it with its next fetch
     partition = world.cluster.find("t", 0)
     assert partition is not None
     world.cluster.move_leader(partition)
