@@ -265,16 +265,17 @@ class ReplicaFetcher:
             self._delay(followed)
 
     def _apply(self, followed: _Followed, log: PartitionLog, data: PartitionData) -> None:
+        before = log.log_end_offset, log.leader_epoch
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             leader = followed.partition.log
             start_within(log, start_offset=leader.log_start_offset, end_offset=leader.log_end_offset)
-            self._named[followed.key] = followed
+            self._ask_again(followed, before, log)
         elif data.error_code:
             _log.debug("broker %d fetches %s later: %s", self._follower, followed.partition, error_name(data.error_code))
             self._delay(followed)
         elif data.diverging_epoch.end_offset >= 0:
             truncate_to_leader(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-            self._named[followed.key] = followed
+            self._ask_again(followed, before, log)
         else:
             start_offset = log.log_start_offset
             if data.records:
@@ -284,6 +285,12 @@ class ReplicaFetcher:
                 log.advance_log_start(data.log_start_offset)
             if data.records or log.log_start_offset != start_offset:
                 self._named[followed.key] = followed
+
+    def _ask_again(self, followed: _Followed, before: tuple[int, int], log: PartitionLog) -> None:
+        """After a truncation. One that changed nothing would bring the same response again at once."""
+        if (log.log_end_offset, log.leader_epoch) == before:
+            raise ValueError(f"it ends at offset {before[0]} in epoch {before[1]}, and its leader says otherwise")
+        self._named[followed.key] = followed
 
     def _delay(self, followed: _Followed) -> None:
         key = followed.key

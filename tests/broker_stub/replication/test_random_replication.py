@@ -118,6 +118,10 @@ class World(Inside):
             step()
             self.check()
         self.cluster.faults.clear()
+        for _ in range(3):
+            self.pass_time(LAG_MS)  # for followers that are cut off
+        if self.partition.leader != NO_LEADER and len(self.partition.isr) >= self.partition.min_isr:
+            assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"
         for one, other in self.cluster.broker_links.down:
             self.cluster.broker_links.mend(one, other)
         for node in (1, 2, 3):
