@@ -384,6 +384,18 @@ class BrokerStub(Restrictions):
         """Mends the link between two brokers."""
         self._between(one, other, lambda: self.cluster.broker_links.mend(one, other))
 
+    def slow_down(self, one: int, other: int, ms: int) -> None:
+        """Makes each message between two brokers take so many milliseconds; 0 ends that. Followers lag, and acks=all waits for them."""
+        check_arguments(ms=ms)
+        if ms < 0:
+            raise ValueError(f"ms={ms}: 0 or more")
+        self._between(one, other, lambda: self.cluster.broker_links.slow_down(one, other, ms))
+
+    @property
+    def slow(self) -> list[tuple[int, int, int]]:
+        """The pairs of brokers whose link is slow, with the milliseconds."""
+        return self._call(lambda: self.cluster.broker_links.slow)
+
     @property
     def severed(self) -> list[tuple[int, int]]:
         """The pairs of brokers whose link is cut."""

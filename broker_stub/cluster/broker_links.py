@@ -1,4 +1,4 @@
-"""The links between a cluster's brokers: severing and mending them.
+"""The links between a cluster's brokers: severing them, slowing them down and mending them.
 
 Both ends still reach the controller, and clients reach both. A follower that does not reach its leader stops replicating. It carries no
 bytes.
@@ -6,6 +6,7 @@ bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 class BrokerLinks:
     """The links of one cluster. Every link is up until it is severed."""
 
-    def __init__(self, context: Context, fetchers: ReplicaFetchers) -> None:
+    def __init__(self, context: Context, fetchers: ReplicaFetchers, *, watch_lag: Callable[[], None]) -> None:
         self._context = context
         self._fetchers = fetchers
+        self._watch_lag = watch_lag
 
     def sever(self, one: int, other: int) -> None:
         """Severs the link between these brokers."""
@@ -30,6 +32,20 @@ class BrokerLinks:
         """Mends the link between these brokers. Followers catch up in the next tick."""
         self._context.severed.discard(frozenset((one, other)))
         self._fetchers.link_changed(one, other)
+
+    def slow_down(self, one: int, other: int, ms: int) -> None:
+        """From now on a message between these brokers takes so long: a follower's fetch, a transaction marker, and each response."""
+        pair = frozenset((one, other))
+        if ms:
+            self._context.slow[pair] = ms
+            self._watch_lag()
+        else:
+            self._context.slow.pop(pair, None)
+
+    @property
+    def slow(self) -> list[tuple[int, int, int]]:
+        """The links that are slow, with their milliseconds."""
+        return sorted((min(pair), max(pair), ms) for pair, ms in self._context.slow.items())
 
     @property
     def down(self) -> list[tuple[int, int]]:

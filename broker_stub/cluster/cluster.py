@@ -138,8 +138,8 @@ class Cluster(Context):
         self.leader_epochs = leader_epochs
         self.fetch_config = FetchConfig(*(int(self.config[f"replica.fetch.{name.replace('_', '.')}"]) for name in FetchConfig._fields))
         self._fetchers = ReplicaFetchers(self)
-        self.broker_links = BrokerLinks(self, self._fetchers)
         self.watch_lag = IsrExpiration(self).watch
+        self.broker_links = BrokerLinks(self, self._fetchers, watch_lag=self.watch_lag)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
         self.log_cleaner = LogCleaner(

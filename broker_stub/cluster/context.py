@@ -72,6 +72,7 @@ class Context:
             raise
         self.send_fetch: SendFetch = _nowhere  # the dispatcher's, as soon as there is one
         self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
+        self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
         self._random = random.Random(seed)
@@ -84,6 +85,10 @@ class Context:
     def reach(self, one: int, other: int) -> bool:
         """Whether these brokers can talk to each other."""
         return frozenset((one, other)) not in self.severed
+
+    def delay_ms(self, one: int, other: int) -> int:
+        """How long a message between these brokers takes."""
+        return self.slow.get(frozenset((one, other)), 0)
 
     def find(self, topic: str, partition: int) -> Partition | None:
         known = self.topics.named(topic)

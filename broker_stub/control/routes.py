@@ -143,6 +143,11 @@ class Routes:
         self._cluster.mend(one, other)
         return HTTPStatus.OK, {"severed": self._cluster.severed}
 
+    def slow_down(self, request: Request, arguments: list[str]) -> Told:
+        one, other, ms = _body(request, one=..., other=..., ms=...)
+        self._cluster.slow_down(one, other, ms)
+        return HTTPStatus.OK, {"slow": self._cluster.slow}
+
     def lose_power(self, request: Request, arguments: list[str]) -> Told:
         node = _number(arguments[0], "a broker")
         self._cluster.lose_power(node)
@@ -228,6 +233,7 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("GET", "/journal"): Routes.journal,
     ("POST", "/connections/cut"): Routes.cut,
     ("POST", "/links/sever"): Routes.sever,
+    ("POST", "/links/slow"): Routes.slow_down,
     ("POST", "/links/mend"): Routes.mend,
     ("POST", "/clock/advance"): Routes.advance,
     ("POST", "/leaders"): Routes.leader,

@@ -110,6 +110,10 @@ class Dispatcher:
         route = route_to(Api.FETCH)
         assert route is not None
 
+        delay_ms = self.cluster.delay_ms(follower, leader)
+        if delay_ms:
+            then = partial(self._arrives, delay_ms, then)
+
         def reply(reply: Reply) -> None:
             if reply.fate is Fate.SILENCE:
                 self.cluster.later(int(self.cluster.config["replica.socket.timeout.ms"]), partial(then, None))
@@ -127,8 +131,16 @@ class Dispatcher:
             processed=_nothing,
             client=Client(follower=follower),
         )
-        call.start()
+        if delay_ms:
+            self.cluster.later(delay_ms, lambda: None if call.over else call.start())
+        else:
+            call.start()
         return call
+
+    def _arrives(self, delay_ms: int, then: Callable[[FetchResponse | None], None], response: FetchResponse | None) -> None:
+        """The response of a leader behind a slow link arrives later."""
+        self.cluster.watch_lag()
+        self.cluster.later(delay_ms, partial(then, response))
 
     def _naming(self, broker: Broker, request: Message, version: int) -> Callable[[], list[tuple[str, int]]]:
         """Returns a function that names the request's partitions, for fault rules."""

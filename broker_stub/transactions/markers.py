@@ -102,7 +102,18 @@ class Markers:
     def _try(self, each: TopicPartition) -> None:
         if not self._valid():
             return
-        then = partial(self._answered, each)
+        partition = self._context.find(*each)
+        delay_ms = self._context.delay_ms(self._node_id, partition.leader) if partition is not None else 0
+        if delay_ms:
+            self._context.later(delay_ms, partial(self._send, each, lambda code: self._later(delay_ms, each, code)))
+        else:
+            self._send(each, partial(self._answered, each))
+
+    def _later(self, delay_ms: int, each: TopicPartition, code: int) -> None:
+        """The response arrives over a slow link."""
+        self._context.later(delay_ms, partial(self._answered, each, code))
+
+    def _send(self, each: TopicPartition, then: Then) -> None:
         if not self._context.faults.installed:
             self._write(each, then)
             return

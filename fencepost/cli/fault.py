@@ -49,6 +49,10 @@ class Severed(TypedDict):
     severed: list[tuple[int, int]]
 
 
+class Slow(TypedDict):
+    slow: list[tuple[int, int, int]]
+
+
 @fault.command()
 def add(
     action: Annotated[
@@ -129,6 +133,23 @@ def sever(one: Node, other: Node, control: ControlUrl = None, json: Json = False
 def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Repair the link between two brokers. The command prints the links that are still severed."""
     _change_link("mend", one, other, control, json=json)
+
+
+@fault.command()
+def slow(
+    one: Node,
+    other: Node,
+    ms: Annotated[int, typer.Argument(metavar="MS", min=0, help="Milliseconds of each message; 0: none.")],
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Slow the link between two brokers down. Followers lag. The command prints all slow links."""
+    with reporting_errors("fault slow"):
+        told = asked(control, "POST", "/links/slow", Slow, {"one": one, "other": other, "ms": ms})
+        if json:
+            say_json(told)
+        else:
+            say("slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"))
 
 
 def _change_link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire import Api, ErrorCode
-from tests.broker_stub.stub_calls import Inside, batch, numbered
+from tests.broker_stub.stub_calls import Inside, batch, numbered, only, produce_request
 
 LAG_MS = 30_000
 WAIT_MS = 500
@@ -98,6 +98,48 @@ def test_a_fetch_that_is_lost_is_sent_again(kind: str, after_ms: int) -> None:
     assert ends(partition)[1][0] < 2
     world.pass_time(1)
     assert ends(partition)[1][0] == 2
+
+
+def test_a_slow_link_delays_replication_and_markers() -> None:
+    """acks=all waits for the leader's response, the next fetch, and no longer. A link that is slower than replica.lag.time.max.ms costs the
+    follower its place in the ISR."""
+    world, partition, follower = world_of()
+    world.cluster.broker_links.slow_down(partition.leader, follower, 100)
+    world.send(produce_request("t", batch(b"x")), 12)
+    world.cluster.tick()  # the fetch that waited was sent before
+    assert ends(partition)[1][0] == 1
+    world.pass_time(99)
+    assert world.replies == []
+    world.pass_time(1)
+    assert [only(reply.response).error_code for reply in world.replies] == [0]
+    world.cluster.broker_links.slow_down(partition.leader, follower, 2 * LAG_MS)
+    for _ in range(3):
+        assert world.produce(batch(b"y"), acks=1).error_code == 0
+        world.pass_time(LAG_MS // 2)
+    world.pass_time(LAG_MS)
+    assert partition.isr == [partition.leader]
+    world.cluster.broker_links.slow_down(partition.leader, follower, 0)
+    for _ in range(4):
+        world.pass_time(2 * LAG_MS)
+    assert follower in partition.isr
+
+
+def test_a_copy_takes_time_over_a_slow_link() -> None:
+    """A new replica catches up step by step, by replica.fetch.max.bytes in each round."""
+    world = Inside(brokers=2, config={"replica.fetch.max.bytes": 300})
+    world.cluster.create_assigned("t", [(1, 2)])
+    world.cluster.stop_broker(2)
+    for _ in range(20):
+        world.produce(batch(b"x" * 200))
+    world.cluster.broker_links.slow_down(1, 2, 50)
+    world.cluster.start_broker(2)
+    ends_seen = []
+    for _ in range(25):
+        for _ in range(2):
+            world.pass_time(50)
+        ends_seen.append(world.topic_named().partitions[0].logs[2].log_end_offset)
+    assert ends_seen[:3] == [1, 2, 3]
+    assert ends_seen[-1] == 20
 
 
 def test_an_error_holds_back_one_partition() -> None:

@@ -116,6 +116,12 @@ def test_a_held_reply_is_released(broker: Running) -> None:
     assert [rule["id"] for rule in rules(broker)] == [number]
 
 
+def test_links_are_slow_for_a_while(broker: Running) -> None:
+    """`slow` says which links are; 0 ends it."""
+    assert fault(broker, "slow", 2, 1, 300) == "slow: 1-2 by 300 ms\n"
+    assert json.loads(fault(broker, "slow", 1, 2, 0, "--json")) == {"slow": []}
+
+
 def test_links_are_severed_and_mended(broker: Running) -> None:
     """`sever` keeps a follower from its leader, so that a record with acks=all waits; `mend` lets it be acknowledged."""
     with Producer(bootstrap_servers=broker.bootstrap) as producer:

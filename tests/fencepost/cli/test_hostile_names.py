@@ -69,7 +69,9 @@ class HostileControl(BaseHTTPRequestHandler):
         rule = {"id": 1, "on": [HOSTILE], "at": HOSTILE, "action": HOSTILE, "topic": HOSTILE, "hits": 0, "holding": 0}
         broker = {"stopped": 1, "started": 1, "address": HOSTILE, "node": 1, "fault": HOSTILE}
         place = {"corrupted": {"topic": HOSTILE, "partition": 0, "offset": 0}}
-        self.answer(200, {"faults": [rule], "released": HOSTILE, "severed": [[1, HOSTILE]], **broker, **place, **rule})
+        self.answer(
+            200, {"faults": [rule], "released": HOSTILE, "severed": [[1, HOSTILE]], "slow": [[1, 2, HOSTILE]], **broker, **place, **rule}
+        )
 
     do_DELETE = do_GET
 
@@ -160,6 +162,7 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
         yield "fault", "remove", 1, *by, *json_too
         yield "fault", "sever", 1, 2, *by, *json_too
         yield "fault", "mend", 1, 2, *by, *json_too
+        yield "fault", "slow", 1, 2, 100, *by, *json_too
         for broken in (("stop", 1), ("start", 1), ("power", 1), ("disk", 1, "full"), ("corrupt", HOSTILE, 0, 0)):
             yield "fault", *broken, *by, *json_too
         yield "log", "dump", "--records", log_file(directory), *json_too

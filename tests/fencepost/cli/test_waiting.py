@@ -57,6 +57,7 @@ TALKING: dict[str, tuple[object, ...]] = {
     "fault release": (1,),
     "fault sever": (1, 2),
     "fault mend": (1, 2),
+    "fault slow": (1, 2, 100),
     "fault stop": (1,),
     "fault start": (1,),
     "fault power": (1,),
