@@ -116,9 +116,9 @@ class SessionCache:
     def get(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
 
-    def create(self, *, uses_ids: bool) -> Session | None:
-        """A new session. None: there are too many."""
-        if len(self._sessions) >= self._limit:
+    def create(self, *, uses_ids: bool, privileged: bool = False) -> Session | None:
+        """A new session. None: there are too many. A privileged one, a follower's, is always created."""
+        if len(self._sessions) >= self._limit and not privileged:
             return None
         session = Session(self._next_id, uses_ids=uses_ids)
         self._next_id = 1 if self._next_id == SESSION_EPOCH_MAX else self._next_id + 1

@@ -66,7 +66,9 @@ def _session(call: Call, request: FetchRequest, asked: list[Asked]) -> tuple[Ses
     uses_ids = call.version >= BY_ID_SINCE
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.remove(request.session_id)
-        session = sessions.create(uses_ids=uses_ids) if request.session_epoch == INITIAL_EPOCH else None
+        session = (
+            sessions.create(uses_ids=uses_ids, privileged=call.follower is not None) if request.session_epoch == INITIAL_EPOCH else None
+        )
         if session is not None:
             session.update(asked)
         return session, ErrorCode.NONE

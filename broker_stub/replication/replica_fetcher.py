@@ -3,8 +3,8 @@
 One request is out at a time. A response is processed in the next tick, never inside the leader's handler, and takes no time: within one
 tick followers get all that their leaders have. At the leader's end the request waits for the next append, as a consumer's does.
 
-A response that truncates is followed by the next request at once. A partition whose response is an error, or whose bytes are damaged, is
-fetched again after replica.fetch.backoff.ms; the others go on.
+A response that changes a log is followed by the next request at once. A failed request is repeated after replica.fetch.backoff.ms. So is
+the fetch of a partition whose response is an error, or whose bytes are damaged, while the others go on.
 """
 
 from __future__ import annotations
@@ -233,18 +233,15 @@ class ReplicaFetcher:
     def _process(self, number: int, response: FetchResponse | None) -> None:
         if number != self._number:
             return
-        if response is None:
+        if response is None or response.error_code:
             self._begin_session()
             self._fall_silent(self._followed)
             self._cluster.later(self._config.backoff_ms, partial(self._fetch, self._number))
             return
-        if response.error_code:
-            self._begin_session()
-        else:
-            self._session_id = response.session_id
-            for topic in response.responses:
-                for data in topic.partitions:
-                    self._take((topic.topic_id, data.partition_index), data)
+        self._session_id = response.session_id
+        for topic in response.responses:
+            for data in topic.partitions:
+                self._take((topic.topic_id, data.partition_index), data)
         self._fetch(self._number)
 
     def _take(self, key: Key, data: PartitionData) -> None:
@@ -280,16 +277,17 @@ class ReplicaFetcher:
             start_offset = log.log_start_offset
             if data.records:
                 log.append(bytes(data.records), origin=Origin.REPLICATION, leader_epoch=followed.epoch)
+                self._ask_again(followed, before, log)
             log.advance_high_watermark(data.high_watermark)
             if start_offset < data.log_start_offset <= log.high_watermark:
                 log.advance_log_start(data.log_start_offset)
-            if data.records or log.log_start_offset != start_offset:
+            if log.log_start_offset != start_offset:
                 self._named[followed.key] = followed
 
     def _ask_again(self, followed: _Followed, before: tuple[int, int], log: PartitionLog) -> None:
-        """After a truncation. One that changed nothing would bring the same response again at once."""
+        """After a change of the log. A response that changed nothing would come again at once, and again."""
         if (log.log_end_offset, log.leader_epoch) == before:
-            raise ValueError(f"it ends at offset {before[0]} in epoch {before[1]}, and its leader says otherwise")
+            raise ValueError(f"it ends at offset {before[0]} in epoch {before[1]}, and what its leader says changes nothing")
         self._named[followed.key] = followed
 
     def _delay(self, followed: _Followed) -> None:

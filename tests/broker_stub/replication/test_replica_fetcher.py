@@ -100,6 +100,21 @@ def test_a_fetch_that_is_lost_is_sent_again(kind: str, after_ms: int) -> None:
     assert ends(partition)[1][0] == 2
 
 
+def test_a_request_that_always_fails_is_repeated_once_a_second() -> None:
+    """It does not keep the cluster busy."""
+    world, partition, follower = world_of()
+    for broker in world.cluster.brokers.values():
+        broker.sessions._limit = 0  # followers have theirs
+    fault = on_fetches(world, follower).reply().forever().error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    for _ in range(3):
+        assert world.produce(batch(b"x"), acks=1).error_code == 0
+        world.pass_time(1_000)
+    assert 3 <= fault.hits <= 5
+    fault.remove()
+    world.pass_time(1_000)
+    assert ends(partition)[1][0] == 3
+
+
 def test_a_slow_link_delays_replication_and_markers() -> None:
     """acks=all waits for the leader's response, the next fetch, and no longer. A link that is slower than replica.lag.time.max.ms costs the
     follower its place in the ISR."""
