@@ -17,6 +17,8 @@ WALKS ?= 100000
 LOSSES ?= 10000
 # More arguments for `make mutants`, for example: make mutants MUTANTS_ARGS="--area txn --sample 50"
 MUTANTS_ARGS ?=
+# How many records each run of `make million` sends.
+ROWS ?= 1000000
 # How many times as many messages and damages `make fuzz` draws.
 EFFORT ?= 50
 # The releases of Spark that `make spark-versions` tries: the oldest ones that are supported.
@@ -37,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive million epochs conformance-3.9 late txn-clients install clean
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -139,7 +141,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
-simulate walk fuzz crowds mutate spark-chaos spark-versions epochs survive conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+simulate walk fuzz crowds mutate spark-chaos spark-versions epochs survive million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
@@ -180,6 +182,10 @@ epochs: .venv/.built
 
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival*.py -s
+
+# Any one of three brokers killed at any moment, on the stub and on Apache Kafka, as a table.
+million: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_MILLION=$(ROWS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_any_one_killed.py -s
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py

@@ -9,11 +9,12 @@ from __future__ import annotations
 from array import array
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 from confluent_kafka import Message
 
-from fencepost.producer import Producer, RecordFuture
+from fencepost.producer import BulkFuture, Persisted, Producer, RecordFuture
 
 DIGEST_MASK = (1 << 128) - 1
 NO_ANSWER = -2
@@ -34,6 +35,7 @@ class Ledger:
         self.sum = 0  # of the values' digests, over everything sent
         self.offsets = array("q", [NO_ANSWER]) * rows  # as acknowledged; -1: in the log, without an offset
         self.partitions = array("h", [-1]) * rows
+        self.claims: dict[int, Persisted] = {}  # what the producer says of each failed row
         self._keys = keys
         self._seed = seed.to_bytes(8, "big")
 
@@ -56,15 +58,38 @@ class Ledger:
         key, value = self.sending(row)
         return producer.send(topic, value, key=key, on_delivery=partial(self.settled, row), **options)
 
+    def send_many(self, producer: Producer, topic: str, rows: range, *, partition: int) -> BulkFuture:
+        """Send the next rows to one partition, and note their outcomes when all are known."""
+        bulk = producer.send_many(topic, [self.sending(row) for row in rows], partition=partition)
+        bulk.add_done_callback(partial(self.settled_rows, rows, partition))
+        return bulk
+
     def settled(self, row: int, future: RecordFuture) -> None:
         """The delivery callback."""
-        if future.exception() is not None:
-            self.offsets[row] = FAILED
-            self.failed += 1
+        error = future.exception()
+        if error is not None:
+            self._fail(row, error.persisted)
             return
         metadata = future.result()
-        self.offsets[row] = metadata.offset
-        self.partitions[row] = metadata.partition
+        self._acknowledge(row, metadata.partition, metadata.offset)
+
+    def settled_rows(self, rows: range, partition: int, bulk: BulkFuture) -> None:
+        """The callback of `send_many`."""
+        told = bulk.result()
+        for index, error in told.failures.items():
+            self._fail(rows[index], error.persisted)
+        delivered = (row for index, row in enumerate(rows) if index not in told.failures)
+        for row, offset in zip(delivered, chain.from_iterable(told.offsets.get(partition, [])), strict=True):
+            self._acknowledge(row, partition, offset)
+
+    def _fail(self, row: int, claim: Persisted) -> None:
+        self.offsets[row] = FAILED
+        self.claims[row] = claim
+        self.failed += 1
+
+    def _acknowledge(self, row: int, partition: int, offset: int) -> None:
+        self.offsets[row] = offset
+        self.partitions[row] = partition
         self.acked += 1
 
     def refused(self, row: int) -> bool:
@@ -125,10 +150,25 @@ class Account:
         """The rows that were found."""
         return {row for row, times in enumerate(self._times) if times}
 
+    def found_of(self, claim: Persisted) -> int:
+        """How many of the failed rows with this claim were found."""
+        return sum(self._times[row] > 0 for row, said in self._ledger.claims.items() if said is claim)
+
     @property
     def lost(self) -> int:
         """Rows that were sent and not found."""
         return self._times.count(0) - (self._ledger.rows - self._ledger.sent)
+
+    @property
+    def lost_acknowledged(self) -> int:
+        """Rows that were acknowledged, or have no outcome, and were not found."""
+        return self.lost - sum(not self._times[row] for row in self._ledger.claims)
+
+    @property
+    def false_claims(self) -> int:
+        """Failed rows that were found although their error says NO, or were not found although it says YES."""
+        claims = self._ledger.claims.values()
+        return self.found_of(Persisted.NO) + sum(said is Persisted.YES for said in claims) - self.found_of(Persisted.YES)
 
     @property
     def doubled(self) -> int:
@@ -143,6 +183,7 @@ class Account:
             "out of order": self.out_of_order,
             "strange": self.strange,
             "misplaced": self.misplaced,
+            "false claims": self.false_claims,
         }
 
     def verdict(self) -> str:
