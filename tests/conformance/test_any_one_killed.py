@@ -31,10 +31,10 @@ DOWN_MAX_S: Final = {"stub": 0.3, "Kafka": 5.0 if ROWS else 1.0}
 WAIT_S: Final = 120.0
 
 PATIENT: Final[dict[str, Any]] = {"delivery_timeout_ms": 600_000}
-# Shorter than an outage, so that deliveries fail, and the producer has to say where the records are.
+# Shorter than an outage, so that deliveries fail, and the producer has to say where the records are. The small buffer is sent in less time.
 IMPATIENT: Final[dict[str, dict[str, Any]]] = {
-    "stub": {"delivery_timeout_ms": 150, "resolve_grace_ms": 100},
-    "Kafka": {"delivery_timeout_ms": 2_500, "resolve_grace_ms": 1_000},
+    "stub": {"delivery_timeout_ms": 200, "resolve_grace_ms": 100, "buffer_memory": 256 * 1024},
+    "Kafka": {"delivery_timeout_ms": 2_500, "resolve_grace_ms": 1_000, "buffer_memory": 1 << 20},
 }
 COMMON: Final[dict[str, dict[str, Any]]] = {
     "stub": {"request_timeout_ms": 100, "retry_backoff_ms": 5, "retry_backoff_max_ms": 50, "linger_ms": 1},
