@@ -157,6 +157,8 @@ class Connection(asyncio.Protocol):
 
     def write(self, parts: list[Buffer]) -> None:
         assert self._transport is not None
+        if self._transport.is_closing():
+            return  # the client has reset it, and `connection_lost` follows
         self.seen_ms = self._now_ms()
         if self._tls is not None:
             for part in parts:

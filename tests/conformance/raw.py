@@ -118,6 +118,11 @@ class RawConnection:
             return True
         return False
 
+    def reset(self) -> None:
+        """End the connection with a reset, at once."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
     def close(self) -> None:
         self._socket.close()
 

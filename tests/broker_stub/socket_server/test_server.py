@@ -385,6 +385,32 @@ def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub) -> None:
     assert stub.cluster.next_deadline() is None
 
 
+def test_responses_to_a_client_that_reset_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """The loop has not seen the reset when a waiting response and those behind it are written. They are dropped in silence: asyncio would
+    log each one after the fifth."""
+    clock = VirtualClock()
+    with BrokerStub(clock=clock) as stub:
+        stub.create_topic("t")
+        partition = stub.cluster.find("t", 0)
+        assert partition is not None
+        talker = Talker(stub)
+        talker.send(fetch_request("t", wait_ms=1_000), 12)
+        for _ in range(10):
+            talker.send(metadata_request("t"), 12)
+        until(lambda: partition.watchers, "the fetch waits")
+
+        def reset_and_answer() -> None:
+            talker.reset()
+            clock.advance(1_000)
+            stub.cluster.tick()
+
+        before = stub.stats()["requests"]
+        stub._call(reset_and_answer)
+        until(lambda: not stub.stats()["open"], "the connection has ended")
+        assert stub.stats()["requests"] > before
+    assert caplog.records == []
+
+
 def test_bytes_after_a_request_are_passed_over(stub: BrokerStub) -> None:
     """Kafka takes a body that is longer than its message, and librdkafka relies on that; one that is too short is none."""
     frame = b"".join(wire.encode_request(metadata_request("t"), 12, correlation_id=1, client_id="c"))[4:]
