@@ -18,7 +18,7 @@ LOSSES ?= 10000
 # More arguments for `make mutants`, for example: make mutants MUTANTS_ARGS="--area txn --sample 50"
 MUTANTS_ARGS ?=
 # How many records each run of `make million` sends.
-ROWS ?= 1000000
+RECORDS ?= 1000000
 # How many times as many messages and damages `make fuzz` draws.
 EFFORT ?= 50
 # The releases of Spark that `make spark-versions` tries: the oldest ones that are supported.
@@ -185,7 +185,7 @@ survive: .venv/.built
 
 # Any one of three brokers killed at any moment, on the stub and on Apache Kafka, as a table.
 million: .venv/.built
-	@FENCEPOST_KAFKA=require FENCEPOST_MILLION=$(ROWS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_any_one_killed.py -s
+	@FENCEPOST_KAFKA=require FENCEPOST_MILLION=$(RECORDS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_any_one_killed.py -s
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
