@@ -510,7 +510,6 @@ class PartitionLog:
             now_ms=now_ms,
         ):
             self._roll(first.base_offset, now_ms=now_ms)
-            self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=True)
         elif self._snapshots.is_due(size):
             self._snapshots.add(first.base_offset, self.snapshot(), log_bytes=size, in_file=False)
         for header, batch in batches:
@@ -521,6 +520,7 @@ class PartitionLog:
 
     def _roll(self, base_offset: int, *, now_ms: int) -> None:
         self._local.roll(base_offset, self._aborted_in_active, now_ms=now_ms)
+        self._snapshots.add(base_offset, self.snapshot(), log_bytes=self._local.size, in_file=True)
         self.recovery_point = base_offset
 
     @property

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub.log import LogConfig, OffsetOutOfRange, PartitionLog
+from fencepost.broker_stub.storage.memory import MemoryDirectory
+from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST
-from tests.broker_stub.log.log_tools import NOW, SetClock, coordinate, data, marker, open_log, plain, produce
+from tests.broker_stub.log.log_tools import NOW, Again, SetClock, coordinate, data, marker, open_log, plain, produce
 
 BATCH_BYTES = len(plain())
 ALL = 1 << 20
@@ -144,3 +146,17 @@ def test_aborted_transactions_go_with_their_markers() -> None:
     found = log.read(3, max_bytes=ALL, read_committed=True)
     assert [(txn.producer_id, txn.first_offset) for txn in found.aborted or ()] == [(7, 3)]
     assert log.last_stable_offset == log.high_watermark
+
+
+def test_producers_are_known_after_everything_was_deleted() -> None:
+    """Also by the next process, if this one is killed: the empty segment begins with a snapshot, as in Kafka."""
+    clock, directory = SetClock(NOW), MemoryDirectory()
+    config = LogConfig(retention_ms=1000)
+    log = PartitionLog(clock_ms=clock, config=config, directory=directory)
+    assert [produce(log, data(7, 0, sequence)) for sequence in range(2)] == [0, 1]
+    clock.ms += 1001
+    assert log.delete_old_segments() == 1
+    killed = PartitionLog.load(directory, clock_ms=clock, config=config, log_start_offset=2, high_watermark=2, recovery_point=0)
+    assert produce(killed, data(7, 0, 1)) == Again(1)
+    assert produce(killed, data(7, 0, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(killed, data(7, 0, 2)) == 2
