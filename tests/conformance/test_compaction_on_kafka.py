@@ -192,3 +192,16 @@ def test_the_same_batches_are_left(kafka: KafkaCluster, seed: int, delete_retent
         expected = both.stub.batches()
         assert len(expected) > 5
         assert both.kafka.batches() == expected
+
+
+def test_the_last_batch_of_a_pass_stays_as_a_header(kafka: KafkaCluster) -> None:
+    """Also if its transaction was aborted and its producer has a new epoch since: the marker is in the segment that is appended to."""
+    config = {"min.cleanable.dirty.ratio": "0.001"}
+    with BrokerStub(config=BROKER) as stub, closing(Both(kafka.bootstrap, stub.bootstrap, config)) as both:
+        for value in (b"1", b"2"):
+            both.write([(FILLER, value)])
+        both.transact(0, [(b"k", b"v")], commits=False)
+        stub.clean_logs()
+        expected = both.stub.batches()
+        assert [row[:3] for row in expected] == [(1, 1, 1), (2, 2, 0), (3, 3, 1)]
+        until(both.kafka.batches, "Kafka has cleaned the same", good=partial(eq, expected), timeout_s=WAIT_S, pause_max_s=0.2)

@@ -1,6 +1,6 @@
 """What a pass of the cleaner leaves of one batch (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
 
-Offsets never change, so readers see gaps. A batch that holds a producer's newest sequence, or is the last one before the high watermark,
+Offsets never change, so readers see gaps. A batch that holds a producer's newest sequence, or is the last one of what the pass may clean,
 stays as a header without records. A tombstone, and a marker whose transaction is gone, get a delete horizon in the first pass that meets
 them, and go in a pass after it.
 """
@@ -20,7 +20,8 @@ _NO_RECORDS: Final[list[Record]] = []
 
 
 class BatchFilter:
-    """See the module. `offsets`: the newest offset of each key. `now_ms`: the time of the pass."""
+    """See the module. `offsets`: the newest offset of each key. `end_offset`: where that ends what the pass may
+    clean. `now_ms`: the time of the pass."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class BatchFilter:
         transactions: CleanedTransactions,
         last_records: Mapping[int, LastRecord],
         *,
-        high_watermark: int,
+        end_offset: int,
         delete_retention_ms: int,
         decompressed_bytes_max: int,
         now_ms: int,
@@ -36,7 +37,7 @@ class BatchFilter:
         self._offsets = offsets
         self._transactions = transactions
         self._last_records = last_records
-        self._high_watermark = high_watermark
+        self._end_offset = end_offset
         self._horizon_ms = now_ms + delete_retention_ms
         self._limit = decompressed_bytes_max
         self._now_ms = now_ms
@@ -72,4 +73,4 @@ class BatchFilter:
             return True
         if last is not None and last.data_offset is None and header.is_control and header.producer_epoch == last.epoch:
             return True
-        return header.last_offset + 1 == self._high_watermark
+        return header.last_offset + 1 == self._end_offset

@@ -33,7 +33,7 @@ def clean(what: LogToClean, *, keys_max: int, now_ms: int) -> Iterator[int]:
             offsets,
             transactions,
             log.last_records(),
-            high_watermark=log.high_watermark,
+            end_offset=what.first_uncleanable_offset,
             delete_retention_ms=log.config.delete_retention_ms,
             decompressed_bytes_max=log.config.decompressed_bytes_max,
             now_ms=now_ms,

@@ -227,6 +227,18 @@ def test_the_last_batch_before_the_high_watermark_stays_as_a_header(site: Site) 
     assert site.batches() == [(1, 1, 0)]
 
 
+def test_the_last_batch_of_a_pass_stays_as_a_header(site: Site) -> None:
+    """Also if the log goes on after it. The next pass drops it."""
+    site.put(("a", "1"), pid=7, sequence=0, transactional=True)
+    site.roll()
+    coordinate(site.log, marker(7, 1, commit=False), transaction_version=2)  # with its epoch the producer has no newest batch
+    site.clean()
+    assert site.batches() == [(0, 0, 0), (1, 1, 1)]
+    site.put(("b", "2"))
+    site.compact()
+    assert site.batches() == [(1, 1, 1), (2, 2, 1)]
+
+
 def test_a_pass_with_a_small_map_ends_where_the_map_was_full(site: Site) -> None:
     """The rest is left as it is, and the next pass begins there."""
     for number in range(6):
