@@ -142,6 +142,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 
 # The long versions of what the suite runs sampled.
 simulate walk fuzz crowds mutate spark-chaos spark-versions epochs survive million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
@@ -156,9 +157,9 @@ fuzz: .venv/.built
 crowds: .venv/.built
 	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/broker_stub/socket_server/test_connection_quotas.py -s
 
-# Losses of power at random writes of a log and of a cluster, and during their recovery.
+# Losses of power at random writes of a log and of a cluster, and during their recovery; and histories of a log beside a plain list.
 power-losses: .venv/.built
-	@FENCEPOST_POWER_LOSSES=$(LOSSES) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/log/test_recovery.py tests/broker_stub/cluster/test_power_losses.py -n $(WORKERS) --timeout 7200
+	@FENCEPOST_POWER_LOSSES=$(LOSSES) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/log/test_recovery.py tests/broker_stub/log/test_list_model.py tests/broker_stub/cluster/test_power_losses.py -n $(WORKERS) --timeout 7200
 
 mutate: .venv/.built
 	@FENCEPOST_FRAMES=1000000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/socket_server/test_mutated_frames.py -s
