@@ -141,8 +141,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
-simulate walk fuzz crowds mutate spark-chaos spark-versions epochs survive million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
-simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py -s --timeout 7200
