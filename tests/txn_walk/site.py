@@ -123,6 +123,7 @@ class Site:
         return self.clock.now_ms()
 
     def pass_time(self, ms: int) -> None:
+        self.cluster.tick()
         self.clock.advance(ms)
         self.cluster.tick()
 
