@@ -94,9 +94,9 @@ class Session:
         if cached is None:
             return True
         news = has_records or failed or diverges or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
-        # After an error the client knows nothing, so the next good result is news. A follower takes nothing else from a diverging epoch.
-        cached.high_watermark = -1 if failed or diverges else high_watermark
-        cached.log_start_offset = -1 if diverges else log_start_offset
+        # After an error the client knows nothing, so the next good result is news.
+        cached.high_watermark = -1 if failed else high_watermark
+        cached.log_start_offset = log_start_offset
         if has_records:
             self._cached[key] = self._cached.pop(key)
         return news

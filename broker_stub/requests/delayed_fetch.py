@@ -96,6 +96,8 @@ class DelayedFetch(DelayedOperation):
         for cached, answer in self._answers:
             asked = cached.asked
             if self._is_news(asked, answer):
+                if self._follower is not None and answer.diverging_epoch.end_offset >= 0:
+                    cached.log_start_offset = -1  # it takes nothing else from this answer
                 key = (asked.topic, asked.topic_id)
                 if key not in topics:
                     topics[key] = FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[])
