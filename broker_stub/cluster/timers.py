@@ -1,7 +1,8 @@
 """Timers of the core, in order of their deadline and then of their arrival.
 
 It reads no clock and waits for nothing: `run_due(now)` runs what is due, `next_deadline()` says when to call it again. Housekeeping is no
-reason to call it: it runs with the first call after its deadline, so a cluster with nothing to do has no deadline.
+reason to wake up for: it runs with the first call after its deadline, so a cluster with nothing to do has no deadline. A cluster that has
+something to do asks `housekeeping_is_due`.
 """
 
 import heapq
@@ -34,12 +35,13 @@ class Timer:
 class Timers:
     """A heap of timers. Cancelled ones are removed when they reach the top."""
 
-    __slots__ = ("_heap", "_housekeeping", "_order")
+    __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
         self._housekeeping: dict[Callable[[], object], tuple[int, int]] = {}
         self._order = count()
+        self._ran_at_ms = -1
 
     def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int) -> None:
         """Runs housekeeping at that time and then at this interval."""
@@ -54,9 +56,13 @@ class Timers:
         self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
+    def housekeeping_is_due(self, now_ms: int) -> bool:
+        """Whether to call `run_due` for its sake, after something else was done. At most once in a millisecond."""
+        return now_ms > self._ran_at_ms and any(due_ms <= now_ms for due_ms, _ in self._housekeeping.values())
+
     def run_due(self, now_ms: int) -> int:
         """Runs everything that is due, also what that work adds for now. Returns how many timers ran."""
-        ran = 0
+        ran, self._ran_at_ms = 0, now_ms
         for run, (due_ms, interval_ms) in self._housekeeping.items():
             if due_ms <= now_ms:
                 self._housekeeping[run] = now_ms + interval_ms, interval_ms

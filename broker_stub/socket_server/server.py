@@ -101,8 +101,10 @@ class Server:
     def arm(self) -> None:
         """Runs what is due and sets the timer for the next deadline. Call this after every change of the cluster."""
         cluster = self.cluster
-        deadline_ms = cluster.next_deadline()
-        while deadline_ms is not None and deadline_ms <= cluster.now_ms():
+        deadline_ms, now_ms = cluster.next_deadline(), cluster.now_ms()
+        must_tick = cluster.timers.housekeeping_is_due(now_ms)  # also if nothing else has a deadline, as under a load of appends
+        while must_tick or (deadline_ms is not None and deadline_ms <= cluster.now_ms()):
+            must_tick = False
             try:
                 cluster.tick()
             except Exception:  # noqa: BLE001 - the outermost loop of timers: a failed timer must not harm the connection that ran it

@@ -55,3 +55,18 @@ def test_on_demand() -> None:
         assert [record.offset for record in records] == list(range(records[0].offset, 40))
         assert MEBIBYTE <= sum(len(record.value or b"") for record in records) < 3 * MEBIBYTE
         assert stub.clean_logs() == 0
+
+
+def test_segments_go_while_clients_only_write() -> None:
+    """Nothing else has a deadline then: the requests themselves let the broker see that the check is due."""
+    clock = VirtualClock()
+    with BrokerStub(clock=clock) as stub, Producer(bootstrap_servers=stub.bootstrap) as producer:
+        stub.create_topic("t", config={"retention.bytes": MEBIBYTE, "segment.bytes": MEBIBYTE})
+        for _ in range(3):
+            producer.send("t", bytes(900_000))
+            producer.flush()
+        clock._now_ms += 30_000  # without `advance`, which looks at the timers
+        producer.send("t", bytes(900_000))
+        producer.flush()
+        log = stub.cluster.topics.named("t").partitions[0].log  # type: ignore[union-attr]
+        assert log.log_start_offset > 0

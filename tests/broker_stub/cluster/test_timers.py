@@ -25,3 +25,15 @@ def test_timers_run_in_the_order_of_their_time() -> None:
     timers.run_due(100)
     assert ran[-1] == "late"
     assert timers.next_deadline() is None
+
+
+def test_housekeeping_has_no_deadline_but_can_be_due() -> None:
+    """It is asked for after other work, and runs at most once in a millisecond."""
+    timers, ran = Timers(), list[str]()
+    timers.every(0, lambda: ran.append("always"), first_ms=5)
+    timers.every(10, lambda: ran.append("at times"), first_ms=7)
+    assert timers.next_deadline() is None
+    assert [timers.housekeeping_is_due(now_ms) for now_ms in (4, 5)] == [False, True]
+    timers.run_due(7)
+    assert ran == ["always", "at times"]
+    assert [timers.housekeeping_is_due(now_ms) for now_ms in (7, 8)] == [False, True]
