@@ -39,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive million epochs conformance-3.9 late txn-clients install clean
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive million epochs conformance-3.9 late txn-clients install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -129,6 +129,10 @@ bench-compare: .venv/.built base
 
 bench-brokers: .venv/.built
 	@$(COMPILED) tests/bench/brokers.py
+
+# Compaction, recovery, memory, and ten minutes under load with retention.
+bench-logs: .venv/.built
+	@$(COMPILED) tests/bench/logs.py $(BENCH_ARGS)
 
 bench-transactions: .venv/.built
 	@$(COMPILED) tests/bench/transactions.py $(BENCH_ARGS)

@@ -24,14 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 import fencepost
-from tests.bench.ceiling import fill_batches
+from tests.bench.ceiling import BATCH_HEADER_BYTES, fill_batches
 from tests.bench.hosts import Host, KafkaHost, StubHost
 from tests.bench.load import Contender, Load, Scenario
 from tests.bench.run import OUTPUT_WIDTH, figures_of
 from tests.bench.tansu import TansuHost
 from tests.conformance.kafka import KafkaUnavailable
 
-BATCH_HEADER_BYTES = 61
 PARTITIONS = 6
 BROKERS: tuple[Callable[[], Host], ...] = (
     StubHost,

@@ -19,6 +19,7 @@ from fencepost.producer.wire.records.sizes import RECORD_OVERHEAD_MAX
 from tests.bench.load import Figures, Load
 from tests.conformance.raw import RawConnection
 
+BATCH_HEADER_BYTES = 61
 IN_FLIGHT = 5
 PRODUCE_VERSION = 9
 INIT_PRODUCER_ID_VERSION = 4

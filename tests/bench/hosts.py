@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -21,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.conformance.kafka import JVM_BENCH, KafkaCluster
 
 ADMIN_TIMEOUT_S = 30.0
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 LOG_ERRORS = 3
 
@@ -62,33 +63,33 @@ class ProcessHost:
 
 
 class StubHost(ProcessHost):
-    """`fencepost broker`, started anew for every topic, from the build of `python`. `on_disk`: in a directory of its own."""
+    """`fencepost broker`, started anew for every topic, from the build of `python`. `on_disk`: in a directory of its own. `config`: broker
+    configs, NAME=VALUE."""
 
-    def __init__(self, python: Path | None = None, *, brokers: int = 1, on_disk: bool = False) -> None:
+    def __init__(self, python: Path | None = None, *, brokers: int = 1, on_disk: bool = False, config: Sequence[str] = ()) -> None:
         super().__init__()
         self.name = "broker_stub" + (", on disk" if on_disk else "") + (f", {brokers} replicas" if brokers > 1 else "")
         self._python = str(python or sys.executable)
         self._brokers = brokers
         self._on_disk = on_disk
+        self._config = config
         self._directory: TemporaryDirectory[str] | None = None
 
     def renew(self, topic: str, partitions: int) -> None:
+        self.start()
+        create_topic(self.bootstrap, topic, partitions, replicas=self._brokers)
+
+    def start(self) -> None:
+        """Start it anew."""
         self._stop()
         # -P: the installed package, as everywhere in the bench. The command is run, because an older build has its modules in other places.
         command = [self._python, "-P", "-m", "fencepost", "broker", "--port", "0", "--brokers", str(self._brokers)]
+        for each in self._config:
+            command += ["--config", each]
         if self._on_disk:
             self._directory = TemporaryDirectory()
             command += ["--data-dir", self._directory.name]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self._process.stdout is not None
-        too_late = threading.Timer(START_TIMEOUT_S, self._process.kill)
-        too_late.start()
-        greeting = self._process.stdout.readline()
-        too_late.cancel()
-        self.bootstrap = greeting.rpartition(" ")[2].strip()
-        if not self.bootstrap:
-            raise RuntimeError("the stub's process ended before it listened")
-        create_topic(self.bootstrap, topic, partitions, replicas=self._brokers)
+        self._process, self.bootstrap = start_stub(command)
 
     def _stop(self) -> None:
         process, self._process = self._process, None
@@ -104,6 +105,20 @@ class StubHost(ProcessHost):
             process.stdout.close()
         if self._directory is not None:
             self._directory.cleanup()
+
+
+def start_stub(command: Sequence[str]) -> tuple[subprocess.Popen[str], str]:
+    """The process of that command, which is `fencepost broker`, when it listens, and its address."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    too_late = threading.Timer(START_TIMEOUT_S, process.kill)
+    too_late.start()
+    greeting = process.stdout.readline()
+    too_late.cancel()
+    bootstrap = greeting.rpartition(" ")[2].strip()
+    if not bootstrap:
+        raise RuntimeError("the stub's process ended before it listened")
+    return process, bootstrap
 
 
 class KafkaHost:
@@ -135,9 +150,10 @@ class KafkaHost:
         self._topics = [topic]
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
-    """Create the topic with the broker's default configs. The first broker leads every partition."""
-    wanted = NewTopic(topic, num_partitions=partitions, replica_assignment=[[*range(1, replicas + 1)]] * partitions)
+def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, config: Mapping[str, str] | None = None) -> None:
+    """Create the topic, by default with the broker's configs. The first broker leads every partition."""
+    assignment = [[*range(1, replicas + 1)]] * partitions
+    wanted = NewTopic(topic, num_partitions=partitions, replica_assignment=assignment, config=dict(config or {}))
     admin = admin_client(bootstrap)
     admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT_S)
 

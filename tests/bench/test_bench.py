@@ -102,3 +102,13 @@ def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
         assert figures["records"] >= 10 * figures["transactions"] > 0
         assert 0 < figures["p50_ms"] <= figures["p99_ms"]
         assert one["contender"] in done.stdout
+
+
+@pytest.mark.timeout(200)
+def test_the_bench_of_the_log_measures(tmp_path: Path) -> None:
+    """The parts that need no Kafka, with few records."""
+    command = [sys.executable, "-P", str(BENCH.with_name("logs.py")), "--parts", "memory,steady", "--records", "20000", "--minutes", "0.05"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("bytes per stored byte") == 4
+    assert "steady: after a minute" in done.stdout
