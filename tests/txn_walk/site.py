@@ -140,6 +140,7 @@ class Site:
 
     def ask(self, partition: Partition, request: wire.Message, version: int) -> Any:
         """The response of a request that is answered at once. None if no broker accepts it."""
+        self.cluster.tick()  # what was sent before is replicated and answered
         sent = self.send(Ask(partition, request, version))
         self.cluster.tick()
         return sent.answer if sent is not None else None
