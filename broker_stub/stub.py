@@ -253,6 +253,7 @@ class BrokerStub(Restrictions):
         clock = self.clock
         if not isinstance(clock, VirtualClock):
             raise TypeError(f"advance() needs BrokerStub(clock=VirtualClock()), and this stub has a {type(clock).__name__}")
+        self._call(lambda: None)  # the loop ends what it is doing at the old time, such as to let followers fetch
         now_ms = clock.advance(ms)
         self._call(self.cluster.tick)
         return now_ms

@@ -136,7 +136,13 @@ class Cluster(Context):
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
         self.leader_epochs = leader_epochs
-        self.fetch_config = FetchConfig(*(int(self.config[f"replica.fetch.{name.replace('_', '.')}"]) for name in FetchConfig._fields))
+        self.fetch_config = FetchConfig(
+            backoff_ms=int(self.config["replica.fetch.backoff.ms"]),
+            max_bytes=int(self.config["replica.fetch.max.bytes"]),
+            min_bytes=int(self.config["replica.fetch.min.bytes"]),
+            response_max_bytes=int(self.config["replica.fetch.response.max.bytes"]),
+            wait_max_ms=int(self.config["replica.fetch.wait.max.ms"]),
+        )
         self._fetchers = ReplicaFetchers(self)
         self.watch_lag = IsrExpiration(self).watch
         self.broker_links = BrokerLinks(self, self._fetchers, watch_lag=self.watch_lag)

@@ -168,12 +168,12 @@ BROKER_USES: Final[dict[str, Use]] = {
             "replica.fetch.min.bytes": "how much a follower waits for",
             "replica.fetch.response.max.bytes": "how much a follower fetches at once",
             "replica.fetch.wait.max.ms": "how long a fetch waits after a change that brings no record, such as a new high watermark",
+            "replica.socket.timeout.ms": "how long a follower waits for a lost response",
         }.items()
     },
     "replica.high.watermark.checkpoint.interval.ms": Obeyed(
         "how often high watermarks are written to `data_dir`", f"{_ON_DISK}::test_checkpoints_are_written_at_intervals"
     ),
-    "replica.socket.timeout.ms": Obeyed("how long a follower waits for a lost response", f"{_BROKER}[replica.socket.timeout.ms]"),
     "replica.lag.time.max.ms": Obeyed(
         "a follower that does not keep up with its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),

@@ -256,9 +256,9 @@ class Partition:
         remote, log = self._remotes.get(node), self.log
         if remote is None:
             return
-        low_watermark = self.low_watermark
+        moved = log_start_offset > remote.log_start_offset >= 0
         remote.fetched(offset, log_start_offset, leader_end=log.log_end_offset, now_ms=self._clock_ms())
-        if self.low_watermark > low_watermark >= 0:
+        if moved:
             self.tell_changed()  # a DeleteRecords may wait for it
         if node not in self.isr and offset >= max(log.high_watermark, self._epoch_start):
             self._in_sync([*self.isr, node])

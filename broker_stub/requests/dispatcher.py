@@ -77,7 +77,21 @@ class Dispatcher:
         self.cluster.counters.requests += 1
         if self.journal.enabled and (size_bytes <= UNPROVEN_KEPT_BYTES_MAX or client.sasl_state is None or client.sasl_state.proven):
             self.journal.add(exchange)
-        route = route_to(header.api_key)
+        return self._routed(broker, request, exchange, reply=reply, processed=processed, client=client, size_bytes=size_bytes)
+
+    def _routed(
+        self,
+        broker: Broker,
+        request: Message,
+        exchange: Exchange,
+        *,
+        reply: Callable[[Reply], None],
+        processed: Callable[[], None],
+        client: Client,
+        size_bytes: int = 0,
+    ) -> Call:
+        """The call of the handler for that request."""
+        route = route_to(exchange.api)
         assert route is not None, f"{request!r:.100} is not served"
         return Call(
             self.services,
@@ -107,9 +121,6 @@ class Dispatcher:
             at_ms=self.cluster.now_ms(),
             partitions=partial(self._subjects, broker, request, FETCH_VERSION),
         )
-        route = route_to(Api.FETCH)
-        assert route is not None
-
         delay_ms = self.cluster.delay_ms(follower, leader)
         if delay_ms:
             then = partial(self._arrives, delay_ms, then)
@@ -120,17 +131,7 @@ class Dispatcher:
             else:
                 then(reply.response if reply.fate is Fate.ANSWER and isinstance(reply.response, FetchResponse) else None)
 
-        call = Call(
-            self.services,
-            broker,
-            route.handler,
-            needs=route.needs,
-            request=request,
-            exchange=exchange,
-            reply=reply,
-            processed=_nothing,
-            client=Client(follower=follower),
-        )
+        call = self._routed(broker, request, exchange, reply=reply, processed=_nothing, client=Client(follower=follower))
         if delay_ms:
             self.cluster.later(delay_ms, lambda: None if call.over else call.start())
         else:

@@ -48,7 +48,7 @@ def _make() -> None:
 
 
 def _record(archive: Path) -> None:
-    """Record in another process, which can be stopped, and whose output nobody needs."""
+    """Record in another process, which can be stopped, without its output."""
     print("making an archive of the classes that Spark loads; this takes half a minute, once", flush=True)
     command = [sys.executable, "-m", "tests.txn.spark.java_flags", str(archive)]
     subprocess.run(command, timeout=RECORD_TIMEOUT_S, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
