@@ -19,7 +19,8 @@ from fencepost.producer.wire import (
     TopicProduceResponse,
 )
 from tests.producer.core.harness import PID, TOPIC, CoreHarness, Flight
-from tests.producer.stub_helpers import ONE_EACH, probe, quick, until, values
+from tests.producer.stub_helpers import ONE_EACH, probe, quick, values
+from tests.waiting import until
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 IMPATIENT = {"request_timeout_ms": 300, "delivery_timeout_ms": 700}
@@ -81,7 +82,8 @@ def test_what_an_isolated_leader_says_is_not_called_persisted() -> None:
         futures = [producer.send("t", b"A"), producer.send("t", b"B")]
         outcomes = [future.exception(20) for future in futures]
         stub.move_leader("t", 0)
-        assert values(stub, "t") == [b"hello"]
+        stub.mend(1, 2)
+        until(lambda: values(stub, "t") == [b"hello"], "what both replicas have, below the high watermark of the new leader")
         assert [outcome and outcome.persisted for outcome in outcomes] == [Persisted.MAYBE, Persisted.MAYBE]
 
 
