@@ -66,6 +66,9 @@ _WHOLE: Final = Argument((int,), "a whole number")
 _WHOLE_OR_NONE: Final = Argument((int, NoneType), "a whole number, or None for the default")
 _BOOL: Final = Argument((bool,), "True or False")
 _BROKER: Final = Argument((int,), "a whole number, a broker's")
+_END: Final = Argument(
+    (int, str), 'a whole number, a broker\'s, or "controller"', lambda value: not isinstance(value, str) or value == "controller"
+)
 _COUNT: Final = Argument((int,), f"a whole number from 1 to {OFTEN_MAX}", lambda value: 1 <= value <= OFTEN_MAX)
 _TOPIC: Final = Argument((str,), "the name of a topic")
 
@@ -96,10 +99,11 @@ ARGUMENTS: Final = {
     "name": _TOPIC,
     "node": _BROKER,
     "on_call": _COUNT,
-    "one": _BROKER,
+    "one": _END,
+    "one_way": Argument((bool,), "True or False"),
     "offset": Argument((int,), f"a whole number from 0 to {LONG_MAX}", lambda value: 0 <= value <= LONG_MAX),
     "operation": Argument((str,), "the name of an operation, such as WRITE"),
-    "other": _BROKER,
+    "other": _END,
     "partition": Argument((int,), f"a whole number from 0 to {INT_MAX}", lambda value: 0 <= value <= INT_MAX),
     "partitions": _WHOLE_OR_NONE,
     "port": _WHOLE_OR_NONE,

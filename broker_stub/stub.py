@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import handlers
 from fencepost.broker_stub.arguments import check_arguments
+from fencepost.broker_stub.cluster.broker_links import CONTROLLER, End, named
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.context import NewStorage
@@ -376,21 +377,32 @@ class BrokerStub(Restrictions):
         check_arguments(offset=offset)
         self._call(lambda: self._corrupt(self._partition(topic, partition), offset, node))
 
-    def sever(self, one: int, other: int) -> None:
-        """Cuts the link between two brokers, though clients reach both. Followers fall behind, and acks=all waits for them until
-        replica.lag.time.max.ms has passed. A follower that becomes leader has only what it got."""
-        self._between(one, other, lambda: self.cluster.broker_links.sever(one, other))
+    def sever(self, one: End, other: End, *, one_way: bool = False) -> None:
+        """Cuts the link between two brokers, or between a broker and the "controller". Clients reach every broker all the same.
 
-    def mend(self, one: int, other: int) -> None:
-        """Mends the link between two brokers."""
-        self._between(one, other, lambda: self.cluster.broker_links.mend(one, other))
+        Between brokers: followers fall behind, and acks=all waits for them until replica.lag.time.max.ms has passed. A follower that
+        becomes leader has only what it got.
+
+        To the controller: the broker goes on with what it knows, as the leader that it was. It is fenced after broker.session.timeout.ms,
+        and others lead. What it then acknowledges with acks=1 is lost when it learns that; acks=all times out there.
+
+        `one_way`: only what `one` sends is lost. `sever("controller", 1, one_way=True)` leaves broker 1 with old metadata, and not fenced.
+        """
+        check_arguments(one_way=one_way)
+        self._between(one, other, lambda low, high: self.cluster.broker_links.sever(low, high, one_way=one_way))
+
+    def mend(self, one: End, other: End) -> None:
+        """Mends a link, both ways."""
+        self._between(one, other, self.cluster.broker_links.mend)
 
     def slow_down(self, one: int, other: int, ms: int) -> None:
         """Makes each message between two brokers take so many milliseconds; 0 ends that. Followers lag, and acks=all waits for them."""
         check_arguments(ms=ms)
         if ms < 0:
             raise ValueError(f"ms={ms}: 0 or more")
-        self._between(one, other, lambda: self.cluster.broker_links.slow_down(one, other, ms))
+        for node in (one, other):
+            self._known(node=node)
+        self._between(one, other, lambda low, high: self.cluster.broker_links.slow_down(low, high, ms))
 
     @property
     def slow(self) -> list[tuple[int, int, int]]:
@@ -398,9 +410,19 @@ class BrokerStub(Restrictions):
         return self._call(lambda: self.cluster.broker_links.slow)
 
     @property
-    def severed(self) -> list[tuple[int, int]]:
-        """The pairs of brokers whose link is cut."""
-        return self._call(lambda: self.cluster.broker_links.down)
+    def severed(self) -> list[tuple[End, End]]:
+        """The links that are cut both ways."""
+        return self._call(lambda: named(self.cluster.broker_links.down))
+
+    @property
+    def severed_one_way(self) -> list[tuple[End, End]]:
+        """The links on which only what the first one sends is lost."""
+        return self._call(lambda: named(self.cluster.broker_links.one_way))
+
+    @property
+    def fenced(self) -> list[int]:
+        """The brokers that are up and that the controller does not hear from any more."""
+        return self._call(lambda: [node for node, broker in self.cluster.brokers.items() if broker.fenced])
 
     def isr(self, topic: str, partition: int) -> list[int]:
         """The nodes that are in sync, with the leader."""
@@ -461,11 +483,16 @@ class BrokerStub(Restrictions):
             raise KeyError(f"{topic!r} has no partition {index}")
         return partition
 
-    def _between(self, one: int, other: int, change: Callable[[], None]) -> None:
-        self._known(one=one, other=other)
+    def _between(self, one: End, other: End, change: Callable[[int, int], None]) -> None:
+        """Changes the link between them."""
+        check_arguments(one=one, other=other)
         if one == other:
-            raise ValueError(f"broker {one} has no link to itself: give two brokers")
-        self._call(change)
+            raise ValueError(f"{one if isinstance(one, str) else f'broker {one}'} has no link to itself: give two ends")
+        ends = [CONTROLLER if isinstance(each, str) else each for each in (one, other)]
+        for each in ends:
+            if each != CONTROLLER or each in (one, other):
+                self._known(node=each)
+        self._call(lambda: change(*ends))
 
     def _check_port(self, port: int | None) -> None:
         check_arguments(port=port)

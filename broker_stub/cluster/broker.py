@@ -12,6 +12,7 @@ from fencepost.broker_stub.cluster.fetch_sessions import SessionCache
 from fencepost.broker_stub.cluster.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.metadata_image import MetadataImage
     from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
 
 
@@ -34,10 +35,13 @@ class Connection(Protocol):
 
 
 class Broker:
-    """A broker. `generation` counts its starts: what began in an earlier one has ended."""
+    """A broker. `image`: what it knows of the cluster. `fenced`: the controller does not hear from it, and counts it as down. `generation`
+    counts its starts: what began in an earlier one has ended."""
 
-    def __init__(self, node_id: int, logs: LogManager) -> None:
+    def __init__(self, node_id: int, logs: LogManager, image: MetadataImage) -> None:
         self.node_id = node_id
+        self.image = image
+        self.fenced = False
         self.logs = logs
         self.host = ""  # the host that clients are told to connect to
         self.port = 0

@@ -16,9 +16,10 @@ from uuid import UUID
 
 from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
-from fencepost.broker_stub.cluster.broker_links import BrokerLinks
+from fencepost.broker_stub.cluster.broker_links import CONTROLLER, BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
+from fencepost.broker_stub.cluster.controller_link import ControllerLink
 from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
@@ -43,7 +44,9 @@ from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START
 from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
 from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition, PartitionState
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import FetchConfig
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.foundations.counted import counted
@@ -143,9 +146,11 @@ class Cluster(Context):
             response_max_bytes=int(self.config["replica.fetch.response.max.bytes"]),
             wait_max_ms=int(self.config["replica.fetch.wait.max.ms"]),
         )
-        self._fetchers = ReplicaFetchers(self)
-        self.watch_lag = IsrExpiration(self).watch
-        self.broker_links = BrokerLinks(self, self._fetchers, watch_lag=self.watch_lag)
+        self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
+        self.fetchers = ReplicaFetchers(self)
+        self._isr_expiration = IsrExpiration(self)
+        self.controller_link = ControllerLink(self)
+        self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
         self.log_cleaner = LogCleaner(
@@ -252,11 +257,12 @@ class Cluster(Context):
         broker.stop()
         broker.killed = not clean
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
-        live = self.live
+        self.controller_link.stopped(node_id)
         for partition in self._partitions():
             led = partition.leader == node_id
-            partition.lose(node_id, live=live)
+            partition.lose(node_id)
             self.counters.leader_moves += led
+        self.links_changed(node_id)
 
     def halt(self, failed: StorageFailed) -> None:
         """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left. All of them stop if the
@@ -268,10 +274,13 @@ class Cluster(Context):
                 self.soon(partial(self.kill, broker.node_id))
 
     def start_broker(self, node_id: int) -> None:
-        """Starts a broker with the logs that it has. OSError if its disk fails; then it stays down."""
+        """Starts a broker with the logs that it has. OSError if its disk fails, ValueError if it does not reach the controller. Then it
+        stays down."""
         broker = self.brokers[node_id]
         if broker.alive:
             return
+        if not self.controller_link.is_up(node_id):
+            raise ValueError(f"broker {node_id} cannot start, because its link to the controller is severed: mend({node_id}, 'controller')")
         broker.logs.check()
         for key, state in [*self._unsaved.items()]:
             self._keep(state)
@@ -281,9 +290,50 @@ class Cluster(Context):
         broker.logs.started()
         broker.start()
         self.counters.restarts += 1
-        live = self.live
         for partition, log in zip(mine, logs, strict=True):
-            partition.regain(node_id, log, live, killed=broker.killed)
+            partition.regain(node_id, log, killed=broker.killed)
+        self.links_changed(node_id)
+
+    def links_changed(self, node_id: int) -> None:
+        """The broker went up or down, or hears from the controller again: it and its followers fetch anew."""
+        for other in self.brokers:
+            self.fetchers.link_changed(node_id, other)
+
+    # What partitions need
+
+    def watch_lag(self) -> None:
+        """A follower may be behind, so its leader must look at its ISR."""
+        self._isr_expiration.watch()
+
+    def is_up(self, node: int) -> bool:
+        """Whether that broker runs."""
+        return self.brokers[node].alive
+
+    def hears(self, node: int) -> bool:
+        """Whether that broker learns at once what the controller decides."""
+        return self.brokers[node].image is self.image
+
+    def reaches_controller(self, node: int) -> bool:
+        """Whether the controller gets what that broker asks."""
+        return (node, CONTROLLER) not in self.severed
+
+    def create_logs(self, node: int) -> None:
+        """Creates the logs that a broker has not heard of before."""
+        manager = self.brokers[node].logs
+        for topic in self.topics:
+            for partition in topic.partitions:
+                replica = partition.on(node)
+                if replica is not None and replica.log is not manager.logs.get((topic.name, partition.index)):
+                    replica.log = self._new_logs(topic, partition.index, [node])[node]
+
+    def leads(self, replica: Replica) -> None:
+        """The replica leads now, in a new epoch."""
+        for begin in self.on_leading:
+            begin(replica)
+
+    def delete_log(self, topic: str, index: int, node: int) -> None:
+        """The replica of that broker has left."""
+        self.brokers[node].logs.delete(topic, index)
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
@@ -319,7 +369,7 @@ class Cluster(Context):
 
     def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
         """Replicas for so many partitions, each on its own brokers. Leaders are round robin over the live brokers, after `after`."""
-        nodes = sorted(self.brokers, key=lambda node_id: not self.brokers[node_id].alive)
+        nodes = sorted(self.brokers, key=lambda node_id: node_id not in self.live)
         live = len(self.live) or len(nodes)
         start = len(self.topics) if after is None else nodes.index(after) + 1 - first
         assigned = []
@@ -379,29 +429,25 @@ class Cluster(Context):
         if self.topics.named(topic.name) is topic:
             for partition in topic.partitions:
                 if partition.leader == NO_LEADER:
-                    partition.elect(self.live)
+                    partition.elect()
 
     def delete_topic(self, topic: Topic) -> None:
         self._keep(TopicDeleted(topic.id))
         self.topics.remove(topic)
         for partition in topic.partitions:
-            partition.leader = NO_LEADER
-            partition.follow(())
-            partition.tell_changed()
-            for node in partition.replicas:
-                self.brokers[node].logs.delete(topic.name, partition.index)
+            partition.delete()
         for deleted in self.on_topic_deleted:
             deleted(topic.name)
 
     def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
         """Makes another in-sync replica the leader, by default the next one. ValueError if there is none. Returns the new leader."""
-        able = [node for node in partition.replicas if node in partition.isr and self.brokers[node].alive and node != partition.leader]
+        able = [node for node in partition.replicas if node in partition.isr and node in self.live and node != partition.leader]
         if not able:
             raise ValueError(f"{partition} has no in-sync replica to lead it instead of {partition.leader}: {partition.isr}")
         if to is not None and to not in able:
             raise ValueError(f"to={to}: must be one of {able}, the in-sync replicas of {partition} that do not lead it")
         behind = [node for node in able if partition.replicas.index(node) > partition.replicas.index(partition.leader)]
-        partition.elect(self.live, preferred=to if to is not None else (behind or able)[0])
+        partition.elect(preferred=to if to is not None else (behind or able)[0])
         self.counters.leader_moves += 1
         return partition.leader
 
@@ -409,20 +455,20 @@ class Cluster(Context):
         """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
         added = [node for node in target if node not in partition.replicas]
         logs = self._new_logs(topic, partition.index, added)
-        partition.reassign(target, logs, [node for node in self.live if not self.brokers[node].logs.must_load])
+        partition.reassign(target, logs)
 
     def _partitions(self) -> Iterator[Partition]:
         return (partition for topic in self.topics for partition in topic.partitions)
 
     def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]], *first: Record) -> None:
         """All or none. `first`: what is kept together with them."""
-        live, before = self.live, len(topic.partitions)
+        before = len(topic.partitions)
         try:
             with self._together():
                 for record in first:
                     self._keep(record)
                 for index, replicas in enumerate(assignments, before):
-                    self._add_partition(topic, self._new_logs(topic, index, replicas)).begin(live)
+                    self._add_partition(topic, self._new_logs(topic, index, replicas)).begin()
         except StorageFailed:
             del topic.partitions[before:]
             for index, replicas in enumerate(assignments, before):
@@ -436,6 +482,9 @@ class Cluster(Context):
         config, logs = self._log_config(topic), dict[int, PartitionLog]()
         for node in replicas:
             manager = self.brokers[node].logs
+            if not self.hears(node):
+                logs[node] = manager.unheard_of(config)
+                continue
             try:
                 logs[node] = manager.create(topic.name, index, topic_id=topic.id, config=config)
             except StorageFailed as failed:
@@ -451,14 +500,7 @@ class Cluster(Context):
             topic_id=topic.id,
             topic_config=topic.config,
             logs=logs,
-            clock_ms=self.now_ms,
-            fetchers=self._fetchers,
-            leader_epochs=self.leader_epochs,
-            has_eligible=ELIGIBLE_LEADERS_VERSION in self.features,
-            save=self._save,
-            halt=self.halt,
-            delete_log=lambda node: self.brokers[node].logs.delete(topic.name, index),
-            joined=lambda: self.soon(lambda: partition.follow(self.live)),
+            cluster=self,
         )
         topic.partitions.append(partition)
         return partition
@@ -512,14 +554,13 @@ class Cluster(Context):
                 )
         for broker in self.brokers.values():
             broker.logs.loaded()
-        live = self.live
         unclean = [node for node, broker in self.brokers.items() if not broker.logs.is_clean]
         with self._together():
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
-                    partition.resume(of, live, unclean=unclean)
+                    partition.resume(of, unclean=unclean)
 
-    def _save(self, state: PartitionState) -> None:
+    def save(self, state: PartitionState) -> None:
         """Keeps what was decided about a partition. If that fails, every broker halts, and it is kept before one starts again."""
         key = state.topic_id, state.index
         self._unsaved.pop(key, None)

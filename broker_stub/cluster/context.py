@@ -13,6 +13,7 @@ from uuid import UUID
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.log_manager import LogManager
+from fencepost.broker_stub.cluster.metadata_image import CurrentImage
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.cluster.timers import Timers
@@ -20,6 +21,8 @@ from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import Out, Then
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.memory import MemoryDirectory
@@ -29,7 +32,7 @@ from fencepost.producer.wire import FetchRequest
 class TransactionEnded(Protocol):
     """Is called for each marker that a partition gets."""
 
-    def __call__(self, partition: Partition, producer_id: int, *, commit: bool) -> None: ...
+    def __call__(self, replica: Replica, producer_id: int, *, commit: bool) -> None: ...
 
 
 NewStorage = Callable[["Context"], Directory]
@@ -63,6 +66,7 @@ class Context:
         self.features = features
         self.faults = faults
         self.topics = Topics()
+        self.image = CurrentImage(self.topics, lambda: self.live)
         self.producer_ids = ProducerIds()
         self.storage: Directory = MemoryDirectory() if storage is None else storage(self)
         try:
@@ -71,20 +75,21 @@ class Context:
             self.storage.close()
             raise
         self.send_fetch: SendFetch = _nowhere  # the dispatcher's, as soon as there is one
-        self.severed: set[frozenset[int]] = set()  # the pairs of brokers that cannot talk to each other
+        self.severed: set[tuple[int, int]] = set()  # what the first one sends to the second one is lost; 0 is the controller
         self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
+        self.on_leading: list[Callable[[Replica], None]] = []  # called with each replica that begins to lead in a new epoch
         self._random = random.Random(seed)
 
     @property
     def live(self) -> list[int]:
-        """The brokers that are up."""
-        return [node_id for node_id, broker in self.brokers.items() if broker.alive]
+        """The brokers that are up and that the controller does not fence."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
 
     def reach(self, one: int, other: int) -> bool:
-        """Whether these brokers can talk to each other."""
-        return frozenset((one, other)) not in self.severed
+        """Whether what a broker sends reaches another one, which is up."""
+        return self.brokers[other].alive and (one, other) not in self.severed
 
     def delay_ms(self, one: int, other: int) -> int:
         """How long a message between these brokers takes."""
@@ -92,6 +97,20 @@ class Context:
 
     def find(self, topic: str, partition: int) -> Partition | None:
         known = self.topics.named(topic)
+        return known.partition(partition) if known is not None else None
+
+    def led_by(self, node: int, topic: str, partition: int) -> int:
+        """The leader of that partition, as far as that broker knows. NO_LEADER: there is none, or no such partition."""
+        found = self._known(node, topic, partition)
+        return self.brokers[node].image.state(found).leader if found is not None else NO_LEADER
+
+    def replica(self, node: int, topic: str, partition: int) -> Replica | None:
+        """That broker's replica, if it knows the partition and has one."""
+        found = self._known(node, topic, partition)
+        return found.on(node) if found is not None else None
+
+    def _known(self, node: int, topic: str, partition: int) -> Partition | None:
+        known = self.brokers[node].image.topics.named(topic)
         return known.partition(partition) if known is not None else None
 
     def topic_name(self, topic_id: UUID) -> str | None:
@@ -110,7 +129,7 @@ class Context:
         self.timers.at(self.now_ms(), run)
 
     def _broker(self, node_id: int) -> Broker:
-        return Broker(node_id, LogManager(node_id, self.storage, clock_ms=self.now_ms))
+        return Broker(node_id, LogManager(node_id, self.storage, clock_ms=self.now_ms), self.image)
 
 
 def _nowhere(follower: int, leader: int, request: FetchRequest, then: Then) -> Out:

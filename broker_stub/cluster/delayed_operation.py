@@ -1,4 +1,4 @@
-"""An operation that waits on partitions until it can complete, or until its time is over (Kafka's DelayedOperation).
+"""An operation that waits on replicas until it can complete, or until its time is over (Kafka's DelayedOperation).
 
 A Fetch waits for records; a Produce and a coordinator's append wait until every in-sync replica has their batches.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fencepost.broker_stub.cluster.context import Context
 from fencepost.broker_stub.cluster.timers import Timer
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 
 
 class DelayedOperation(ABC):
@@ -18,17 +18,17 @@ class DelayedOperation(ABC):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._partitions: list[Partition] = []
+        self._replicas: list[Replica] = []
         self._timer: Timer | None = None
         self._waits = False
         self._will_check = False
 
-    def wait_on(self, partitions: Iterable[Partition], timeout_ms: int | None) -> None:
-        """Calls `try_complete` after changes of these partitions, and `expire` when the time is over; None: it has no end yet."""
+    def wait_on(self, replicas: Iterable[Replica], timeout_ms: int | None) -> None:
+        """Calls `try_complete` after changes of these replicas, and `expire` when the time is over; None: it has no end yet."""
         self._waits = True
-        self._partitions = [*partitions]
-        for partition in self._partitions:
-            partition.watchers[self] = None
+        self._replicas = [*replicas]
+        for replica in self._replicas:
+            replica.watchers[self] = None
         if timeout_ms is not None:
             self.expire_in(timeout_ms)
 
@@ -38,9 +38,9 @@ class DelayedOperation(ABC):
             self._timer = self._context.timers.at(self._context.now_ms() + timeout_ms, self.expire)
 
     def stop_waiting(self) -> None:
-        for partition in self._partitions:
-            partition.watchers.pop(self, None)
-        self._partitions = []
+        for replica in self._replicas:
+            replica.watchers.pop(self, None)
+        self._replicas = []
         self._waits = False
         if self._timer is not None:
             self._timer.cancel()

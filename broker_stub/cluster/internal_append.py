@@ -14,7 +14,7 @@ from msgspec import Struct
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,42 +38,42 @@ class How(Struct, frozen=True, kw_only=True):
 PLAINLY: Final = How()
 
 
-def append(context: Context, partition: Partition, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
+def append(context: Context, replica: Replica, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
     """Appends one batch as a coordinator does."""
-    if partition.leader == NO_LEADER:
+    if not replica.leads:
         then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return
-    if len(partition.isr) < partition.min_isr:
+    if len(replica.isr) < replica.min_isr:
         then(ErrorCode.NOT_ENOUGH_REPLICAS)
         return
-    partition.expire_producers()
+    replica.expire_producers()
     try:
-        result = partition.append(data, origin=Origin.COORDINATOR, transaction_version=how.transaction_version, guard=how.guard)
+        result = replica.append(data, origin=Origin.COORDINATOR, transaction_version=how.transaction_version, guard=how.guard)
     except AppendRefused as refused:
         then(refused.code)
         return
     if how.written is not None:
         how.written()
-    partition.tell_grown(result.size)
-    if partition.log.high_watermark > result.last_offset:
+    replica.tell_grown(result.size)
+    if replica.log.high_watermark > result.last_offset:
         then(ErrorCode.NONE)
     else:
-        _Replicating(context, partition, result.last_offset + 1, timeout_ms=timeout_ms, then=then)
+        _Replicating(context, replica, result.last_offset + 1, timeout_ms=timeout_ms, then=then)
 
 
 class _Replicating(DelayedOperation):
     """A batch that is not on every in-sync replica."""
 
-    def __init__(self, context: Context, partition: Partition, end_offset: int, *, timeout_ms: int, then: Then) -> None:
+    def __init__(self, context: Context, replica: Replica, end_offset: int, *, timeout_ms: int, then: Then) -> None:
         super().__init__(context)
-        self._partition = partition
+        self._replica = replica
         self._end_offset = end_offset
-        self._leader_epoch = partition.leader_epoch
+        self._leader_epoch = replica.leader_epoch
         self._then = then
-        self.wait_on([partition], timeout_ms)
+        self.wait_on([replica], timeout_ms)
 
     def try_complete(self) -> None:
-        code = self._partition.replicated(self._end_offset, self._leader_epoch)
+        code = self._replica.replicated(self._end_offset, self._leader_epoch)
         if code is not None:
             self._complete(code)
 

@@ -9,30 +9,36 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer.wire import ErrorCode, LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.metadata_image import MetadataImage
 
 NO_EPOCH = -1
 
 
-def leadership_error(broker: Broker, partition: Partition | None, leader_epoch: int = NO_EPOCH, *, follower_will_do: bool = False) -> int:
-    """The code for why this broker cannot serve the partition to a client with that leader epoch, if any; 0 if it can (KIP-320)."""
+def leadership_error(
+    partition: Partition | None, replica: Replica | None, leader_epoch: int = NO_EPOCH, *, follower_will_do: bool = False
+) -> int:
+    """The code for why a broker with that replica cannot serve the partition to a client with that leader epoch, if any; 0 if it can
+    (KIP-320)."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker.node_id not in partition.replicas:
+    if replica is None or replica.known is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if leader_epoch != NO_EPOCH and leader_epoch < partition.leader_epoch:
+    if leader_epoch != NO_EPOCH and leader_epoch < replica.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if leader_epoch > partition.leader_epoch:
+    if leader_epoch > replica.leader_epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE if follower_will_do or partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE if follower_will_do or replica.leads else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def current_leader(partition: Partition) -> LeaderIdAndEpoch:
-    return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+def current_leader(image: MetadataImage, partition: Partition) -> LeaderIdAndEpoch:
+    """The leader, as far as a broker knows."""
+    state = image.state(partition)
+    return LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
 
 
 def endpoints(context: Context, leaders: Iterable[int]) -> list[NodeEndpoint]:

@@ -84,6 +84,10 @@ class LogManager:
         self.must_load = True
         return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(DiskState(self.disk.node_id, "failed")))
 
+    def unheard_of(self, config: LogConfig) -> PartitionLog:
+        """For a log that the broker creates when it hears of the partition: an empty one, elsewhere."""
+        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(DiskState(self.disk.node_id)))
+
     def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of that partition as the directory has it; without one an empty log. ValueError for files that cannot be read, or that
         are another topic's; they stay as they are."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from fencepost.broker_stub.replication.partition import PartitionState
+from fencepost.broker_stub.replication.partition_state import PartitionState
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 

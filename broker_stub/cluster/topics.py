@@ -52,6 +52,12 @@ class Topic:
         self.partitions: list[Partition] = []
         self.internal = name in INTERNAL
 
+    def copy(self) -> Topic:
+        """With the same partitions, to which no later one is added."""
+        copy = Topic(self.name, self.id, config=self.config, overrides=self.overrides)
+        copy.partitions = [*self.partitions]
+        return copy
+
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
@@ -69,6 +75,13 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def copy(self) -> Topics:
+        """The topics that there are now."""
+        copy = Topics()
+        for topic in self:
+            copy.add(topic.copy())
+        return copy
 
     def add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic

@@ -87,6 +87,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "allow.everyone.if.no.acl.found": Definition("false", boolean, ""),
     "authorizer.class.name": Definition("", one_of("", STANDARD_AUTHORIZER), ""),
     "auto.create.topics.enable": Definition("true", boolean, ""),
+    "broker.session.timeout.ms": Definition("9000", whole(0, INT_MAX), ""),
     "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
     "default.replication.factor": Definition("1", whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", boolean, ""),

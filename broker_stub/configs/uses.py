@@ -125,6 +125,9 @@ BROKER_USES: Final[dict[str, Use]] = {
     ),
     "authorizer.class.name": Obeyed("Kafka's StandardAuthorizer", f"{_BROKER}[authorizer.class.name]"),
     "auto.create.topics.enable": Obeyed("for Metadata", f"{_ADMIN}::test_topics_are_not_made_where_they_must_not_be"),
+    "broker.session.timeout.ms": Obeyed(
+        "a broker that the controller does not hear from is fenced after that time", f"{_BROKER}[broker.session.timeout.ms]"
+    ),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_BROKER}[connections.max.idle.ms]"),
     "default.replication.factor": Obeyed(
         "of topics without their own; 3 here by default, or as many as there are brokers, 1 in Kafka",

@@ -134,14 +134,17 @@ class Routes:
     # -- stubs only --------------------------------------------------------------------------------------------------------
 
     def sever(self, request: Request, arguments: list[str]) -> Told:
-        one, other = _body(request, one=..., other=...)
-        self._cluster.sever(one, other)
-        return HTTPStatus.OK, {"severed": self._cluster.severed}
+        one, other, one_way = _body(request, one=..., other=..., one_way=False)
+        self._cluster.sever(one, other, one_way=one_way)
+        return HTTPStatus.OK, self._severed()
 
     def mend(self, request: Request, arguments: list[str]) -> Told:
         one, other = _body(request, one=..., other=...)
         self._cluster.mend(one, other)
-        return HTTPStatus.OK, {"severed": self._cluster.severed}
+        return HTTPStatus.OK, self._severed()
+
+    def _severed(self) -> dict[str, Any]:
+        return {"severed": self._cluster.severed, "severed_one_way": self._cluster.severed_one_way}
 
     def slow_down(self, request: Request, arguments: list[str]) -> Told:
         one, other, ms = _body(request, one=..., other=..., ms=...)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
     from fencepost.broker_stub.cluster.producer_ids import Identity
     from fencepost.broker_stub.cluster.timers import Timer
-    from fencepost.broker_stub.replication.partition import Partition
+    from fencepost.broker_stub.replication.replica import Replica
 
 FOREVER_MS: Final = 1 << 60
 MEANING: Final = {
@@ -50,14 +50,14 @@ Entry = tuple[bytes, bytes | None]
 
 
 class Store:
-    """One partition under one leader. The next leader reads the log again."""
+    """One partition under one leader, at whose broker this is. The next leader reads the log again."""
 
-    def __init__(self, context: Context, partition: Partition) -> None:
+    def __init__(self, context: Context, replica: Replica) -> None:
         self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
         self.pending = PendingOffsets()
         self._context = context
-        self._partition = partition
-        self._epoch = partition.leader_epoch
+        self._replica = replica
+        self._epoch = replica.leader_epoch
         self._timeout_ms = int(context.config["offsets.commit.timeout.ms"])
         self._with_ids = context.release.differs.offsets_have_topic_ids
         self._with_young = context.release.differs.young_groups_are_written
@@ -99,7 +99,7 @@ class Store:
                 self.pending.add(identity.producer_id, key, committed)
 
         how = How(guard=guard, written=written)
-        append(self._context, self._partition, data, timeout_ms=self._timeout_ms, then=lambda code: then(_told(code)), how=how)
+        append(self._context, self._replica, data, timeout_ms=self._timeout_ms, then=lambda code: then(_told(code)), how=how)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Commits or aborts the offsets of that producer's transaction."""
@@ -142,7 +142,7 @@ class Store:
         if not entries:
             then(ErrorCode.NONE)
             return
-        if self._partition.leader_epoch != self._epoch:
+        if self._replica.leader_epoch != self._epoch:
             then(ErrorCode.NOT_COORDINATOR)
             return
         context = self._context
@@ -156,14 +156,14 @@ class Store:
 
         # Kafka also gives sequence numbers to a batch without producer id.
         data = encode_batch([(now_ms, key, value) for key, value in entries], base_sequence=0)
-        append(context, self._partition, data, timeout_ms=FOREVER_MS, then=written, how=How(written=apply if at_append else None))
+        append(context, self._replica, data, timeout_ms=FOREVER_MS, then=written, how=How(written=apply if at_append else None))
         if not answer.given:
             answer.timer = context.timers.at(now_ms + self._timeout_ms, lambda: answer(_told(ErrorCode.REQUEST_TIMED_OUT)))
 
     # The log
 
     def _read(self) -> None:
-        for header, batch in self._partition.log.batches():
+        for header, batch in self._replica.log.batches():
             if header.is_control:
                 kind, _, _ = read_marker(batch)
                 if kind in (ControlType.COMMIT, ControlType.ABORT):

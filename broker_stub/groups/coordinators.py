@@ -16,7 +16,8 @@ from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
 from fencepost.broker_stub.groups.rebalances import Surroundings
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,33 +31,33 @@ class NotHere(Exception):
 
 
 class Shard:
-    """The groups of one partition, under one leader. It watches the partition for the next leader."""
+    """The groups of one partition, under one leader. It watches the leader's replica until that leads no longer."""
 
-    def __init__(self, partition: Partition, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
+    def __init__(self, replica: Replica, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
         self.expired_at_ms = now_ms
         self.store = store
         self.groups = groups
         self.offsets = offsets
-        self.leader_epoch = partition.leader_epoch
-        self.partition = partition
-        partition.watchers[self] = None
+        self.leader_epoch = replica.leader_epoch
+        self.replica = replica
+        replica.watchers[self] = None
 
     def grew(self, size_bytes: int) -> None:
         """Does nothing: the shard itself writes these records."""
 
     def changed(self) -> None:
-        if self.partition.leader_epoch != self.leader_epoch or self.partition.leader == NO_LEADER:
-            self.partition.watchers.pop(self, None)
+        if self.replica.leader_epoch != self.leader_epoch or not self.replica.leads:
+            self.replica.watchers.pop(self, None)
             self.leader_epoch = -1
             self.groups.unload()
 
 
 class GroupCoordinators:
-    """Every shard of the cluster. A shard is loaded at its first use."""
+    """Every shard of every broker. A shard is loaded at its first use."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._shards: dict[tuple[UUID, int], Shard] = {}
+        self._shards: dict[tuple[UUID, int, int], Shard] = {}  # by topic id, partition and broker
         config = context.config
         self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
         self._retention_ms = int(config["offsets.retention.minutes"]) * 60_000
@@ -76,18 +77,19 @@ class GroupCoordinators:
 
     def shard_for(self, group_id: str, node_id: int) -> Shard:
         """The shard of that group. Raises NotHere if this broker does not lead it."""
-        topic = self._context.topics.named(OFFSETS_TOPIC)
+        topic = self._context.brokers[node_id].image.topics.named(OFFSETS_TOPIC)
         if topic is None:
             raise NotHere
-        partition = topic.partitions[partition_for(group_id, len(topic.partitions))]
-        if partition.leader != node_id:
+        replica = topic.partitions[partition_for(group_id, len(topic.partitions))].on(node_id)
+        if replica is None or not replica.leads:
             raise NotHere
-        return self._shard(partition)
+        return self._shard(replica)
 
     def shards_of(self, node_id: int) -> list[Shard]:
         """Every shard that this broker leads."""
-        topic = self._context.topics.named(OFFSETS_TOPIC)
-        return [self._shard(each) for each in topic.partitions if each.leader == node_id] if topic is not None else []
+        topic = self._context.brokers[node_id].image.topics.named(OFFSETS_TOPIC)
+        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
+        return [self._shard(each) for each in replicas if each is not None and each.leads]
 
     def committed(self, group_id: str, node_id: int) -> list[tuple[str, int]]:
         """The partitions in which that group has offsets. Empty where this broker does not coordinate it."""
@@ -97,10 +99,10 @@ class GroupCoordinators:
             return []
         return [(topic, index) for topic, committed in offsets for index in committed]
 
-    def end_transaction(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
+    def end_transaction(self, replica: Replica, producer_id: int, *, commit: bool) -> None:
         """Ends a producer's transaction in that partition. A shard that has not read its log yet finds the marker there."""
-        shard = self._shards.get((partition.topic_id, partition.index))
-        if shard is not None and shard.leader_epoch == partition.leader_epoch:
+        shard = self._shards.get(_key(replica))
+        if shard is not None and shard.leader_epoch == replica.leader_epoch:
             shard.store.end_transaction(producer_id, commit=commit)
 
     def forget_topic(self, name: str) -> None:
@@ -108,21 +110,25 @@ class GroupCoordinators:
         topic = self._context.topics.named(OFFSETS_TOPIC)
         for partition in topic.partitions if topic is not None else ():
             if partition.leader != NO_LEADER and partition.log.log_end_offset:
-                shard = self._shard(partition)
+                shard = self._shard(partition.leading)
                 shard.groups.forget_offsets(shard.store.keys_of_topic(name))
 
-    def _shard(self, partition: Partition) -> Shard:
-        """The shard of the partition's leader, after removing expired offsets as often as Kafka does."""
+    def _shard(self, replica: Replica) -> Shard:
+        """The shard of the broker that leads, after removing expired offsets as often as Kafka does."""
         now_ms = self._context.now_ms()
-        key = (partition.topic_id, partition.index)
+        key = _key(replica)
         shard = self._shards.get(key)
-        if shard is None or shard.leader_epoch != partition.leader_epoch:
-            store = Store(self._context, partition)
+        if shard is None or shard.leader_epoch != replica.leader_epoch:
+            store = Store(self._context, replica)
             groups = ClassicGroups(store, self._around)
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[key] = Shard(partition, store, groups, offsets, now_ms=now_ms)
+            shard = self._shards[key] = Shard(replica, store, groups, offsets, now_ms=now_ms)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms
             expire(shard.groups, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
         return shard
+
+
+def _key(replica: Replica) -> tuple[UUID, int, int]:
+    return (replica.partition.topic_id, replica.partition.index, replica.node)

@@ -19,7 +19,7 @@ from fencepost.producer.wire.messages import alter_quotas_response
 from fencepost.producer.wire.messages.alter_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, EntityData, EntryData
 
 
-@handles(AlterClientQuotasRequest, range(2), cluster=Operation.ALTER_CONFIGS)
+@handles(AlterClientQuotasRequest, range(2), cluster=Operation.ALTER_CONFIGS, forwarded=True)
 def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     if call.error:
         words = words_for(call.error)

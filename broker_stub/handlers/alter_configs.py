@@ -20,7 +20,7 @@ from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire.messages.configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 
 
-@handles(AlterConfigsRequest, range(3), topic=Operation.ALTER_CONFIGS)
+@handles(AlterConfigsRequest, range(3), topic=Operation.ALTER_CONFIGS, forwarded=True)
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answers = []

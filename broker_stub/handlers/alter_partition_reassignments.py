@@ -33,7 +33,7 @@ from fencepost.producer.wire.messages.replicas import (
 )
 
 
-@handles(AlterPartitionReassignmentsRequest, range(2), cluster=Operation.ALTER)
+@handles(AlterPartitionReassignmentsRequest, range(2), cluster=Operation.ALTER, forwarded=True)
 def alter_partition_reassignments(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
     refused = call.error
     message = call.needs_words(refused, Operation.ALTER) if refused else None
@@ -81,7 +81,7 @@ def _alter(call: Call, request: AlterPartitionReassignmentsRequest, name: str, a
 def _cancel(call: Call, partition: Partition) -> Refusal | None:
     if not partition.assignment.is_changing:
         return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    if not partition.cancel_reassignment(call.cluster.live):
+    if not partition.cancel_reassignment():
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {partition.topic}:{partition.index} because it would require an unclean leader "

@@ -19,7 +19,7 @@ from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-@handles(CreateAclsRequest, range(1, 4), cluster=Operation.ALTER)
+@handles(CreateAclsRequest, range(1, 4), cluster=Operation.ALTER, forwarded=True)
 def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse | Instead:
     if any(0 in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type) for each in request.creations):
         return Instead.CUT  # Kafka cannot parse it

@@ -29,7 +29,7 @@ from fencepost.producer.wire.messages.topic_admin import (
 )
 
 
-@handles(CreatePartitionsRequest, range(4), topic=Operation.ALTER)
+@handles(CreatePartitionsRequest, range(4), topic=Operation.ALTER, forwarded=True)
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     named = Counter(topic.name for topic in request.topics)
     results = []

@@ -44,7 +44,7 @@ DYNAMIC_TOPIC_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAU
 SET_BY_CONTROLLER = "min.insync.replicas"  # set for the whole cluster when it is formatted (KIP-966)
 
 
-@handles(CreateTopicsRequest, range(2, 8))
+@handles(CreateTopicsRequest, range(2, 8), forwarded=True)
 def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if names[topic.name] == 1 and _may_create(call, topic.name)]

@@ -15,7 +15,7 @@ from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse
 
 
-@handles(DeleteAclsRequest, range(1, 4), cluster=Operation.ALTER)
+@handles(DeleteAclsRequest, range(1, 4), cluster=Operation.ALTER, forwarded=True)
 def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse | Instead:
     if any(map(is_unknown, request.filters)):
         return Instead.CUT  # Kafka cannot parse it

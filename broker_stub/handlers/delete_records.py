@@ -50,25 +50,25 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> Result:
 
 
 def _delete(call: Call, topic: str, asked: DeleteRecordsPartition, raised: list[Raised]) -> DeleteRecordsPartitionResult:
-    partition = call.cluster.find(topic, asked.partition_index)
+    partition, replica = call.find(topic, asked.partition_index)
     code = call.error_for(topic, asked.partition_index)
     if not code and partition is not None and topic in INTERNAL:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    code = code or leadership_error(call.broker, partition)
+    code = code or leadership_error(partition, replica)
     if not code and partition is not None and set(listed(partition.topic_config["cleanup.policy"])) == {"compact"}:
         code = ErrorCode.POLICY_VIOLATION
-    if code or partition is None:
+    if code or replica is None:
         return _refused(asked, code)
-    log = partition.log
+    log = replica.log
     offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
     try:
         if offset < 0:
             return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
-        partition.advance_log_start(offset)
+        replica.advance_log_start(offset)
     except OffsetOutOfRange:
         return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
-    raised.append(Raised(partition, result, offset, partition.leader_epoch))
+    raised.append(Raised(replica, result, offset, replica.leader_epoch))
     return result
 
 

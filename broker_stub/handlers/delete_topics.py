@@ -26,7 +26,7 @@ STATES_SINCE = 6
 DISABLED_SINCE = 3
 
 
-@handles(DeleteTopicsRequest, range(1, 7))
+@handles(DeleteTopicsRequest, range(1, 7), forwarded=True)
 def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     asked = request.topics if call.version >= STATES_SINCE else [DeleteTopicState(name=name) for name in request.topic_names]
     if call.cluster.config["delete.topic.enable"].lower() != "true":

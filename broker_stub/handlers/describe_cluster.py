@@ -34,7 +34,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
     shown = [broker for broker in cluster.brokers.values() if broker.alive or request.include_fenced_brokers]
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.live[0],
+        controller_id=call.image.live[0],
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.node_id,

@@ -80,7 +80,7 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
         illegal = illegal_name(name)
         if illegal:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
-        topic = call.cluster.topics.named(name)
+        topic = call.image.topics.named(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return topic_entries(call.cluster, topic)

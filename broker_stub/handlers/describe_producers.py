@@ -34,18 +34,18 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
 
 
 def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
-    partition = call.cluster.find(topic, index)
+    partition, replica = call.find(topic, index)
     code = call.fault_for(topic, index)
     illegal = illegal_name(topic)
     if not code and illegal is not None:  # this error needs no permission
         return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=illegal)
-    code = code or call.topic_refusal(topic) or leadership_error(call.broker, partition, follower_will_do=True)
-    if code or partition is None:
-        known = call.cluster.topics.named(topic) is not None
+    code = code or call.topic_refusal(topic) or leadership_error(partition, replica, follower_will_do=True)
+    if code or replica is None:
+        known = call.image.topics.named(topic) is not None
         message = None if known else "This server does not host this topic-partition."
         message = WORDS.get(code, message)
         return PartitionResponse(partition_index=index, error_code=code, error_message=message)
-    partition.expire_producers()
+    replica.expire_producers()
     return PartitionResponse(
         partition_index=index,
         active_producers=[
@@ -57,6 +57,6 @@ def _partition(call: Call, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=each.coordinator_epoch,
                 current_txn_start_offset=each.current_txn_start_offset,
             )
-            for each in partition.logs[call.broker.node_id].active_producers()
+            for each in replica.log.active_producers()
         ],
     )

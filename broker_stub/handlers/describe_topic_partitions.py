@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.topics import INTERNAL, Topic, illegal_name
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
@@ -31,7 +32,7 @@ PARTITIONS_MAX = 2000  # the broker's max.request.partition.size.limit
 
 @handles(DescribeTopicPartitionsRequest, range(1), topic=Operation.DESCRIBE)
 def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    topics, cursor = call.cluster.topics, request.cursor
+    topics, cursor = call.image.topics, request.cursor
     asked = {topic.name for topic in request.topics}
     start = cursor.topic_name if cursor is not None else ""
     names = sorted(name for name in (asked or {topic.name for topic in topics}) if name >= start)
@@ -49,7 +50,7 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
 
 def _page(call: Call, request: DescribeTopicPartitionsRequest, names: list[str]) -> DescribeTopicPartitionsResponse:
     """One page of these topics."""
-    topics, cursor = call.cluster.topics, request.cursor
+    topics, cursor = call.image.topics, request.cursor
     start = cursor.topic_name if cursor is not None else ""
     room = max(min(PARTITIONS_MAX, request.response_partition_limit), 1)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
@@ -93,17 +94,18 @@ def _without_partitions(call: Call, name: str, code: int) -> DescribeTopicPartit
 
 
 def _topic(call: Call, topic: Topic, partitions: list[Partition]) -> DescribeTopicPartitionsResponseTopic:
-    live = call.cluster.live
+    image = call.image
+    live = image.live
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
-        partitions=[_partition(each, live) for each in partitions],
+        partitions=[_partition(image.state(each), live) for each in partitions],
         topic_authorized_operations=call.asker.operations(Resource.TOPIC, topic.name),
     )
 
 
-def _partition(partition: Partition, live: list[int]) -> DescribeTopicPartitionsResponsePartition:
+def _partition(partition: PartitionState, live: list[int]) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
         leader_id=partition.leader,  # a partition without a leader has an error in Metadata, and none here

@@ -10,7 +10,8 @@ Leaves out: nothing that is known.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import INJECTED
 from fencepost.broker_stub.requests.router import handles
@@ -33,7 +34,7 @@ MESSAGES = {
 }
 
 
-@handles(ElectLeadersRequest, range(3), cluster=Operation.ALTER)
+@handles(ElectLeadersRequest, range(3), cluster=Operation.ALTER, forwarded=True)
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     if call.error and (call.version >= ERROR_SINCE or call.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         return _refused(call, request, call.error, call.needs_words(call.error, Operation.ALTER))
@@ -92,12 +93,12 @@ def _elect(call: Call, election_type: int, partition: Partition) -> int:
     if election_type == UNCLEAN:
         if partition.leader != NO_LEADER:
             return ErrorCode.ELECTION_NOT_NEEDED
-        partition.elect(call.cluster.live, unclean=True)
+        partition.elect(unclean=True)
         return ErrorCode.NONE if partition.leader != NO_LEADER else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         return ErrorCode.ELECTION_NOT_NEEDED
-    if preferred not in partition.isr or not call.cluster.brokers[preferred].alive:
+    if preferred not in partition.isr or preferred not in call.cluster.live:
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     call.cluster.move_leader(partition, to=preferred)
     return ErrorCode.NONE

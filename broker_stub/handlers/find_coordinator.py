@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
@@ -44,8 +44,11 @@ def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
         return _failed(key, code)
     if key_type not in TOPIC_OF:
         return _failed(key, ErrorCode.INVALID_REQUEST, "" if key_type == SHARE else f"unknown key type {key_type}")
-    topic = call.cluster.internal_topic(TOPIC_OF[key_type])
-    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+    known = call.image.topics.named(TOPIC_OF[key_type])
+    if known is None and not call.cluster.controller_link.is_up(call.broker.node_id):
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    topic = known or call.cluster.internal_topic(TOPIC_OF[key_type])
+    leader = call.cluster.led_by(call.broker.node_id, topic.name, partition_for(key, len(topic.partitions)))
     if leader == NO_LEADER:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     broker = call.cluster.brokers[leader]

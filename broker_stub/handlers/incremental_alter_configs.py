@@ -37,7 +37,7 @@ THROTTLES = frozenset(
 NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
-@handles(IncrementalAlterConfigsRequest, range(2), topic=Operation.ALTER_CONFIGS)
+@handles(IncrementalAlterConfigsRequest, range(2), topic=Operation.ALTER_CONFIGS, forwarded=True)
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     refusals = [_request_refusal(call, each, twice=named[each.resource_type, each.resource_name] > 1) for each in request.resources]

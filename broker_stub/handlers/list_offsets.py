@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fencepost.broker_stub.cluster.leadership import leadership_error
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
@@ -80,19 +80,19 @@ def _once(partitions: list[ListOffsetsPartition]) -> list[tuple[int, ListOffsets
 
 
 def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> ListOffsetsPartitionResponse:
-    partition = call.cluster.find(topic, asked.partition_index)
+    partition, replica = call.find(topic, asked.partition_index)
     code = call.error_for(topic, asked.partition_index)
     if not code and asked.timestamp < 0 and call.version < SPECIAL_SINCE.get(asked.timestamp, call.version + 1):
         code = ErrorCode.UNSUPPORTED_VERSION
-    code = code or leadership_error(call.broker, partition, asked.current_leader_epoch)
-    if code or partition is None:
+    code = code or leadership_error(partition, replica, asked.current_leader_epoch)
+    if code or replica is None:
         return _failed(asked.partition_index, code)
     if asked.timestamp in TIERED:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if call.version < TIMESTAMPS_SINCE:
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(call, partition, asked))
-    found = partition.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
-    if partition.high_watermark_lags and (asked.timestamp == LATEST or found.offset < 0):
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(call, replica, asked))
+    found = replica.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
+    if replica.high_watermark_lags and (asked.timestamp == LATEST or found.offset < 0):
         unknown = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
         return _failed(asked.partition_index, unknown)
     return ListOffsetsPartitionResponse(
@@ -103,9 +103,9 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
     )
 
 
-def _segments(call: Call, partition: Partition, asked: ListOffsetsPartition) -> list[int]:
+def _segments(call: Call, replica: Replica, asked: ListOffsetsPartition) -> list[int]:
     """The starts of the segments that were last changed before the time, newest first, and the end of the log before them."""
-    log = partition.log
+    log = replica.log
     times = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in log.segments]
     if log.segments[-1].size:
         times.append((log.high_watermark, call.cluster.now_ms()))

@@ -23,7 +23,7 @@ from fencepost.producer.wire.messages.replicas import (
 )
 
 
-@handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE)
+@handles(ListPartitionReassignmentsRequest, range(1), cluster=Operation.DESCRIBE, forwarded=True)
 def list_partition_reassignments(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     # The response has no place for a topic's error, so it is the error of the whole response.
     code = call.error or next((action.code for action in call.errors), 0)

@@ -22,7 +22,7 @@ from fencepost.broker_stub.cluster.topics import INTERNAL, MADE_ON_DEMAND, Topic
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.create_topics import why_not
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
@@ -50,7 +50,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     cluster = call.cluster
     asked = request.topics
     if asked is None or (call.version == 0 and not asked):
-        topics = [_known(call, request, topic) for topic in cluster.topics if not call.topic_refusal(topic.name)]
+        topics = [_known(call, request, topic) for topic in call.image.topics if not call.topic_refusal(topic.name)]
     elif call.version < BY_ID_SINCE and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
         return MetadataResponse(
             topics=[_none(ErrorCode.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id) for each in asked],
@@ -66,7 +66,7 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics = _asked_for(call, request, asked)
     if call.version >= ERROR_SINCE and any(topic.error_code == ErrorCode.REBOOTSTRAP_REQUIRED for topic in topics):
         return MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
-    live = cluster.live
+    live = call.image.live
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node_id, host=cluster.brokers[node_id].host, port=cluster.brokers[node_id].port)
@@ -95,7 +95,7 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
     cluster = call.cluster
     ids = dict.fromkeys(each.topic_id for each in asked if each.topic_id != ZERO_UUID)
     if ids:
-        found = [cluster.topics.with_id(topic_id) or topic_id for topic_id in ids]
+        found = [call.image.topics.with_id(topic_id) or topic_id for topic_id in ids]
         return [
             _none(ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=each)
             if isinstance(each, UUID)
@@ -105,10 +105,11 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
             for each in found
         ]
     names = dict.fromkeys(each.name or "" for each in asked)
-    may_create = cluster.auto_create_topics and (call.version < 4 or request.allow_auto_topic_creation) and _are_few(cluster, names)
+    may_create = cluster.auto_create_topics and cluster.controller_link.is_up(call.broker.node_id)
+    may_create = may_create and (call.version < 4 or request.allow_auto_topic_creation) and _are_few(cluster, names)
     topics = []
     for name in names:
-        topic = cluster.topics.named(name)
+        topic = call.image.topics.named(name)
         refusal = call.topic_refusal(name)
         if refusal:
             topics.append(_none(refusal, name=name, internal=False))
@@ -153,17 +154,18 @@ def _known(call: Call, request: MetadataRequest, topic: Topic) -> MetadataRespon
     injected = call.error_for(topic.name, ANY_PARTITION)
     if injected:
         return _none(injected, name=topic.name, topic_id=topic.id)
-    live = call.cluster.live
+    image = call.image
+    live = image.live
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
-        partitions=[_partition(partition, live) for partition in topic.partitions],
+        partitions=[_partition(image.state(partition), live) for partition in topic.partitions],
         topic_authorized_operations=_operations(call, request, topic.name),
     )
 
 
-def _partition(partition: Partition, live: list[int]) -> MetadataResponsePartition:
+def _partition(partition: PartitionState, live: list[int]) -> MetadataResponsePartition:
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,

@@ -71,7 +71,7 @@ def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]],
 
 
 def _known(call: Call, asked: OffsetCommitRequestTopic) -> Topic | None:
-    topics = call.cluster.topics
+    topics = call.image.topics
     return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
 
 

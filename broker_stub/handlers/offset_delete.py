@@ -60,6 +60,6 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
 
 def _refusal(call: Call, shard: Shard, group_id: str, topic: str, partition: int) -> int:
     code = call.error_for(topic, partition)
-    if not code and call.cluster.find(topic, partition) is None:
+    if not code and call.find(topic, partition)[0] is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return code or shard.offsets.deletion_error(group_id, topic)

@@ -121,7 +121,7 @@ def _every(call: Call, shard: Shard, group_id: str, *, stable: bool) -> list[Off
     for name, offsets in shard.offsets.every(group_id):
         if call.topic_refusal(name):
             continue
-        topic = call.cluster.topics.named(name)
+        topic = call.image.topics.named(name)
         topic_id: UUID = topic.id if topic is not None else ZERO_UUID
         if call.version < BY_ID_SINCE or topic_id != ZERO_UUID:
             partitions = []

@@ -34,15 +34,13 @@ def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) ->
 
 
 def _end(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = call.cluster.find(topic, asked.partition)
+    partition, replica = call.find(topic, asked.partition)
     code = (
-        call.error_for(topic, asked.partition)
-        or _refusal(call, topic)
-        or leadership_error(call.broker, partition, asked.current_leader_epoch)
+        call.error_for(topic, asked.partition) or _refusal(call, topic) or leadership_error(partition, replica, asked.current_leader_epoch)
     )
-    if code or partition is None:
+    if code or replica is None:
         return EpochEndOffset(partition=asked.partition, error_code=code)
-    epoch, end_offset = partition.log.end_offset_for(asked.leader_epoch)
+    epoch, end_offset = replica.log.end_offset_for(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 

@@ -26,7 +26,7 @@ from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transac
 from fencepost.broker_stub.handlers.transactional_produce import Verification, verify_transaction
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.log.producer_append_info import Origin
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call, Instead, Result
 from fencepost.broker_stub.requests.delayed_produce import DelayedProduce, Pending
 from fencepost.broker_stub.requests.router import handles
@@ -131,7 +131,7 @@ def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
 
 
 def _topic_of(call: Call, asked: TopicProduceData) -> Topic | None:
-    topics = call.cluster.topics
+    topics = call.image.topics
     return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
 
 
@@ -163,34 +163,35 @@ def _serve(
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     if code or partition is None:
         return _failed(data.index, code)
-    if partition.leader != call.broker.node_id:
-        leader = current_leader(partition) if call.version >= LEADER_SINCE else None
+    replica = partition.on(call.broker.node_id)
+    if replica is None or not replica.leads:
+        leader = current_leader(call.image, partition) if call.version >= LEADER_SINCE else None
         return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)
     refusal = verification.refusals.get((topic.name, data.index))
     if refusal is not None:
         call.cluster.counters.refused += 1
         return _failed(data.index, refusal.code, message=refusal.message)
-    if acks == ALL_ACKS and len(partition.isr) < partition.min_isr:
-        return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=partition.log.log_start_offset)
-    return _append(call, partition, data, pending, verification.guards.get((topic.name, data.index)))
+    if acks == ALL_ACKS and len(replica.isr) < replica.min_isr:
+        return _failed(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, log_start_offset=replica.log.log_start_offset)
+    return _append(call, replica, data, pending, verification.guards.get((topic.name, data.index)))
 
 
 def _append(
-    call: Call, partition: Partition, data: PartitionProduceData, pending: list[Pending], guard: int | None
+    call: Call, replica: Replica, data: PartitionProduceData, pending: list[Pending], guard: int | None
 ) -> PartitionProduceResponse:
     """Appends the batch. One that an in-sync replica still lacks goes to `pending`."""
     counters = call.cluster.counters
-    partition.expire_producers()
+    replica.expire_producers()
     records = data.records if isinstance(data.records, bytes | memoryview) else bytes(data.records or b"")
     try:
-        result = partition.append(records, origin=Origin.CLIENT, request_version=call.version, guard=guard)
+        result = replica.append(records, origin=Origin.CLIENT, request_version=call.version, guard=guard)
     except AppendRefused as refused:
         counters.refused += 1
         return PartitionProduceResponse(
             index=data.index,
             error_code=refused.code,
             base_offset=-1,
-            log_start_offset=-1 if refused.code in _WITHOUT_START else partition.log.log_start_offset,
+            log_start_offset=-1 if refused.code in _WITHOUT_START else replica.log.log_start_offset,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message) for index, message in refused.record_errors
             ],
@@ -200,15 +201,15 @@ def _append(
         counters.duplicates += 1
     else:
         counters.appended += 1
-        partition.tell_grown(result.size)
+        replica.tell_grown(result.size)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
-    if result.last_offset >= partition.log.high_watermark:
-        pending.append(Pending(partition, answer, result.last_offset + 1, partition.leader_epoch))
+    if result.last_offset >= replica.log.high_watermark:
+        pending.append(Pending(replica, answer, result.last_offset + 1, replica.leader_epoch))
     return answer
 
 

@@ -62,11 +62,11 @@ def verify_transaction(
         then(Verification(Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)))
         return
     for (name, index), header in headers.items():
-        partition = call.cluster.find(name, index)
-        if partition is None or partition.leader != call.broker.node_id or call.error_for(name, index):
+        _, replica = call.find(name, index)
+        if replica is None or not replica.leads or call.error_for(name, index):
             continue
         try:
-            guard = partition.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=mode.adds)
+            guard = replica.log.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence, bumps=mode.adds)
         except AppendRefused as refused:
             verification.refusals[name, index] = Refusal(refused.code)
         else:

@@ -67,7 +67,7 @@ class _Commit:
 
     def _refusal(self, topic: str, partition: int) -> int:
         code = self._call.error_for(topic, partition)
-        if not code and self._call.cluster.find(topic, partition) is None:
+        if not code and self._call.find(topic, partition)[0] is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return code
 
@@ -80,7 +80,7 @@ class _Commit:
             return
         mode = Mode.of(call.version, abortable_since=ABORTABLE_SINCE, adds_since=ADDS_SINCE)
         try:
-            guard = shard.partition.log.begin_verification(request.producer_id, request.producer_epoch, -1, bumps=mode.adds)
+            guard = shard.replica.log.begin_verification(request.producer_id, request.producer_epoch, -1, bumps=mode.adds)
         except AppendRefused as refused:
             self._fail(refused.code)
             return
@@ -90,7 +90,7 @@ class _Commit:
         question = Question(
             transactional_id=request.transactional_id,
             identity=Identity(request.producer_id, request.producer_epoch),
-            partitions=frozenset(((shard.partition.topic, shard.partition.index),)),
+            partitions=frozenset(((shard.replica.partition.topic, shard.replica.partition.index),)),
             mode=mode,
         )
         call.verification.ask(call.broker.node_id, question, partial(self._verified, shard, guard))

@@ -66,13 +66,13 @@ class _Writing:
 
     def _write(self, place: Place, marker: WritableTxnMarker) -> None:
         _, topic, index = place
-        partition = self._call.cluster.find(topic, index)
+        _, replica = self._call.find(topic, index)
         code = self._call.fault_for(topic, index)
         if code:
             self._written(place, code)
-        elif partition is None or self._call.broker.node_id not in partition.replicas:
+        elif replica is None or replica.known is None:
             self._written(place, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif partition.leader != self._call.broker.node_id:
+        elif not replica.leads:
             self._written(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch < 0:
             self._written(place, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -84,7 +84,7 @@ class _Writing:
                 coordinator_epoch=marker.coordinator_epoch,
                 transaction_version=marker.transaction_version,
             )
-            write_marker(self._call.cluster, partition, said, partial(self._written, place))
+            write_marker(self._call.cluster, replica, said, partial(self._written, place))
 
     def _written(self, place: Place, code: int) -> None:
         self._codes[place] = code

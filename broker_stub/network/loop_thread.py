@@ -29,7 +29,7 @@ class LoopThread(threading.Thread):
         self._down = down
         self._process = os.getpid()
         self._waiting: set[Future[Any]] = set()
-        self._over = False
+        self._over = self._stops = False
         self._gone = False
         self._at_work = threading.Lock()  # no Event: an interrupted wait may raise RuntimeError
         self._at_work.acquire()
@@ -91,7 +91,13 @@ class LoopThread(threading.Thread):
     def stop_soon(self) -> None:
         """Ends the loop without waiting for it."""
         with suppress(RuntimeError):  # the loop has just ended by itself
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._stop_once)
+
+    def _stop_once(self) -> None:
+        """A second stop would break off what `down` does."""
+        if not self._stops:
+            self._stops = True
+            self.loop.stop()
 
     def stop(self, timeout_s: float) -> None:
         """Ends the loop and the thread. Raises TimeoutError. A second call does nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import ReplicaFetcher, Surroundings
 
 
@@ -12,25 +12,25 @@ class ReplicaFetchers:
     def __init__(self, cluster: Surroundings) -> None:
         self._cluster = cluster
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self._fetching: dict[tuple[Partition, int], ReplicaFetcher] = {}
+        self._fetching: dict[Replica, ReplicaFetcher] = {}
 
-    def follow(self, partition: Partition, follower: int) -> None:
-        """The follower fetches from the partition's leader, and no longer from another one."""
-        pair = follower, partition.leader
+    def follow(self, replica: Replica) -> None:
+        """The replica fetches from its leader, and no longer from another one."""
+        pair = replica.node, replica.leader
         fetcher = self._fetchers.get(pair)
         if fetcher is None:
             fetcher = self._fetchers[pair] = ReplicaFetcher(self._cluster, *pair)
-        before = self._fetching.get((partition, follower))
+        before = self._fetching.get(replica)
         if before is not None and before is not fetcher:
-            before.forget(partition)
-        self._fetching[partition, follower] = fetcher
-        fetcher.follow(partition)
+            before.forget(replica)
+        self._fetching[replica] = fetcher
+        fetcher.follow(replica)
 
-    def forget(self, partition: Partition, follower: int) -> None:
-        """The follower does not fetch the partition any more."""
-        fetcher = self._fetching.pop((partition, follower), None)
+    def forget(self, replica: Replica) -> None:
+        """It does not fetch any more."""
+        fetcher = self._fetching.pop(replica, None)
         if fetcher is not None:
-            fetcher.forget(partition)
+            fetcher.forget(replica)
 
     def link_changed(self, one: int, other: int) -> None:
         """The link between two brokers was severed or mended."""

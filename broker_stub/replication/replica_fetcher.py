@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from fencepost.broker_stub.log import AppendRefused, Origin, PartitionLog
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.truncation import start_within, truncate_to_leader
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import ErrorCode, FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -79,6 +79,11 @@ class Surroundings(Protocol):
         """A follower may be behind, so its leader must look at its ISR."""
         ...
 
+    @property
+    def leader_epochs(self) -> bool:
+        """Without them a follower truncates to its high watermark, as before Kafka 0.11."""
+        ...
+
 
 class FetchConfig(NamedTuple):
     """The broker's configs that begin with replica.fetch."""
@@ -91,18 +96,18 @@ class FetchConfig(NamedTuple):
 
 
 class _Followed:
-    """A partition in one leader epoch, and what the last request said about it."""
+    """A replica in one leader epoch, and what the last request said about it."""
 
-    __slots__ = ("asked", "epoch", "partition")
+    __slots__ = ("asked", "epoch", "replica")
 
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.epoch = partition.leader_epoch
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.epoch = replica.leader_epoch
         self.asked: FetchPartition | None = None
 
     @property
     def key(self) -> Key:
-        return (self.partition.topic_id, self.partition.index)
+        return _key(self.replica)
 
 
 class ReplicaFetcher:
@@ -122,19 +127,18 @@ class ReplicaFetcher:
         self._number = 0  # of the newest request: a response to another one is dropped
         self._busy = False  # a response, or the next request, follows by itself
 
-    def follow(self, partition: Partition) -> None:
+    def follow(self, replica: Replica) -> None:
         """Fetches the partition from now on, in its present leader epoch."""
-        followed = _Followed(partition)
+        followed = _Followed(replica)
         known = self._followed.get(followed.key) or self._delayed.get(followed.key)
         if known is None or known.epoch != followed.epoch:
             self._delayed.pop(followed.key, None)
-            if not partition.leader_epochs:
-                log = partition.logs[self._follower]
-                log.truncate(log.high_watermark)
+            if not self._cluster.leader_epochs:
+                replica.log.truncate(replica.log.high_watermark)
             self._add(followed)
 
-    def forget(self, partition: Partition) -> None:
-        key = (partition.topic_id, partition.index)
+    def forget(self, replica: Replica) -> None:
+        key = _key(replica)
         self._delayed.pop(key, None)
         self._named.pop(key, None)
         if self._followed.pop(key, None) is not None:
@@ -143,11 +147,12 @@ class ReplicaFetcher:
                 self._disconnect()
 
     def link_changed(self) -> None:
-        """The link to the leader was severed or mended. A severed one ends the request that is out, and what it would bring."""
+        """The link to the leader was severed or mended, or the leader went down or up. That ends the request that is out, and what it would
+        bring."""
+        self._disconnect()
         if self._cluster.reach(self._follower, self._leader):
             self._fetch_soon()
         else:
-            self._disconnect()
             self._fall_silent(self._followed)
 
     def _add(self, followed: _Followed) -> None:
@@ -194,13 +199,12 @@ class ReplicaFetcher:
     def _request(self) -> FetchRequest:
         topics: dict[UUID, FetchTopic] = {}
         for followed in self._named.values():
-            partition = followed.partition
-            log = partition.logs[self._follower]
+            partition, log = followed.replica.partition, followed.replica.log
             followed.asked = FetchPartition(
                 partition=partition.index,
                 current_leader_epoch=followed.epoch,
                 fetch_offset=log.log_end_offset,
-                last_fetched_epoch=log.leader_epoch if partition.leader_epochs else -1,
+                last_fetched_epoch=log.leader_epoch if self._cluster.leader_epochs else -1,
                 log_start_offset=log.log_start_offset,
                 partition_max_bytes=self._config.max_bytes,
             )
@@ -247,9 +251,9 @@ class ReplicaFetcher:
     def _take(self, key: Key, data: PartitionData) -> None:
         """What the response says about a partition, unless the partition has changed since the request."""
         followed = self._followed.get(key)
-        if followed is None or followed.asked is None or followed.epoch != followed.partition.leader_epoch:
+        if followed is None or followed.asked is None or followed.epoch != followed.replica.leader_epoch:
             return
-        log, asked = followed.partition.logs[self._follower], followed.asked
+        log, asked = followed.replica.log, followed.asked
         if log.log_end_offset != asked.fetch_offset:
             return
         try:
@@ -258,17 +262,19 @@ class ReplicaFetcher:
             self._delay(followed)
             self._cluster.halt(failed)
         except (AppendRefused, CorruptBatch, ValueError) as damaged:
-            _log.error("broker %d cannot replicate %s from broker %d: %s", self._follower, followed.partition, self._leader, damaged)
+            _log.error(
+                "broker %d cannot replicate %s from broker %d: %s", self._follower, followed.replica.partition, self._leader, damaged
+            )
             self._delay(followed)
 
     def _apply(self, followed: _Followed, log: PartitionLog, data: PartitionData) -> None:
         before = log.log_end_offset, log.leader_epoch
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            leader = followed.partition.log
+            leader = self._leaders(followed).log
             start_within(log, start_offset=leader.log_start_offset, end_offset=leader.log_end_offset)
             self._ask_again(followed, before, log)
         elif data.error_code:
-            _log.debug("broker %d fetches %s later: %s", self._follower, followed.partition, error_name(data.error_code))
+            _log.debug("broker %d fetches %s later: %s", self._follower, followed.replica.partition, error_name(data.error_code))
             self._delay(followed)
         elif data.diverging_epoch.end_offset >= 0:
             truncate_to_leader(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
@@ -306,5 +312,13 @@ class ReplicaFetcher:
 
     def _fall_silent(self, followed: dict[Key, _Followed]) -> None:
         for each in followed.values():
-            each.partition.fell_silent(self._follower)
+            self._leaders(each).fell_silent(self._follower)
         self._cluster.watch_lag()
+
+    def _leaders(self, followed: _Followed) -> Replica:
+        """The leader's replica; the follower's own where that one has left."""
+        return followed.replica.partition.on(self._leader) or followed.replica
+
+
+def _key(replica: Replica) -> Key:
+    return (replica.partition.topic_id, replica.partition.index)

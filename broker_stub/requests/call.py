@@ -27,7 +27,10 @@ from fencepost.producer.wire import ErrorCode, Message
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.cluster import Cluster
+    from fencepost.broker_stub.cluster.metadata_image import MetadataImage
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+    from fencepost.broker_stub.replication.partition import Partition
+    from fencepost.broker_stub.replication.replica import Replica
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
 
@@ -54,6 +57,17 @@ class Fate(Enum):
     CUT_HALFWAY = "cut halfway"  # the first half of the response, then the end
 
 
+class NotForwarded(NamedTuple):
+    """The error of a request that the controller did not get."""
+
+    code: int = ErrorCode.REQUEST_TIMED_OUT
+    only: None = None
+
+    def covers(self, topic: str, partition: int) -> bool:
+        """True: it is about the whole request."""
+        return True
+
+
 class Reply(NamedTuple):
     """How a call ended."""
 
@@ -70,6 +84,7 @@ class Call:
     """
 
     __slots__ = (
+        "_forwarded",
         "_generation",
         "_handler",
         "_needs",
@@ -96,6 +111,7 @@ class Call:
         handler: Handler,
         *,
         needs: Needs,
+        forwarded: bool = False,
         request: Message,
         exchange: Exchange,
         reply: Callable[[Reply], None],
@@ -109,8 +125,9 @@ class Call:
         self.size_bytes = size_bytes
         self.exchange = exchange
         self.version = exchange.version
-        self.errors: list[Action] = []
+        self.errors: list[Action | NotForwarded] = []
         self.on_lost: Callable[[], None] | None = None  # set by a handler that responds later: called when the connection is lost
+        self._forwarded = forwarded
         self._generation = broker.generation
         self._handler = handler
         self._needs = needs
@@ -124,6 +141,17 @@ class Call:
     @property
     def cluster(self) -> Cluster:
         return self._services.cluster
+
+    @property
+    def image(self) -> MetadataImage:
+        """What its broker knows of the cluster."""
+        return self.broker.image
+
+    def find(self, topic: str, index: int) -> tuple[Partition | None, Replica | None]:
+        """The partition, if its broker knows it, and the broker's replica, if it has one."""
+        known = self.broker.image.topics.named(topic)
+        partition = known.partition(index) if known is not None else None
+        return partition, None if partition is None else partition.on(self.broker.node_id)
 
     @property
     def groups(self) -> GroupCoordinators:
@@ -217,6 +245,20 @@ class Call:
             self.on_lost()
 
     def _process(self) -> None:
+        link = self.cluster.controller_link
+        if self._forwarded and not link.is_up(self.broker.node_id):
+            link.forward(self.broker.node_id, self._process_forwarded)
+        else:
+            self._process_here()
+
+    def _process_forwarded(self, got_there: bool) -> None:
+        if self.over:
+            return
+        if not got_there:
+            self.errors.append(NotForwarded())
+        self._process_here()
+
+    def _process_here(self) -> None:
         result = self._handler(self, self.request)
         if self._twice:
             self._process_again()

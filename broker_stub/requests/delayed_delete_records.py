@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.topic_admin import DeleteRecordsPartitionResult, DeleteRecordsResponse
@@ -18,7 +18,7 @@ NOWHERE = -1
 class Raised(NamedTuple):
     """A partition whose leader's log starts at `offset` now, and its result."""
 
-    partition: Partition
+    replica: Replica
     result: DeleteRecordsPartitionResult
     offset: int
     leader_epoch: int
@@ -34,7 +34,7 @@ class DelayedDeleteRecords(DelayedOperation):
         self._raised = raised
 
     def start(self, timeout_ms: int) -> None:
-        self.wait_on([each.partition for each in self._raised], max(0, timeout_ms))
+        self.wait_on([each.replica for each in self._raised], max(0, timeout_ms))
         self._call.on_lost = self.stop_waiting
         self.try_complete()
 
@@ -47,10 +47,10 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def _result(self, raised: Raised) -> DeleteRecordsPartitionResult | None:
         """None: a live replica's log starts before the offset."""
-        partition = raised.partition
-        if partition.leader_epoch != raised.leader_epoch or partition.leader == NO_LEADER:
+        replica = raised.replica
+        if replica.leader_epoch != raised.leader_epoch or not replica.leads:
             return _failed(raised, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        low = partition.low_watermark
+        low = replica.low_watermark
         return replace(raised.result, low_watermark=low) if low >= raised.offset else None
 
     def _complete(self) -> None:

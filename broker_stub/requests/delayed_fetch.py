@@ -14,6 +14,7 @@ from fencepost.broker_stub.cluster.fetch_sessions import Asked, CachedPartition,
 from fencepost.broker_stub.cluster.leadership import NO_EPOCH, current_leader, endpoints, leadership_error
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import (
     AbortedTransaction,
@@ -77,7 +78,7 @@ class DelayedFetch(DelayedOperation):
     def start(self, wait_ms: int) -> None:
         """Waits, and responds by `call.answer` when there is enough or the time is over."""
         self._wait_ms = wait_ms
-        self.wait_on([each.partition for each in self._asked if each.partition is not None], wait_ms if self._follower is None else None)
+        self.wait_on([each.replica for each in self._asked if each.replica is not None], wait_ms if self._follower is None else None)
         self._call.on_lost = self.stop_waiting
         self._keep_waiting()
         if self._moved:
@@ -145,25 +146,26 @@ class DelayedFetch(DelayedOperation):
         self._read_bytes = 0
         self._urgent = False
         for cached in self._asked:
-            cached.partition = partition = self._partition(cached)
-            if self._follower is not None and partition is not None and cached.seen == partition.changes:
+            partition = self._partition(cached)
+            cached.replica = replica = partition.on(self._call.broker.node_id) if partition is not None else None
+            if self._follower is not None and replica is not None and cached.seen == replica.changes:
                 continue
-            changes = partition.changes if partition is not None else 0
-            answer = self._read_one(cached.asked, partition)
-            if self._follower is not None and partition is not None and self._incremental and cached.knows(answer):
+            changes = replica.changes if replica is not None else 0
+            answer = self._read_one(cached.asked, partition, replica)
+            if self._follower is not None and replica is not None and self._incremental and cached.knows(answer):
                 cached.seen = changes
-                self._moved = self._moved or changes != partition.changes
+                self._moved = self._moved or changes != replica.changes
                 continue
             self._answers.append((cached, self._readable(partition, answer)))
             self._read_bytes += len(answer.records or b"")
             self._urgent = self._urgent or answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
         self._heard = False
 
-    def _read_one(self, asked: Asked, partition: Partition | None) -> PartitionData:
-        code = self._error(asked, partition)
-        if code or partition is None:
+    def _read_one(self, asked: Asked, partition: Partition | None, replica: Replica | None) -> PartitionData:
+        code = self._error(asked, partition, replica)
+        if code or replica is None:
             return self._failed(asked, code, partition)
-        log = partition.logs[self._call.broker.node_id]
+        log = replica.log
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.end_offset_for(asked.last_fetched_epoch)
             if end < 0 or asked.offset < log.log_start_offset:
@@ -189,7 +191,7 @@ class DelayedFetch(DelayedOperation):
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
         if self._heard and self._follower is not None:
-            partition.fetched(self._follower, asked.offset, asked.log_start_offset)
+            replica.fetched(self._follower, asked.offset, asked.log_start_offset)
         self._urgent = self._urgent or result.beyond  # the offset may be of a log that was truncated: Kafka responds at once
         return PartitionData(
             partition_index=asked.partition,
@@ -217,19 +219,19 @@ class DelayedFetch(DelayedOperation):
         )
 
     def _partition(self, cached: CachedPartition) -> Partition | None:
-        topics, asked = self._call.cluster.topics, cached.asked
-        if self._follower is not None and cached.partition is not None:
-            return cached.partition  # a follower forgets the partitions that are deleted
+        topics, asked = self._call.image.topics, cached.asked
+        if self._follower is not None and cached.replica is not None:
+            return cached.replica.partition  # a follower forgets the partitions that are deleted
         topic = topics.with_id(asked.topic_id) if self._by_id else topics.named(asked.topic)
         return topic.partition(asked.partition) if topic is not None else None
 
-    def _error(self, asked: Asked, partition: Partition | None) -> int:
+    def _error(self, asked: Asked, partition: Partition | None, replica: Replica | None) -> int:
         name = partition.topic if partition is not None else asked.topic
         code = self._call.fault_for(name, asked.partition)
         if code:
             return code
         if self._by_id:
-            topic = self._call.cluster.topics.with_id(asked.topic_id)
+            topic = self._call.image.topics.with_id(asked.topic_id)
             if topic is not None:
                 self._names[asked.topic_id] = topic.name
             elif asked.topic_id not in self._names:
@@ -238,11 +240,11 @@ class DelayedFetch(DelayedOperation):
         code = self._call.topic_refusal(name)
         if code:
             return code
-        if partition is None and self._call.cluster.find(name, asked.partition) is not None:
+        if partition is None and self._call.find(name, asked.partition)[0] is not None:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         code = leadership_error(
-            self._call.broker,
             partition,
+            replica,
             max(asked.leader_epoch, NO_EPOCH),  # here Kafka takes any negative epoch for none
             follower_will_do=self._call.version >= FOLLOWERS_SINCE,
         )
@@ -257,6 +259,6 @@ class DelayedFetch(DelayedOperation):
             error_code=code,
             high_watermark=-1,
             aborted_transactions=[] if code in _BEFORE_READING else None,  # as in Kafka
-            current_leader=current_leader(partition) if tells and partition is not None else LeaderIdAndEpoch(),
+            current_leader=current_leader(self._call.image, partition) if tells and partition is not None else LeaderIdAndEpoch(),
             records=b"",
         )

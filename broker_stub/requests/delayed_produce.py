@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
-from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.producer.wire import ErrorCode, PartitionProduceResponse, ProduceResponse
 
@@ -21,7 +21,7 @@ class Pending(NamedTuple):
     """A batch that an in-sync replica lacks: the partition's result if all goes well, the offset after the batch, and the leader epoch in
     which it was written."""
 
-    partition: Partition
+    replica: Replica
     answer: PartitionProduceResponse
     end_offset: int
     leader_epoch: int
@@ -38,7 +38,7 @@ class DelayedProduce(DelayedOperation):
         self._failures: dict[int, PartitionProduceResponse] = {}
 
     def start(self, timeout_ms: int) -> None:
-        self.wait_on({id(each.partition): each.partition for each in self._pending}.values(), max(0, timeout_ms))
+        self.wait_on({id(each.replica): each.replica for each in self._pending}.values(), max(0, timeout_ms))
         self._call.on_lost = self.stop_waiting
 
     def try_complete(self) -> None:
@@ -54,7 +54,7 @@ class DelayedProduce(DelayedOperation):
 
     def _settled(self, pending: Pending) -> bool:
         """Whether the batch is replicated or has failed; keeps its failure for the response."""
-        code = pending.partition.replicated(pending.end_offset, pending.leader_epoch)
+        code = pending.replica.replicated(pending.end_offset, pending.leader_epoch)
         if code:
             self._fail(pending, code)
         return code is not None

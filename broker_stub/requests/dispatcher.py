@@ -98,6 +98,7 @@ class Dispatcher:
             broker,
             route.handler,
             needs=route.needs,
+            forwarded=route.forwarded,
             request=request,
             exchange=exchange,
             reply=reply,
@@ -126,7 +127,7 @@ class Dispatcher:
             then = partial(self._arrives, delay_ms, then)
 
         def reply(reply: Reply) -> None:
-            if reply.fate is Fate.SILENCE:
+            if reply.fate is Fate.SILENCE or not self.cluster.reach(leader, follower):
                 self.cluster.later(int(self.cluster.config["replica.socket.timeout.ms"]), partial(then, None))
             else:
                 then(reply.response if reply.fate is Fate.ANSWER and isinstance(reply.response, FetchResponse) else None)

@@ -23,13 +23,15 @@ R = TypeVar("R", bound=Message)
 
 
 class Route(NamedTuple):
-    """One API: its versions, the lowest one that ApiVersions names, its handler, and the permissions that it needs."""
+    """One API: its versions, the lowest one that ApiVersions names, its handler, the permissions that it needs, and whether brokers forward
+    it to the controller."""
 
     request: type[Message]
     versions: range
     advertised_min: int
     handler: Handler
     needs: Needs
+    forwarded: bool
 
 
 class Announced(NamedTuple):
@@ -51,11 +53,12 @@ def handles(
     topic: Operation | None = None,
     group: Operation | None = None,
     cluster: Operation | None = None,
+    forwarded: bool = False,
 ) -> Callable[[Callable[[Call, R], Result]], Callable[[Call, R], Result]]:
     """Registers a handler for its request in these versions; two handlers of one API are refused.
 
     `topic`, `group`, `cluster`: the operation that the client needs on each topic, on each group, on the cluster. The handler gets the
-    error from the call.
+    error from the call. `forwarded`: brokers forward it to the controller.
     """
     if request.api in ROUTES:
         raise ValueError(f"{request.__name__} has a handler already")
@@ -69,7 +72,7 @@ def handles(
     def register(handler: Callable[[Call, R], Result]) -> Callable[[Call, R], Result]:
         lowest = versions.start if advertised_min is None else advertised_min
         needs = Needs(topic, group, cluster)
-        ROUTES[request.api] = Route(request, versions, lowest, handler, needs)  # type: ignore[arg-type]  # dispatched by the request's own api
+        ROUTES[request.api] = Route(request, versions, lowest, handler, needs, forwarded)  # type: ignore[arg-type]  # dispatched by the request's own api
         return handler
 
     return register

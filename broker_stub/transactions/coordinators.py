@@ -21,6 +21,8 @@ from fencepost.broker_stub.cluster.release import TRANSACTION_VERSION
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
 from fencepost.broker_stub.transactions.init_and_add_table import Add, Decision, Init, decide_add, decide_init, decide_verify
 from fencepost.broker_stub.transactions.state_log import TxnShard
@@ -44,22 +46,23 @@ NO_IDENTITY: Final = Identity(NONE, NONE)
 
 
 class TransactionCoordinators:
-    """Every shard of the cluster. A request about a transactional id goes to the broker that leads the id's partition."""
+    """Every shard of every broker. A request about a transactional id goes to the broker that leads the id's partition."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._shards: dict[tuple[UUID, int], TxnShard] = {}
+        self._shards: dict[tuple[UUID, int, int], TxnShard] = {}  # by topic id, partition and broker
         self._looking: Timer | None = None
         config, (_, _, self.version) = context.config, context.features.get(TRANSACTION_VERSION, (0, 0, 0))
         self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         self._expire_every_ms = int(config["transaction.remove.expired.transaction.cleanup.interval.ms"])
         self._expire_after_ms = int(config["transactional.id.expiration.ms"])
+        context.on_leading.append(self._begin)
         self.decided: Callable[[Decision], None] = _unheard  # lets a test count the rows that decided
 
-    def leader_of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates the id, or NO_LEADER. None: the topic does not exist."""
-        partition = self._partition_of(transactional_id)
-        return partition.leader if partition is not None else None
+    def leader_of(self, transactional_id: str, node_id: int) -> int:
+        """The broker that coordinates the id, as far as that broker knows; NO_LEADER if it knows none."""
+        partition = self._partition_of(transactional_id, node_id)
+        return self._context.brokers[node_id].image.state(partition).leader if partition is not None else NO_LEADER
 
     def load(self) -> None:
         """Loads every shard, after a start with topics that were there before."""
@@ -69,13 +72,15 @@ class TransactionCoordinators:
 
     def shards_of(self, node_id: int) -> Iterator[TxnShard]:
         """Every shard that this broker leads."""
-        topic = self._context.topics.named(STATE_TOPIC)
-        return (self._shard(each) for each in topic.partitions if each.leader == node_id) if topic is not None else iter(())
+        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
+        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
+        return (self._shard(each) for each in replicas if each is not None and each.leads)
 
     def shard_for(self, transactional_id: str, node_id: int) -> TxnShard | None:
         """The shard of that id. None: this broker does not lead it."""
-        partition = self._partition_of(transactional_id)
-        return self._shard(partition) if partition is not None and partition.leader == node_id else None
+        partition = self._partition_of(transactional_id, node_id)
+        replica = partition.on(node_id) if partition is not None else None
+        return self._shard(replica) if replica is not None and replica.leads else None
 
     def init(self, transactional_id: str, node_id: int, *, expected: Identity | None, timeout_ms: int, then: ThenIdentity) -> None:
         """InitProducerId: gives the producer id and epoch to go on with."""
@@ -201,15 +206,20 @@ class TransactionCoordinators:
         if any_open:
             self._watch()
 
-    def _partition_of(self, transactional_id: str) -> Partition | None:
-        topic = self._context.topics.named(STATE_TOPIC)
+    def _begin(self, replica: Replica) -> None:
+        """Another leader ends what was about to end, though no request comes."""
+        if replica.partition.topic == STATE_TOPIC and replica.log.log_end_offset:
+            self._context.soon(lambda: self._shard(replica).load())
+
+    def _partition_of(self, transactional_id: str, node_id: int) -> Partition | None:
+        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
         return topic.partitions[partition_for(transactional_id, len(topic.partitions))] if topic is not None else None
 
-    def _shard(self, partition: Partition) -> TxnShard:
-        key = (partition.topic_id, partition.index)
+    def _shard(self, replica: Replica) -> TxnShard:
+        key = (replica.partition.topic_id, replica.partition.index, replica.node)
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = TxnShard(self._context, partition, transaction_version=self.version, found_open=self._watch)
+            shard = self._shards[key] = TxnShard(self._context, replica, transaction_version=self.version, found_open=self._watch)
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
         return shard

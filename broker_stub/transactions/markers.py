@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS, How, Then, append
-from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.transactions.states import TopicPartition
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
-    from fencepost.broker_stub.replication.partition import Partition
+    from fencepost.broker_stub.replication.replica import Replica
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
 
@@ -50,7 +50,7 @@ class TxnMarker(Struct, frozen=True, kw_only=True):
     transaction_version: int
 
 
-def write_marker(context: Context, partition: Partition, marker: TxnMarker, then: Then) -> None:
+def write_marker(context: Context, replica: Replica, marker: TxnMarker, then: Then) -> None:
     """Appends the marker, and tells the context's listeners that the transaction has ended in that partition."""
     data = encode_marker(
         ControlType.COMMIT if marker.commit else ControlType.ABORT,
@@ -63,10 +63,10 @@ def write_marker(context: Context, partition: Partition, marker: TxnMarker, then
     def written(code: int) -> None:
         if not code:
             for ended in context.on_transaction_ended:
-                ended(partition, marker.producer_id, commit=marker.commit)
+                ended(replica, marker.producer_id, commit=marker.commit)
         then(code)
 
-    append(context, partition, data, timeout_ms=TIMEOUT_MS, then=written, how=How(transaction_version=marker.transaction_version))
+    append(context, replica, data, timeout_ms=TIMEOUT_MS, then=written, how=How(transaction_version=marker.transaction_version))
 
 
 class Markers:
@@ -102,8 +102,7 @@ class Markers:
     def _try(self, each: TopicPartition) -> None:
         if not self._valid():
             return
-        partition = self._context.find(*each)
-        delay_ms = self._context.delay_ms(self._node_id, partition.leader) if partition is not None else 0
+        delay_ms = self._context.delay_ms(self._node_id, self._leader_of(each))
         if delay_ms:
             self._context.later(delay_ms, partial(self._send, each, lambda code: self._later(delay_ms, each, code)))
         else:
@@ -119,10 +118,9 @@ class Markers:
             return
         from fencepost.broker_stub.cluster.broker_requests import Asked, BrokerRequest
 
-        partition = self._context.find(*each)
         asked = Asked(
             Api.WRITE_TXN_MARKERS,
-            node=partition.leader if partition is not None else NO_LEADER,
+            node=self._leader_of(each),
             client_id=f"broker-{self._node_id}-txn-marker-sender",
             partition=each,
             transactional_id=self._transactional_id,
@@ -132,13 +130,26 @@ class Markers:
     def _write(self, each: TopicPartition, then: Then) -> None:
         if not self._valid():
             return
-        partition = self._context.find(*each)
-        if partition is None or partition.leader == NO_LEADER:
+        leader = self._leader_of(each)
+        if leader == NO_LEADER:
             then(ErrorCode.NONE)
-        elif not self._context.reach(self._node_id, partition.leader):
+            return
+        replica = self._context.replica(leader, *each) if self._context.reach(self._node_id, leader) else None
+        if replica is None or not replica.leads:
             then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            write_marker(self._context, partition, self._marker, then)
+            write_marker(self._context, replica, self._marker, partial(self._written, leader, then))
+
+    def _written(self, leader: int, then: Then, code: int) -> None:
+        """The leader's response, which may be lost on its way."""
+        if self._context.reach(leader, self._node_id):
+            then(code)
+        else:
+            self._context.later(TIMEOUT_MS, partial(then, ErrorCode.REQUEST_TIMED_OUT))
+
+    def _leader_of(self, each: TopicPartition) -> int:
+        """The partition's leader, as far as the coordinator knows."""
+        return self._context.led_by(self._node_id, *each)
 
     def _answered(self, each: TopicPartition, code: int) -> None:
         if code in _AGAIN:

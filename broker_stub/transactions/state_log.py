@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS, Then, append
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.transactions.markers import Markers, TxnMarker
 from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
 from fencepost.broker_stub.transactions.states import PREPARED, State, TransactionMetadata, Txn, ended, is_expired
@@ -32,36 +32,33 @@ MEANING: Final = {
 
 
 class TxnShard:
-    """One partition's ids. It watches the partition for its next leader. `found_open` is called when the log has an open transaction."""
+    """One partition's ids, at one of its brokers. It watches that broker's replica, and has them while it leads. `found_open` is called
+    when the log has an open transaction."""
 
-    def __init__(self, context: Context, partition: Partition, *, transaction_version: int, found_open: Callable[[], None]) -> None:
+    def __init__(self, context: Context, replica: Replica, *, transaction_version: int, found_open: Callable[[], None]) -> None:
         self.ids: dict[str, TransactionMetadata] = {}
         self._found_open = found_open
         self._context = context
-        self._partition = partition
+        self._replica = replica
         self._flexible = transaction_version > 0
         self._epoch = -1
         self._ending: dict[str, Markers] = {}
         self._expired_at_ms = context.now_ms()
-        partition.watchers[self] = None
+        replica.watchers[self] = None
         self.load()
 
     @property
     def leads(self) -> bool:
         """Whether it has read the log in the current leader epoch."""
-        return self._partition.leader_epoch == self._epoch and self._partition.leader != NO_LEADER
-
-    @property
-    def node_id(self) -> int:
-        return self._partition.leader
+        return self._leads_in(self._epoch)
 
     def load(self) -> None:
-        """Reads the log in a new leader epoch, and ends the transactions that were about to end."""
-        partition = self._partition
-        if partition.leader_epoch == self._epoch or partition.leader == NO_LEADER:
+        """Reads the log if its broker leads in a new epoch, and ends the transactions that were about to end."""
+        replica = self._replica
+        if replica.leads and replica.leader_epoch == self._epoch:
             return
-        self._epoch = partition.leader_epoch
-        self.ids = {name: TransactionMetadata(txn) for name, txn in _read(partition).items()}
+        self._epoch = replica.leader_epoch if replica.leads else -1
+        self.ids = {name: TransactionMetadata(txn) for name, txn in _read(replica).items()} if replica.leads else {}
         self._ending = {}
         for name, known in self.ids.items():
             if known.txn.state in PREPARED:
@@ -73,7 +70,7 @@ class TxnShard:
         """Does nothing: the coordinator itself writes these records."""
 
     def changed(self) -> None:
-        if self._partition.leader_epoch != self._epoch:
+        if not self.leads:
             self._context.soon(self.load)
 
     def write(self, name: str, known: TransactionMetadata, coming: Txn, then: Then) -> None:
@@ -95,7 +92,7 @@ class TxnShard:
         epoch = self._epoch
         self._ending[name] = markers = Markers(
             self._context,
-            self.node_id,
+            self._replica.node,
             marker,
             transactional_id=name,
             partitions=txn.partitions,
@@ -123,7 +120,7 @@ class TxnShard:
     def _append(self, name: str, txn: Txn | None, timeout_ms: int, then: Then) -> None:
         value = txn_value(txn, flexible=self._flexible) if txn is not None else None
         data = encode_batch([(self._context.now_ms(), txn_key(name), value)])
-        append(self._context, self._partition, data, timeout_ms=timeout_ms, then=then)
+        append(self._context, self._replica, data, timeout_ms=timeout_ms, then=then)
 
     def _written(self, epoch: int, known: TransactionMetadata, coming: Txn, then: Then, code: int) -> None:
         if not self._leads_in(epoch):
@@ -161,17 +158,17 @@ class TxnShard:
             del self.ids[name]
 
     def _leads_in(self, epoch: int) -> bool:
-        """Whether the leader epoch is still this one. A later leader has read the log itself."""
-        return epoch == self._epoch == self._partition.leader_epoch
+        """Whether it still leads in that epoch, as far as its broker knows. A later leader has read the log itself."""
+        return self._replica.leads and epoch == self._epoch == self._replica.leader_epoch
 
     def _later(self, run: Callable[[], None]) -> None:
         self._context.timers.at(self._context.now_ms() + RETRY_MS, run)
 
 
-def _read(partition: Partition) -> dict[str, Txn]:
+def _read(replica: Replica) -> dict[str, Txn]:
     """The newest values of every id in the log."""
     found: dict[str, Txn] = {}
-    for _, batch in partition.log.batches():
+    for _, batch in replica.log.batches():
         for record in read_records(batch):
             assert record.key is not None
             name, txn = read_txn(record.key, record.value)

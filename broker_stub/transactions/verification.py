@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.producer_ids import Identity
-from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.transactions.states import TopicPartition
 from fencepost.producer.wire import ErrorCode
 
@@ -119,8 +119,8 @@ class TransactionVerification:
 
     def _coordinator(self, node_id: int, transactional_id: str) -> tuple[int, int]:
         """The broker that coordinates the id, or the error code."""
-        leader = self._transactions.leader_of(transactional_id)
-        if leader is None or leader == NO_LEADER:
+        leader = self._transactions.leader_of(transactional_id, node_id)
+        if leader == NO_LEADER:
             return NO_LEADER, ErrorCode.COORDINATOR_NOT_AVAILABLE
         reached = self._context.reach(node_id, leader)
         return leader, ErrorCode.NONE if reached else ErrorCode.NETWORK_EXCEPTION

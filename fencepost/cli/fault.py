@@ -21,6 +21,7 @@ fault = typer.Typer(
 ControlUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="The control's URL, which the broker or proxy printed; default: FENCEPOST_CONTROL.")
 ]
+End = Annotated[str, typer.Argument(metavar="END", help="The number of a broker, or controller.")]
 Node = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a broker.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for each rule.")]
 
@@ -46,7 +47,8 @@ class Released(TypedDict):
 
 
 class Severed(TypedDict):
-    severed: list[tuple[int, int]]
+    severed: list[tuple[int | str, int | str]]
+    severed_one_way: list[tuple[int | str, int | str]]
 
 
 class Slow(TypedDict):
@@ -124,15 +126,21 @@ def release(
 
 
 @fault.command()
-def sever(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
-    """Cut the link between two brokers. Followers fall behind; clients reach both. The command prints all severed links."""
-    _change_link("sever", one, other, control, json=json)
+def sever(
+    one: End,
+    other: End,
+    one_way: Annotated[bool, typer.Option("--one-way", help="Lose only what the first END sends.")] = False,
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Cut the link between two brokers, or to the controller. Clients reach every broker. The command prints all severed links."""
+    _change_link("sever", one, other, control, {"one_way": True} if one_way else {}, json=json)
 
 
 @fault.command()
-def mend(one: Node, other: Node, control: ControlUrl = None, json: Json = False) -> None:
-    """Repair the link between two brokers. The command prints the links that are still severed."""
-    _change_link("mend", one, other, control, json=json)
+def mend(one: End, other: End, control: ControlUrl = None, json: Json = False) -> None:
+    """Repair a link, both ways. The command prints the links that are still severed."""
+    _change_link("mend", one, other, control, {}, json=json)
 
 
 @fault.command()
@@ -152,13 +160,22 @@ def slow(
             say("slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"))
 
 
-def _change_link(what: str, one: int, other: int, control: str | None, *, json: bool) -> None:
+def _change_link(what: str, one: str, other: str, control: str | None, more: dict[str, bool], *, json: bool) -> None:
     with reporting_errors(f"fault {what}"):
-        told = asked(control, "POST", f"/links/{what}", Severed, {"one": one, "other": other})
+        told = asked(control, "POST", f"/links/{what}", Severed, {"one": _end(one), "other": _end(other), **more})
         if json:
             say_json(told)
-        else:
-            say("severed: " + (", ".join(f"{low}-{high}" for low, high in told["severed"]) or "none"))
+            return
+        links = [f"{one}-{other}" for one, other in told["severed"]] + [f"{one}>{other}" for one, other in told["severed_one_way"]]
+        say("severed: " + (", ".join(links) or "none"))
+
+
+def _end(given: str) -> int | str:
+    if given == "controller":
+        return given
+    if not (given.isascii() and given.isdigit() and int(given[:10]) > 0):
+        raise CommandError(f"{given[:60]!r}: the number of a broker, or controller")
+    return int(given[:10])
 
 
 def asked(control: str | None, method: str, path: str, shape: object, body: object = None) -> Any:

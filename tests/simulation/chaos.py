@@ -271,8 +271,8 @@ def write_as_another(chaos: Chaos) -> None:
         return
     chaos.count("records of others")
     blob = encode_batch([Record(0, START_MS + int(world.now), None, STRANGER)])
-    partition.append(blob, origin=Origin.CLIENT)
-    partition.tell_grown(len(blob))
+    partition.leading.append(blob, origin=Origin.CLIENT)
+    partition.leading.tell_grown(len(blob))
 
 
 def change_limit(chaos: Chaos) -> None:

@@ -15,7 +15,8 @@ from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log.producer_append_info import Origin
-from fencepost.broker_stub.replication.partition import NO_LEADER, Partition
+from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.requests.call import Fate, Reply
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
@@ -155,7 +156,7 @@ class Site:
         txn = Txn(producer_id=self.cluster.producer_ids.fresh(), epoch=epoch, timeout_ms=20_000, updated_ms=now_ms)
         flexible = self.services.transactions.version > 0
         record = encode_batch([(now_ms, txn_key(transactional_id), txn_value(txn, flexible=flexible))])
-        self.state.append(record, origin=Origin.COORDINATOR)
+        self.state.leading.append(record, origin=Origin.COORDINATOR)
 
     def is_alone(self, node: int) -> bool:
         """Whether only that broker has some undecided records. Without it the partition would have no leader, and Kafka writes no marker

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.producer.wire.messages import add_to_txn
 from fencepost.producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.txn_walk.model import Broken

@@ -30,6 +30,7 @@ class LoopThread:
         self._tasks: dict[CallOutcome[Any], asyncio.Task[Any]] = {}
         self._last = last
         self._over = Condition()
+        self._stops = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -70,9 +71,15 @@ class LoopThread:
     def close(self) -> None:
         """Cancel what still runs, and end. It may be called again."""
         if self.alive:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stop_once)
             if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
                 self._thread.join(STOP_TIMEOUT_S)
+
+    def _stop_once(self) -> None:
+        """A second stop would break off what runs at the end."""
+        if not self._stops:
+            self._stops = True
+            self._loop.stop()
 
     # -- the thread --------------------------------------------------------------------------------------------------
 

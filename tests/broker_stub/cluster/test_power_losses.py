@@ -104,7 +104,7 @@ class World:
         if partition.leader < 0:
             return
         value = self.rng.randbytes(self.rng.randrange(1, 40)) + b"%d" % self.rng.randrange(1 << 40)
-        partition.append(encode_batch([(self.clock.now_ms(), value, value)]), origin=Origin.CLIENT)
+        partition.leading.append(encode_batch([(self.clock.now_ms(), value, value)]), origin=Origin.CLIENT)
         known = self.topics[name]
         if partition.log.high_watermark == partition.log.log_end_offset:
             known.acknowledged.setdefault(partition.index, []).append(value)

@@ -238,6 +238,14 @@ def highest_version(config: Config) -> int:
     return next(int(each.max_version) for each in offered.api_keys if each.api_key == Api.INIT_PRODUCER_ID)
 
 
+def fenced_after_five_seconds(config: Config) -> bool:
+    """Whether a broker that the controller does not hear from is fenced by then."""
+    world = Inside(brokers=2, config=config)
+    world.cluster.broker_links.sever(1, 0)
+    world.pass_time(5_000)
+    return world.cluster.brokers[1].fenced
+
+
 def closed_when_idle(config: Config) -> bool:
     with BrokerStub(clock=VirtualClock(), config=config) as stub, Talker(stub) as talker:
         talker.metadata("t")
@@ -260,6 +268,7 @@ CASES: dict[str, tuple[Any, Callable[[Config], Any], Any, Any]] = {
         ErrorCode.NONE,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ),
+    "broker.session.timeout.ms": (1_000, fenced_after_five_seconds, False, True),
     "connections.max.idle.ms": (30_000, closed_when_idle, False, True),
     "default.replication.factor": (1, replicas_of_a_new_topic, 3, 1),
     "group.max.session.timeout.ms": (10_000, joining(20_000), ErrorCode.NONE, ErrorCode.INVALID_SESSION_TIMEOUT),

@@ -158,15 +158,15 @@ def test_links_between_brokers_are_cut(ask: Asked) -> None:
     ask.stub.create_topic("t", replication_factor=3, config={"message.timestamp.type": "LogAppendTime"})
     leader = ask.stub.leader("t", 0)
     one, other = (node for node in (1, 2, 3) if node != leader)
-    assert ask("POST", "/links/sever", {"one": leader, "other": one}) == (200, {"severed": [sorted((leader, one))]})
+    assert ask("POST", "/links/sever", {"one": leader, "other": one}) == (200, {"severed": [sorted((leader, one))], "severed_one_way": []})
     assert ask("POST", "/links/sever", {"one": other, "other": one})[1]["severed"] == sorted([sorted((leader, one)), sorted((one, other))])
     with Producer(bootstrap_servers=ask.stub.bootstrap) as producer:
         future = producer.send("t", b"waits for the follower")
         until(lambda: ask.stub.end_offset("t", 0) == 1, "it is in the leader's log")
         assert not future.done()
-        assert ask("POST", "/links/mend", {"one": one, "other": leader})[1] == {"severed": [sorted((one, other))]}
+        assert ask("POST", "/links/mend", {"one": one, "other": leader})[1]["severed"] == [sorted((one, other))]
         assert future.result(DEADLINE_S).offset == 0
-    assert ask("POST", "/links/mend", {"one": one, "other": other}) == (200, {"severed": []})
+    assert ask("POST", "/links/mend", {"one": one, "other": other}) == (200, {"severed": [], "severed_one_way": []})
     assert ask.stub.severed == []
 
 
@@ -205,6 +205,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("/leaders", {"topic": "t", "partition": 0}),
         ("/brokers/1/stop", {}),
         ("/links/sever", {"one": 1, "other": 2}),
+        ("/links/sever", {"one": "controller", "other": 2, "one_way": True}),
         ("/links/slow", {"one": 1, "other": 2, "ms": 5}),
         ("/brokers/1/lose-power", {}),
         ("/brokers/1/disk", {"fault": "full"}),
@@ -246,6 +247,8 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/connections/cut", {"node": 9}, 404, ["no broker 9"]),
         ("POST", "/links/sever", {"one": 1}, 400, ["needs other", "a whole number"]),
         ("POST", "/links/sever", {"one": 1, "other": 9}, 404, ["no broker 9"]),
+        ("POST", "/links/sever", {"one": 1, "other": "zoo"}, 400, ["zoo", '"controller"']),
+        ("POST", "/links/slow", {"one": 1, "other": "controller", "ms": 1}, 400, ["a whole number"]),
         ("POST", "/links/slow", {"one": 1, "other": 2, "ms": -1}, 400, ["ms=-1", "0 or more"]),
         ("POST", "/brokers/9/lose-power", {}, 404, ["no broker 9"]),
         ("POST", "/brokers/1/disk", {"fault": "slow"}, 400, ["fault='slow'", "'full' or 'failed'"]),
@@ -253,7 +256,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0}, 400, ["needs offset"]),
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": 3}, 404, ["no batch with offset 3"]),
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": -1}, 400, ["offset=-1"]),
-        ("POST", "/links/mend", {"one": 2, "other": 2}, 400, ["broker 2 has no link to itself: give two brokers"]),
+        ("POST", "/links/mend", {"one": 2, "other": 2}, 400, ["broker 2 has no link to itself: give two ends"]),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -74,7 +74,7 @@ def test_the_log_is_what_the_coordinator_knows(seed: int) -> None:
     for _ in range(60):
         rng.choice((do_commit, do_commit, do_delete, do_delete_group, do_transaction, do_transaction, do_end, do_move, do_recreate))()
         world.cluster.tick()
-        assert known(Store(world.cluster, partition_of(world))) == known(shard_of(world).store)
+        assert known(Store(world.cluster, partition_of(world).leading)) == known(shard_of(world).store)
     assert any(record is not None for record in records_in(partition_of(world)))
 
 
@@ -128,7 +128,7 @@ def test_groups_of_newer_protocols_are_passed_over() -> None:
     assert world.commit("t", 3) == ErrorCode.NONE
     told: list[int] = []
     newer = encode_batch([(world.clock.now_ms(), b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x07\x00")], base_sequence=0)
-    append(world.cluster, partition_of(world), newer, timeout_ms=COMMIT_TIMEOUT_MS, then=told.append)
+    append(world.cluster, partition_of(world).leading, newer, timeout_ms=COMMIT_TIMEOUT_MS, then=told.append)
     world.cluster.tick()
     assert told == [ErrorCode.NONE]
     assert world.commit("t", 4) == ErrorCode.NONE
@@ -147,7 +147,7 @@ def test_a_topic_takes_offsets_along_that_nobody_has_asked_for() -> None:
     topic = world.cluster.topics.named("t")
     assert topic is not None
     world.cluster.delete_topic(topic)
-    assert known(Store(world.cluster, world.offsets_partition())) == ({}, {})
+    assert known(Store(world.cluster, world.offsets_partition().leading)) == ({}, {})
 
 
 # When it answers

@@ -30,7 +30,7 @@ def test_offsets_of_nobodys_group_expire() -> None:
     assert shard_of(world).groups.groups == {}
     gone = [record for record in records_in(partition_of(world)) if record is not None and record[1] is None]
     assert gone == [OffsetRecord(("g", "t", 0), None), OffsetRecord(("g", "other", 0), None), GroupRecord("g", None)]
-    assert known(Store(world.cluster, partition_of(world))) == ({}, {})
+    assert known(Store(world.cluster, partition_of(world).leading)) == ({}, {})
 
 
 def test_offsets_that_members_use_stay() -> None:

@@ -117,5 +117,5 @@ def test_nobody_waits_forever(path: list[tuple[str, str | int]], version: int, d
     assert walk.world.cluster.next_deadline() is None
     topic = walk.world.cluster.topics.named(OFFSETS_TOPIC)
     assert topic is not None
-    watchers = [[each for each in partition.watchers if not isinstance(each, DelayedFetch)] for partition in topic.partitions]
+    watchers = [[each for each in partition.leading.watchers if not isinstance(each, DelayedFetch)] for partition in topic.partitions]
     assert max(map(len, watchers)) <= 1  # besides its followers

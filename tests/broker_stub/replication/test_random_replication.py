@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.broker_stub.log import PartitionLog
-from fencepost.broker_stub.replication.partition import NO_LEADER
+from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import read_records
 from tests.broker_stub.stub_calls import Inside, Pending, batch, only, produce_request
@@ -79,7 +79,7 @@ class World(Inside):
     def shorten(self) -> None:
         """The log's start rises."""
         if self.partition.leader != NO_LEADER:
-            self.partition.advance_log_start(self.rng.randint(0, self.partition.log.high_watermark))
+            self.partition.leading.advance_log_start(self.rng.randint(0, self.partition.log.high_watermark))
 
     def check(self) -> None:
         for value, pending in self.sent:

@@ -368,9 +368,9 @@ def test_a_client_that_leaves_is_not_waited_for() -> None:
     request = produce_request("t", batch(b"x"))
     header = RequestHeader(api_key=request.api, api_version=9, correlation_id=1, client_id="leaves")
     call = world.dispatcher.handle(partition.leader, 1, header, request, world.replies.append)
-    assert partition.watchers
+    assert partition.leading.watchers
     call.abandon()
-    assert not partition.watchers
+    assert not partition.leading.watchers
     assert partition.log.log_end_offset == 1
 
 

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.broker_stub.log import LogConfig, Origin, PartitionLog
 from tests.broker_stub.log.log_tools import NOW, SetClock, data, marker, plain
@@ -30,8 +31,11 @@ def catch_up(follower: PartitionLog, leader: PartitionLog, *, leader_epoch: int)
     world.topic(replicas=2)
     partition = world.topic_named().partitions[0]
     node = next(each for each in partition.replicas if each != partition.leader)
-    partition.logs.update({partition.leader: leader, node: follower})
-    partition.leader_epoch = leader_epoch - 1
+    for each, log in ((partition.leader, leader), (node, follower)):
+        replica = partition.on(each)
+        assert replica is not None
+        replica.log = log
+    partition.state = replace(partition.state, leader_epoch=leader_epoch - 1)
     kept: list[int] = []
 
     class Seen(PartitionLog):
@@ -40,7 +44,7 @@ def catch_up(follower: PartitionLog, leader: PartitionLog, *, leader_epoch: int)
             return super().append(*given, **more)
 
     follower.__class__ = Seen
-    partition.elect([1, 2], preferred=partition.leader)
+    partition.elect(preferred=partition.leader)
     world.cluster.tick()
     world.pass_time(500)
     assert follower.log_end_offset == leader.log_end_offset

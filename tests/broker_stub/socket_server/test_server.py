@@ -380,8 +380,8 @@ def test_a_client_that_leaves_is_not_waited_for(stub: BrokerStub) -> None:
     assert partition is not None
     with Talker(stub, stub.leader("t", 0)) as talker:
         talker.send(fetch_request("t", wait_ms=3_600_000), 12)
-        until(lambda: partition.watchers, "the fetch waits")
-    until(lambda: not partition.watchers, "it waits no more")
+        until(lambda: partition.leading.watchers, "the fetch waits")
+    until(lambda: not partition.leading.watchers, "it waits no more")
     assert stub.cluster.next_deadline() is None
 
 
@@ -397,7 +397,7 @@ def test_responses_to_a_client_that_reset_its_connection(caplog: pytest.LogCaptu
         talker.send(fetch_request("t", wait_ms=1_000), 12)
         for _ in range(10):
             talker.send(metadata_request("t"), 12)
-        until(lambda: partition.watchers, "the fetch waits")
+        until(lambda: partition.leading.watchers, "the fetch waits")
 
         def reset_and_answer() -> None:
             talker.reset()

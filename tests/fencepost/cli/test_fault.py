@@ -130,10 +130,18 @@ def test_links_are_severed_and_mended(broker: Running) -> None:
         future = producer.send("linked", b"v")
         until(lambda: stats(broker)["appended"] >= 2, "it is in the leader's log", timeout_s=DEADLINE_S)
         assert not future.done()
-        assert json.loads(fault(broker, "mend", 1, 2, "--json")) == {"severed": []}
+        assert json.loads(fault(broker, "mend", 1, 2, "--json")) == {"severed": [], "severed_one_way": []}
         assert future.result(DEADLINE_S).offset == 1
     assert fault(broker, "mend", 1, 2) == "severed: none\n"
     assert "there is no broker 7" in complaint(run("fault", "sever", 1, 7, FENCEPOST_CONTROL=broker.control))
+
+
+def test_a_link_to_the_controller_and_one_way(broker: Running) -> None:
+    assert fault(broker, "sever", "controller", 2, "--one-way") == "severed: controller>2\n"
+    assert fault(broker, "sever", 1, "controller") == "severed: controller-1, controller>2\n"
+    assert fault(broker, "mend", 2, "controller") == "severed: controller-1\n"
+    assert fault(broker, "mend", 1, "controller") == "severed: none\n"
+    assert "'zoo': the number of a broker, or controller" in complaint(run("fault", "sever", 1, "zoo", FENCEPOST_CONTROL=broker.control))
 
 
 def stats(at: Running) -> dict[str, int]:

@@ -70,7 +70,17 @@ class HostileControl(BaseHTTPRequestHandler):
         broker = {"stopped": 1, "started": 1, "address": HOSTILE, "node": 1, "fault": HOSTILE}
         place = {"corrupted": {"topic": HOSTILE, "partition": 0, "offset": 0}}
         self.answer(
-            200, {"faults": [rule], "released": HOSTILE, "severed": [[1, HOSTILE]], "slow": [[1, 2, HOSTILE]], **broker, **place, **rule}
+            200,
+            {
+                "faults": [rule],
+                "released": HOSTILE,
+                "severed": [[1, HOSTILE]],
+                "severed_one_way": [[1, HOSTILE]],
+                "slow": [[1, 2, HOSTILE]],
+                **broker,
+                **place,
+                **rule,
+            },
         )
 
     do_DELETE = do_GET

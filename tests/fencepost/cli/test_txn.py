@@ -215,7 +215,7 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
 
 def ended_without_marker(stub: BrokerStub, end: Callable[[], object]) -> int:
     """End the transaction of "a" while one partition has no leader. Returns this partition, which gets no marker."""
-    partition = next(each for each in range(3) if stub.leader(TOPIC, each) != stub.services.transactions.leader_of("a"))
+    partition = next(each for each in range(3) if stub.leader(TOPIC, each) != stub.services.transactions.leader_of("a", 1))
     leader = stub.leader(TOPIC, partition)
     stub.stop_broker(leader)
     end()

@@ -145,6 +145,15 @@ def test_endpoints_of_brokers_that_lead_nothing() -> None:
     assert set(harness.core.view.brokers) == known | {7}
 
 
+def memory_of(kind: type[Message], version: int, data: bytes) -> int:
+    """The most that decoding takes, and with it what other threads take meanwhile."""
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    with suppress(Malformed):
+        decode(kind, version, data)
+    return tracemalloc.get_traced_memory()[1] - before
+
+
 @pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)
 def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
     """For every kind and version of response, 300 bytes become objects of at most a few hundred times that size, also with false counts and
@@ -156,11 +165,7 @@ def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
             with suppress(Malformed):
                 decode(kind, version, bytes(300))  # compiles the decoder, which is kept
             for _ in range(30):
-                data = bytearray(rng.choices((0, 1, 2, 0x7F, 0xFF), (8, 4, 2, 1, 1), k=300))
-                tracemalloc.reset_peak()
-                before = tracemalloc.get_traced_memory()[0]
-                with suppress(Malformed):
-                    decode(kind, version, bytes(data))
-                assert tracemalloc.get_traced_memory()[1] - before < 100_000, (version, bytes(data))
+                data = bytes(rng.choices((0, 1, 2, 0x7F, 0xFF), (8, 4, 2, 1, 1), k=300))
+                assert any(memory_of(kind, version, data) < 100_000 for _ in range(5)), (version, data)
     finally:
         tracemalloc.stop()

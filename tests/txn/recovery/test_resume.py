@@ -561,7 +561,7 @@ def test_partitions_that_cannot_be_asked() -> None:
         stub.create_topic(TOPIC, partitions=3, replication_factor=1)
         Site(stub, 2).another()  # the coordinators' topic comes into being
         away = stub.leader(TOPIC, 0)
-        name = next(name for name in map(str, range(100)) if stub.services.transactions.leader_of(name) != away)
+        name = next(name for name in map(str, range(100)) if stub.services.transactions.leader_of(name, away) != away)
         with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id=name, linger_ms=0) as producer:
             tx = producer.begin(WAIT_S)
             tx.send(TOPIC, b"one", partition=0)
