@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import handlers
 from fencepost.broker_stub.arguments import check_arguments
-from fencepost.broker_stub.cluster.broker_links import CONTROLLER, End, named
+from fencepost.broker_stub.cluster.broker_links import End, named
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.cluster.context import NewStorage
+from fencepost.broker_stub.cluster.context import CONTROLLER, NewStorage
 from fencepost.broker_stub.cluster.release import NEWEST
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.server_properties import PROTOCOLS, place_from
@@ -351,6 +351,39 @@ class BrokerStub(Restrictions):
         self._known(node=node)
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=False, lost_power=True))
+
+    def pause_broker(self, node: int) -> None:
+        """Pauses a broker, as SIGSTOP or a long garbage collection does. Clients connect to it and get no response.
+
+        The controller fences it after broker.session.timeout.ms. A broker that goes on first serves what has waited, as the leader that it
+        was.
+        """
+        self._known(node=node)
+        self._call(lambda: self.cluster.pause_broker(node))
+
+    def resume_broker(self, node: int) -> None:
+        """Lets a paused broker go on."""
+        self._known(node=node)
+        self._call(lambda: self.cluster.resume_broker(node))
+
+    def set_clock(self, node: int, ahead_ms: int) -> None:
+        """Sets a broker's own clock so many milliseconds ahead of the stub's; behind it with a negative number.
+
+        It decides the time of records with LogAppendTime, which timestamps are refused, the age of segments, and when a transaction times
+        out at that coordinator.
+        """
+        self._known(node=node)
+        check_arguments(ahead_ms=ahead_ms)
+        self._call(lambda: setattr(self.cluster.brokers[node], "ahead_ms", ahead_ms))
+
+    def slow_loading(self, node: int, ms: int) -> None:
+        """From now on a broker that begins to coordinate takes so long to load its groups and transactional ids, and answers
+        COORDINATOR_LOAD_IN_PROGRESS meanwhile. 0 ends that."""
+        self._known(node=node)
+        check_arguments(ms=ms)
+        if ms < 0:
+            raise ValueError(f"ms={ms}: 0 or more")
+        self._call(lambda: setattr(self.cluster.brokers[node], "loading_ms", ms))
 
     def fail_disk(self, node: int, fault: DiskFault = "failed") -> None:
         """Makes a broker's disk fail. "full": writes fail; "failed": reads fail as well.
