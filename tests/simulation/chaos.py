@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.context import CONTROLLER
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log.producer_append_info import Origin
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdResponse, Message, ProduceResponse
 from fencepost.producer.wire.records import Record, encode_batch
 from tests.simulation.callers import Callers
-from tests.simulation.world import START_MS, STRANGER, World
+from tests.simulation.world import SESSION_MS, START_MS, STRANGER, World
 
 TOPIC = "t"
 TROUBLE_MS = 20_000
@@ -68,7 +72,7 @@ class Chaos:
         self._begin_at()
         self._schedule(self._send_some, 40)
         more = [
-            *([(isolate_leader, 4_000)] if self.isolate else []),
+            *([(isolate_leader, 4_000), (strand_broker, 4_000)] if self.isolate else []),
             *([(recreate_topic, 6_000)] if self.recreate else []),
             *([(change_limit, 700)] if self.topic_config else []),
             *(MOVES if self.move else []),
@@ -135,8 +139,7 @@ class Chaos:
         world.frozen.clear()
         faults: Faults = world.cluster.faults
         faults.clear()
-        for one, other in world.cluster.broker_links.down:
-            world.cluster.broker_links.mend(one, other)
+        unstrand(world.cluster)
         for node, broker in world.cluster.brokers.items():
             if not broker.alive:
                 world.cluster.start_broker(node)
@@ -180,7 +183,7 @@ def isolate_leader(chaos: Chaos) -> None:
     """
     world, cluster = chaos.world, chaos.world.cluster
     partition = cluster.find(TOPIC, world.random.randrange(chaos.partitions))
-    if partition is None or partition.leader < 0 or cluster.broker_links.down:
+    if partition is None or partition.leader < 0 or cluster.severed:
         return
     chaos.count("leaders isolated")
     leader = partition.leader
@@ -208,10 +211,49 @@ def isolate_leader(chaos: Chaos) -> None:
     world.at(world.now + for_ms + world.random.choice((0, 5, 500)), mend)
 
 
+def strand(world: World, draw: random.Random, count: Callable[[str], None]) -> None:
+    """Cut a broker off from the controller, both ways or one way, or pause it. It serves clients with old metadata, as the leader that it
+    was. After a while it hears of what others have decided."""
+    cluster = world.cluster
+    if cluster.severed or len(cluster.live) < len(cluster.brokers) or any(broker.paused for broker in cluster.brokers.values()):
+        return
+    node = draw.choice(list(cluster.brokers))
+    how = draw.choice(("cut off from the controller", "without news", "paused"))
+    count(f"brokers {how}")
+    if how == "paused":
+        cluster.pause_broker(node)
+        back = partial(cluster.resume_broker, node)
+    else:
+        cluster.broker_links.sever(CONTROLLER, node, one_way=how == "without news")
+        back = partial(cluster.broker_links.mend, CONTROLLER, node)
+    for_ms = draw.choice((300, SESSION_MS // 2, 2 * SESSION_MS, 7_000))
+    world.at(world.now + for_ms, back)
+    if how == "without news":
+
+        def elect() -> None:
+            for led in (each for topic in cluster.topics for each in topic.partitions if each.leader == node):
+                with suppress(ValueError):
+                    cluster.move_leader(led)
+
+        world.at(world.now + draw.choice((5, 200)), elect)
+
+
+def unstrand(cluster: Cluster) -> None:
+    """Mend every link, and let paused brokers go on."""
+    for one, other in [*cluster.broker_links.down, *cluster.broker_links.one_way]:
+        cluster.broker_links.mend(one, other)
+    for node in cluster.brokers:
+        cluster.resume_broker(node)
+
+
+def strand_broker(chaos: Chaos) -> None:
+    strand(chaos.world, chaos.world.random, chaos.count)
+
+
 def restart_broker(chaos: Chaos) -> None:
     world = chaos.world
     node = world.random.choice(list(world.cluster.brokers))
-    if len(world.cluster.live) < len(world.cluster.brokers):
+    if not all_work(world.cluster):
         return
     chaos.count("brokers restarted")
     how = world.random.choice(("cleanly", "killed", "without power"))
@@ -223,13 +265,26 @@ def restart_broker(chaos: Chaos) -> None:
     for connection in list(world.connections.values()):
         if connection.node == node and connection.key > 0:
             connection.cut()
-    world.at(world.now + world.random.expovariate(1 / 1_000), lambda: world.cluster.start_broker(node))
+    world.at(world.now + world.random.expovariate(1 / 1_000), partial(start_broker, world, node))
+
+
+def all_work(cluster: Cluster) -> bool:
+    """Whether every broker is up and in touch with the controller."""
+    return cluster.live == [*cluster.brokers] and all(cluster.hears(node) for node in cluster.brokers)
+
+
+def start_broker(world: World, node: int) -> None:
+    """Start the broker as soon as it reaches the controller."""
+    if world.cluster.controller_link.is_up(node):
+        world.cluster.start_broker(node)
+    else:
+        world.at(world.now + 100, partial(start_broker, world, node))
 
 
 def restart_all(chaos: Chaos) -> None:
     """Restart every broker cleanly. Afterwards they remember only each producer's newest batch."""
     world = chaos.world
-    if len(world.cluster.live) < len(world.cluster.brokers):
+    if not all_work(world.cluster):
         return
     chaos.count("cluster restarted")
     for node in world.cluster.brokers:
@@ -238,7 +293,7 @@ def restart_all(chaos: Chaos) -> None:
         if connection.key > 0:
             connection.cut()
     for node in world.cluster.brokers:
-        world.at(world.now + world.random.uniform(1, 200), partial(world.cluster.start_broker, node))
+        world.at(world.now + world.random.uniform(1, 200), partial(start_broker, world, node))
 
 
 def restart_unanswered(chaos: Chaos) -> None:

@@ -6,6 +6,7 @@ One caller makes one transaction after the other, as a program does. The run com
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from typing import Any, Final
 
@@ -30,7 +31,8 @@ from fencepost.txn.coordinator.transaction_manager import FEATURE, TransactionMa
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from fencepost.txn.offsets import OffsetAndMetadata
-from tests.simulation.world import World
+from tests.simulation.chaos import strand, unstrand
+from tests.simulation.world import SESSION_MS, World
 
 NAME: Final = "tx"
 TOPIC: Final = "t"
@@ -69,12 +71,15 @@ class TransactionWorld(World):
     def __init__(self, seed: int, version: int) -> None:
         super().__init__(seed, **SETTINGS)
         self.thorough = False  # records of a transaction that must abort fail in the next round, which is due at once
-        self.cluster = Cluster(self.clock, brokers=3, seed=seed, transaction_version=version, config=CONFIG)
+        self.cluster = Cluster(
+            self.clock, brokers=3, seed=seed, transaction_version=version, config={**CONFIG, "broker.session.timeout.ms": SESSION_MS}
+        )
         self.services = Services(self.cluster, Journal(0))
         self.dispatcher = Dispatcher(self.services)
         self.late: dict[Api, int] = defaultdict(int)
         self.told: dict[str, int] = defaultdict(int)
         self.stormy = True
+        self._stranding = random.Random(f"stranding {seed}")
         self._features = Features(1, {FEATURE: version})
         self._committed: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
         self._offset = -1
@@ -90,7 +95,10 @@ class TransactionWorld(World):
                 self._come_to_rest()
             if self.random.random() < 0.2:
                 self._move_coordinator()
+            if self._stranding.random() < 0.2:
+                strand(self, self._stranding, lambda what: self.told.update({what: self.told[what] + 1}))
         self.stormy = False
+        unstrand(self.cluster)
         self._come_to_rest()
         self._transact()
         self._look()

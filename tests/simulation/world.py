@@ -53,6 +53,8 @@ handlers.register()
 
 FRAME_SIZE_BYTES = 4
 START_MS = 1_700_000_000_000
+SESSION_MS = 2_000
+"""Shorter than Kafka's, so that brokers are fenced and come back within one run."""
 STRANGER = b"written by another producer"
 
 
@@ -153,7 +155,7 @@ class World:
         self.thorough = seed % 2 == 0
         self.now = 0.0
         self.clock = VirtualClock(START_MS)
-        self.cluster = Cluster(self.clock, brokers=brokers, seed=seed)
+        self.cluster = Cluster(self.clock, brokers=brokers, seed=seed, config={"broker.session.timeout.ms": SESSION_MS})
         self.services = Services(self.cluster, Journal(0))
         self.dispatcher = Dispatcher(self.services)
         self.connections: dict[int, SimConnection] = {}

@@ -1,4 +1,4 @@
-"""Random runs of a partition on three brokers, which are killed and started, cut off and slow, while leaders move.
+"""Random runs of a partition on three brokers, which are killed, paused, cut off (also from the controller) and slow, while leaders move.
 
 What was acknowledged with acks=all stays, wherever the leader is. Below the high watermark of two replicas their logs are the same. When
 the troubles end, every replica has the same log, and is in sync.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fencepost.broker_stub.cluster.context import CONTROLLER
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.producer.wire import Api
@@ -57,13 +58,30 @@ class World(Inside):
         self.cluster.stop_broker(self.rng.choice((1, 2, 3)), clean=self.rng.random() < 0.5)
 
     def start(self) -> None:
-        self.cluster.start_broker(self.rng.choice((1, 2, 3)))
+        node = self.rng.choice((1, 2, 3))
+        if self.cluster.controller_link.is_up(node):
+            self.cluster.start_broker(node)
 
     def sever(self) -> None:
-        self.cluster.broker_links.sever(*self.rng.sample((1, 2, 3), 2))
+        """The controller is an end, too."""
+        one, other = self.rng.sample((CONTROLLER, 1, 2, 3), 2)
+        self.cluster.broker_links.sever(one, other, one_way=self.rng.random() < 0.3)
 
     def mend(self) -> None:
-        self.cluster.broker_links.mend(*self.rng.sample((1, 2, 3), 2))
+        self.cluster.broker_links.mend(*self.rng.sample((CONTROLLER, 1, 2, 3), 2))
+
+    def pause(self) -> None:
+        self.cluster.pause_broker(self.rng.choice((1, 2, 3)))
+
+    def resume(self) -> None:
+        self.cluster.resume_broker(self.rng.choice((1, 2, 3)))
+
+    def write_to_one_that_led(self) -> None:
+        """A broker that may not know yet that another one leads. acks=all is acknowledged only by the one that does."""
+        node, value, pending = self.rng.choice((1, 2, 3)), b"%d" % len(self.sent), Pending()
+        if self.cluster.brokers[node].alive:
+            self.sent.append((value, pending))
+            self.send(produce_request("t", batch(value)), 12, node=node, replies=pending.replies)
 
     def move(self) -> None:
         able = [node for node in self.partition.isr if node != self.partition.leader and self.cluster.brokers[node].alive]
@@ -108,6 +126,9 @@ class World(Inside):
             (self.wait, 6),
             (self.stop, 2),
             (self.start, 3),
+            (self.write_to_one_that_led, 3),
+            (self.pause, 1),
+            (self.resume, 2),
             (self.sever, 2),
             (self.mend, 3),
             (self.move, 2),
@@ -120,11 +141,13 @@ class World(Inside):
         self.cluster.faults.clear()
         for _ in range(3):
             self.pass_time(LAG_MS)  # for followers that are cut off
-        if self.partition.leader != NO_LEADER and len(self.partition.isr) >= self.partition.min_isr:
+        leader_knows = self.partition.leader != NO_LEADER and self.partition.leading.known is self.partition.state
+        if leader_knows and len(self.partition.isr) >= self.partition.min_isr:
             assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"
-        for one, other in self.cluster.broker_links.down:
+        for one, other in [*self.cluster.broker_links.down, *self.cluster.broker_links.one_way]:
             self.cluster.broker_links.mend(one, other)
         for node in (1, 2, 3):
+            self.cluster.resume_broker(node)
             self.cluster.start_broker(node)
         for _ in range(3):
             self.pass_time(LAG_MS)
