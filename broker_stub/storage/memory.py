@@ -12,20 +12,41 @@ from fencepost.broker_stub.storage.disk_state import DiskState
 
 WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
 TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
+RECENT_MAX: Final = 64
+"""So many joined chunks are remembered: replicas store the same ones, one soon after the other."""
+
+
+class RecentChunks:
+    """The newest joined chunks of a cluster's files. Files that have the same chunk share it."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[bytes, bytes] = {}
+
+    def shared(self, chunk: bytes) -> bytes:
+        """The same bytes, as an object that another file has if one has."""
+        known = self._chunks.get(chunk)
+        if known is not None:
+            return known
+        if len(self._chunks) >= RECENT_MAX:
+            del self._chunks[next(iter(self._chunks))]
+        self._chunks[chunk] = chunk
+        return chunk
 
 
 class MemoryFile:
     """A list of immutable chunks and a growing tail.
 
     A large append is kept as it came, and read as a view of itself. Small ones are joined, so that a log of tiny batches needs no object
-    for each. The tail is copied when read, because a view would prevent its growth.
+    for each. The tail is copied when read, because a view would prevent its growth. Replicas get the same appends, so they join the same
+    chunks, and share them.
     """
 
-    __slots__ = ("_chunks", "_disk", "_starts", "_synced", "_tail", "_tail_start", "modified_ms")
+    __slots__ = ("_chunks", "_disk", "_recent", "_starts", "_synced", "_tail", "_tail_start", "modified_ms")
 
-    def __init__(self, disk: DiskState | None = None) -> None:
+    def __init__(self, disk: DiskState | None = None, recent: RecentChunks | None = None) -> None:
         self.modified_ms = 0
         self._disk = disk or DiskState()
+        self._recent = recent or RecentChunks()
         self._synced = 0
         self._chunks: list[bytes] = []
         self._starts: list[int] = []
@@ -100,7 +121,7 @@ class MemoryFile:
 
     def _seal(self) -> None:
         if self._tail:
-            self._keep(bytes(self._tail))
+            self._keep(self._recent.shared(bytes(self._tail)))
             self._tail = bytearray()
 
     def _keep(self, chunk: bytes) -> None:
@@ -112,12 +133,13 @@ class MemoryFile:
 class MemoryDirectory:
     """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
 
-    __slots__ = ("_directories", "_disk", "_files")
+    __slots__ = ("_directories", "_disk", "_files", "_recent")
     path: Final = None
     space_bytes: Final = (-1, -1)
 
-    def __init__(self, disk: DiskState | None = None) -> None:
+    def __init__(self, disk: DiskState | None = None, recent: RecentChunks | None = None) -> None:
         self._disk = disk or DiskState()
+        self._recent = recent or RecentChunks()
         self._files: dict[str, MemoryFile | bytes] = {}
         self._directories: dict[str, MemoryDirectory] = {}
 
@@ -130,14 +152,14 @@ class MemoryDirectory:
     def directory(self, name: str, disk: DiskState | None = None) -> MemoryDirectory:
         found = self._directories.get(name)
         if found is None:
-            found = self._directories[name] = MemoryDirectory(disk or self._disk)
+            found = self._directories[name] = MemoryDirectory(disk or self._disk, self._recent)
         return found
 
     def open(self, name: str) -> MemoryFile:
         found = self._files.get(name)
         if isinstance(found, MemoryFile):
             return found
-        opened = self._files[name] = MemoryFile(self._disk)
+        opened = self._files[name] = MemoryFile(self._disk, self._recent)
         if found:
             opened.append(found)
         return opened
