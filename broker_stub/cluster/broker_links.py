@@ -7,14 +7,14 @@ in `controller_link`. This carries no bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
+
+from fencepost.broker_stub.cluster.context import CONTROLLER
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
     from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
 
-CONTROLLER: Final = 0
-"""The controller, as one end of a link."""
 End = int | Literal["controller"]
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
-from fencepost.broker_stub.cluster.broker_links import CONTROLLER, BrokerLinks
+from fencepost.broker_stub.cluster.broker_links import BrokerLinks
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.controller_link import ControllerLink
@@ -258,6 +258,7 @@ class Cluster(Context):
         broker.killed = not clean
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         self.controller_link.stopped(node_id)
+        self.producer_ids.stopped(node_id)
         for partition in self._partitions():
             led = partition.leader == node_id
             partition.lose(node_id)
@@ -312,10 +313,6 @@ class Cluster(Context):
     def hears(self, node: int) -> bool:
         """Whether that broker learns at once what the controller decides."""
         return self.brokers[node].image is self.image
-
-    def reaches_controller(self, node: int) -> bool:
-        """Whether the controller gets what that broker asks."""
-        return (node, CONTROLLER) not in self.severed
 
     def create_logs(self, node: int) -> None:
         """Creates the logs that a broker has not heard of before."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.broker import Broker
@@ -27,6 +27,9 @@ from fencepost.broker_stub.replication.replica_fetcher import Out, Then
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire import FetchRequest
+
+CONTROLLER: Final = 0
+"""The controller, as one end of a link."""
 
 
 class TransactionEnded(Protocol):
@@ -75,7 +78,7 @@ class Context:
             self.storage.close()
             raise
         self.send_fetch: SendFetch = _nowhere  # the dispatcher's, as soon as there is one
-        self.severed: set[tuple[int, int]] = set()  # what the first one sends to the second one is lost; 0 is the controller
+        self.severed: set[tuple[int, int]] = set()  # what the first one sends to the second one is lost
         self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
@@ -94,6 +97,14 @@ class Context:
     def delay_ms(self, one: int, other: int) -> int:
         """How long a message between these brokers takes."""
         return self.slow.get(frozenset((one, other)), 0)
+
+    def reaches_controller(self, node: int) -> bool:
+        """Whether the controller gets what that broker asks."""
+        return (node, CONTROLLER) not in self.severed
+
+    def has_producer_id(self, node: int) -> bool:
+        """Whether that broker has a producer id to give out now."""
+        return self.producer_ids.at(node, asks=self.reaches_controller(node))
 
     def find(self, topic: str, partition: int) -> Partition | None:
         known = self.topics.named(topic)
