@@ -73,6 +73,7 @@ _COUNT: Final = Argument((int,), f"a whole number from 1 to {OFTEN_MAX}", lambda
 _TOPIC: Final = Argument((str,), "the name of a topic")
 
 ARGUMENTS: Final = {
+    "ahead_ms": Argument((int,), "whole milliseconds"),
     "advertised_host": _HOST,
     "auto_create_topics": _BOOL,
     "leader_epochs": _BOOL,

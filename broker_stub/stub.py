@@ -352,6 +352,39 @@ class BrokerStub(Restrictions):
         hosts = self._server or self.cluster
         self._call(lambda: hosts.stop_broker(node, clean=False, lost_power=True))
 
+    def pause_broker(self, node: int) -> None:
+        """Pauses a broker, as SIGSTOP or a long garbage collection does. Clients connect to it and get no response.
+
+        The controller fences it after broker.session.timeout.ms. A broker that goes on first serves what has waited, as the leader that it
+        was.
+        """
+        self._known(node=node)
+        self._call(lambda: self.cluster.pause_broker(node))
+
+    def resume_broker(self, node: int) -> None:
+        """Lets a paused broker go on."""
+        self._known(node=node)
+        self._call(lambda: self.cluster.resume_broker(node))
+
+    def set_clock(self, node: int, ahead_ms: int) -> None:
+        """Sets a broker's own clock so many milliseconds ahead of the stub's; behind it with a negative number.
+
+        It decides the time of records with LogAppendTime, which timestamps are refused, the age of segments, and when a transaction times
+        out at that coordinator.
+        """
+        self._known(node=node)
+        check_arguments(ahead_ms=ahead_ms)
+        self._call(lambda: setattr(self.cluster.brokers[node], "ahead_ms", ahead_ms))
+
+    def slow_loading(self, node: int, ms: int) -> None:
+        """From now on a broker that begins to coordinate takes so long to load its groups and transactional ids, and answers
+        COORDINATOR_LOAD_IN_PROGRESS meanwhile. 0 ends that."""
+        self._known(node=node)
+        check_arguments(ms=ms)
+        if ms < 0:
+            raise ValueError(f"ms={ms}: 0 or more")
+        self._call(lambda: setattr(self.cluster.brokers[node], "loading_ms", ms))
+
     def fail_disk(self, node: int, fault: DiskFault = "failed") -> None:
         """Makes a broker's disk fail. "full": writes fail; "failed": reads fail as well.
 

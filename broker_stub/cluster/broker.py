@@ -6,6 +6,7 @@ the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.cluster.fetch_sessions import SessionCache
@@ -36,13 +37,20 @@ class Connection(Protocol):
 
 class Broker:
     """A broker. `image`: what it knows of the cluster. `fenced`: the controller does not hear from it, and counts it as down. `generation`
-    counts its starts: what began in an earlier one has ended."""
+    counts its starts: what began in an earlier one has ended. `clock_ms`: the cluster's clock. The broker's own is `ahead_ms` ahead of it.
+    `loading_ms`: how long its coordinators take to load a partition."""
 
-    def __init__(self, node_id: int, logs: LogManager, image: MetadataImage) -> None:
+    def __init__(
+        self, node_id: int, logs: Callable[[Callable[[], int]], LogManager], image: MetadataImage, clock_ms: Callable[[], int]
+    ) -> None:
         self.node_id = node_id
+        self.ahead_ms = self.loading_ms = 0
+        self.paused = False
+        self._clock_ms = clock_ms
+        self._held: list[Callable[[], None]] = []  # what it does when it goes on
         self.image = image
         self.fenced = False
-        self.logs = logs
+        self.logs = logs(self.now_ms)
         self.host = ""  # the host that clients are told to connect to
         self.port = 0
         self.listens_on = ""
@@ -56,11 +64,30 @@ class Broker:
 
     def stop(self) -> None:
         """Cuts every connection and abandons waiting requests."""
-        self.alive = self.halts = False
+        self.alive = self.halts = self.paused = False
+        self._held.clear()
         self.generation += 1
         self.cut_connections()
         self.sessions.clear()
         self.quota_manager = None
+
+    def now_ms(self) -> int:
+        """The time by its own clock."""
+        return self._clock_ms() + self.ahead_ms
+
+    def when_running(self, run: Callable[[], None]) -> None:
+        """Runs it now, or when the paused broker goes on. If it stops before, never."""
+        if self.paused:
+            self._held.append(run)
+        else:
+            run()
+
+    def resume(self) -> None:
+        """Goes on: does what it could not do while it was paused, in the same order."""
+        self.paused = False
+        held, self._held = self._held, []
+        for run in held:
+            run()
 
     def cut_connections(self) -> int:
         """Ends every client connection; returns how many there were."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from fencepost.broker_stub.cluster.broker_call import TIMEOUT_MS
 from fencepost.broker_stub.faults.execution import execute
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
@@ -17,8 +18,6 @@ from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
-
-TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
 
 Then = Callable[[int], None]
 

@@ -149,7 +149,7 @@ class Cluster(Context):
         self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
         self.fetchers = ReplicaFetchers(self)
         self._isr_expiration = IsrExpiration(self)
-        self.controller_link = ControllerLink(self)
+        self.controller_link = ControllerLink(self, self.counters, create_logs=self.create_logs, links_changed=self.links_changed)
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
@@ -274,6 +274,20 @@ class Cluster(Context):
                 _log.error("broker %d halts: %s", broker.node_id, failed.strerror)
                 self.soon(partial(self.kill, broker.node_id))
 
+    def pause_broker(self, node_id: int) -> None:
+        """The broker does nothing until it is resumed, like a process that got SIGSTOP. Its connections stay."""
+        broker = self.brokers[node_id]
+        if broker.alive and not broker.paused:
+            broker.paused = True
+            self.controller_link.changed(node_id)
+
+    def resume_broker(self, node_id: int) -> None:
+        """The broker goes on. What it decided before the pause, and what clients have sent it since, comes before what it hears now."""
+        broker = self.brokers[node_id]
+        if broker.paused:
+            broker.resume()
+            self.soon(partial(self.controller_link.changed, node_id))
+
     def start_broker(self, node_id: int) -> None:
         """Starts a broker with the logs that it has. OSError if its disk fails, ValueError if it does not reach the controller. Then it
         stays down."""
@@ -305,14 +319,6 @@ class Cluster(Context):
     def watch_lag(self) -> None:
         """A follower may be behind, so its leader must look at its ISR."""
         self._isr_expiration.watch()
-
-    def is_up(self, node: int) -> bool:
-        """Whether that broker runs."""
-        return self.brokers[node].alive
-
-    def hears(self, node: int) -> bool:
-        """Whether that broker learns at once what the controller decides."""
-        return self.brokers[node].image is self.image
 
     def create_logs(self, node: int) -> None:
         """Creates the logs that a broker has not heard of before."""

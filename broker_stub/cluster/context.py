@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from fencepost.broker_stub.cluster.log_manager import LogManager
 from fencepost.broker_stub.cluster.metadata_image import CurrentImage
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
-from fencepost.broker_stub.cluster.timers import Timers
+from fencepost.broker_stub.cluster.timers import Timer, Timers
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
@@ -28,15 +29,15 @@ from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire import FetchRequest
 
-CONTROLLER: Final = 0
-"""The controller, as one end of a link."""
-
 
 class TransactionEnded(Protocol):
     """Is called for each marker that a partition gets."""
 
     def __call__(self, replica: Replica, producer_id: int, *, commit: bool) -> None: ...
 
+
+CONTROLLER: Final = 0
+"""The controller, as one end of a link."""
 
 NewStorage = Callable[["Context"], Directory]
 """Makes the directory of a cluster that keeps its files."""
@@ -78,7 +79,7 @@ class Context:
             self.storage.close()
             raise
         self.send_fetch: SendFetch = _nowhere  # the dispatcher's, as soon as there is one
-        self.severed: set[tuple[int, int]] = set()  # what the first one sends to the second one is lost
+        self.severed: set[tuple[int, int]] = set()  # what the first one sends to the second one is lost; 0 is the controller
         self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
@@ -94,13 +95,25 @@ class Context:
         """Whether what a broker sends reaches another one, which is up."""
         return self.brokers[other].alive and (one, other) not in self.severed
 
-    def delay_ms(self, one: int, other: int) -> int:
-        """How long a message between these brokers takes."""
-        return self.slow.get(frozenset((one, other)), 0)
+    def is_up(self, node: int) -> bool:
+        """Whether that broker runs."""
+        return self.brokers[node].alive
+
+    def hears(self, node: int) -> bool:
+        """Whether that broker learns at once what the controller decides."""
+        return self.brokers[node].image is self.image
 
     def reaches_controller(self, node: int) -> bool:
         """Whether the controller gets what that broker asks."""
-        return (node, CONTROLLER) not in self.severed
+        return (node, CONTROLLER) not in self.severed and not self.brokers[node].paused
+
+    def is_in_touch(self, one: int, other: int) -> bool:
+        """Whether a broker works, and reaches another one."""
+        return self.reach(one, other) and not self.brokers[one].paused and self.brokers[one].alive
+
+    def delay_ms(self, one: int, other: int) -> int:
+        """How long a message between these brokers takes."""
+        return self.slow.get(frozenset((one, other)), 0)
 
     def has_producer_id(self, node: int) -> bool:
         """Whether that broker has a producer id to give out now."""
@@ -119,6 +132,10 @@ class Context:
         """That broker's replica, if it knows the partition and has one."""
         found = self._known(node, topic, partition)
         return found.on(node) if found is not None else None
+
+    def loading_ms(self, replica: Replica) -> int:
+        """How long the coordinator of that replica still takes to load it."""
+        return max(0, replica.led_since_ms + self.brokers[replica.node].loading_ms - self.now_ms())
 
     def _known(self, node: int, topic: str, partition: int) -> Partition | None:
         known = self.brokers[node].image.topics.named(topic)
@@ -139,8 +156,12 @@ class Context:
         """Runs it in the next tick, never inside the handler that calls this."""
         self.timers.at(self.now_ms(), run)
 
+    def later_on(self, node: int, delay_ms: int, run: Callable[[], None]) -> Timer:
+        """The same as `later`, for what a broker does itself: not while it is paused."""
+        return self.timers.at(self.now_ms() + delay_ms, partial(self.brokers[node].when_running, run))
+
     def _broker(self, node_id: int) -> Broker:
-        return Broker(node_id, LogManager(node_id, self.storage, clock_ms=self.now_ms), self.image)
+        return Broker(node_id, lambda clock_ms: LogManager(node_id, self.storage, clock_ms=clock_ms), self.image, self.now_ms)
 
 
 def _nowhere(follower: int, leader: int, request: FetchRequest, then: Then) -> Out:

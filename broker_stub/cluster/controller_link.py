@@ -1,5 +1,7 @@
 """What a broker's link to the controller does: heartbeats go to the controller, and what it decides comes from it (KIP-631).
 
+A paused broker neither sends nor hears. When it goes on, it first does what was waiting, with the image of before the pause.
+
 A broker that hears nothing keeps its image of the cluster, and goes on with it: it serves its clients as the leader that it was. One
 whose heartbeats stop is fenced after broker.session.timeout.ms: it leaves every ISR, and others lead in its place. When both ways are up
 again, the broker learns what was decided, follows the new leaders, and is fenced no longer.
@@ -16,7 +18,8 @@ from fencepost.broker_stub.cluster.metadata_image import old_image
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
-    from fencepost.broker_stub.cluster.cluster import Cluster
+    from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.counters import Counters
     from fencepost.broker_stub.cluster.timers import Timer
 
 FORWARDING_MS: Final = 60_000
@@ -24,33 +27,40 @@ FORWARDING_MS: Final = 60_000
 
 
 class ControllerLink:
-    """The links of all brokers of a cluster."""
+    """The links of all brokers of a cluster. `create_logs`: creates those of replicas that a broker has not heard of before.
+    `links_changed`: lets a broker and its followers fetch anew."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, context: Context, counters: Counters, *, create_logs: Callable[[int], None], links_changed: Callable[[int], None]
+    ) -> None:
+        self._context = context
+        self._counters = counters
+        self._create_logs = create_logs
+        self._links_changed = links_changed
         self._sessions: dict[int, Timer] = {}  # of the brokers that the controller does not hear from
         self._forwarded: list[_Forwarded] = []
 
     def is_up(self, node: int) -> bool:
-        """Whether both ways are up."""
-        severed = self._cluster.severed
-        return (node, CONTROLLER) not in severed and (CONTROLLER, node) not in severed
+        """Whether both ways are up, and the broker goes on."""
+        severed = self._context.severed
+        paused = self._context.brokers[node].paused
+        return (node, CONTROLLER) not in severed and (CONTROLLER, node) not in severed and not paused
 
     def changed(self, node: int) -> None:
-        """A way was severed or mended."""
-        broker = self._cluster.brokers[node]
+        """A way was severed or mended, or the broker was paused or goes on."""
+        broker = self._context.brokers[node]
         if not broker.alive:
             return
-        if (node, CONTROLLER) in self._cluster.severed:
+        if not self._context.reaches_controller(node):
             self._lose_heartbeats(broker)
         else:
             self._forget_session(node)
         if not self.is_up(node):
-            if self._cluster.hears(node):
+            if self._context.hears(node):
                 broker.image = old_image(broker.image)
-        elif not self._cluster.hears(node):
+        elif not self._context.hears(node):
             self._catch_up(broker)
-        if self._cluster.reaches_controller(node):
+        if self._context.reaches_controller(node):
             for each in self._waiting(node):
                 each.end(got_there=True)
 
@@ -59,20 +69,20 @@ class ControllerLink:
         self._forget_session(node)
         for each in self._waiting(node):
             each.stop()
-        broker = self._cluster.brokers[node]
+        broker = self._context.brokers[node]
         broker.fenced = False
-        if not self._cluster.hears(node):
+        if not self._context.hears(node):
             self._learn(broker)
 
     def forward(self, node: int, then: Callable[[bool], object]) -> None:
         """Forwards a request to the controller: calls `then` once with whether it got there in time."""
         waits = _Forwarded(self, node, then)
         self._forwarded.append(waits)
-        waits.timer = self._cluster.timers.at(self._cluster.now_ms() + FORWARDING_MS, partial(waits.end, got_there=False))
+        waits.timer = self._context.timers.at(self._context.now_ms() + FORWARDING_MS, partial(waits.end, got_there=False))
 
     def do(self, node: int, run: Callable[[], object]) -> None:
         """Runs what a broker asks of the controller: now, or when it gets there, or never if it does not get there in time."""
-        if self._cluster.reaches_controller(node):
+        if self._context.reaches_controller(node):
             run()
         else:
             self.forward(node, lambda got_there: got_there and run())
@@ -85,8 +95,8 @@ class ControllerLink:
 
     def _lose_heartbeats(self, broker: Broker) -> None:
         if broker.node_id not in self._sessions and not broker.fenced:
-            ends_ms = self._cluster.now_ms() + int(self._cluster.config["broker.session.timeout.ms"])
-            self._sessions[broker.node_id] = self._cluster.timers.at(ends_ms, partial(self._fence, broker))
+            ends_ms = self._context.now_ms() + int(self._context.config["broker.session.timeout.ms"])
+            self._sessions[broker.node_id] = self._context.timers.at(ends_ms, partial(self._fence, broker))
 
     def _forget_session(self, node: int) -> None:
         session = self._sessions.pop(node, None)
@@ -96,30 +106,30 @@ class ControllerLink:
     def _fence(self, broker: Broker) -> None:
         del self._sessions[broker.node_id]
         broker.fenced = True
-        for topic in self._cluster.topics:
+        for topic in self._context.topics:
             for partition in topic.partitions:
-                self._cluster.counters.leader_moves += partition.leader == broker.node_id
+                self._counters.leader_moves += partition.leader == broker.node_id
                 partition.fence(broker.node_id)
 
     def _catch_up(self, broker: Broker) -> None:
         self._learn(broker)
         was_fenced, broker.fenced = broker.fenced, False
-        for topic in self._cluster.topics:
+        for topic in self._context.topics:
             for partition in topic.partitions:
                 if was_fenced:
                     partition.welcome(broker.node_id)
                 else:
                     partition.tell(broker.node_id)
-        self._cluster.links_changed(broker.node_id)  # the next fetches bring followers into the ISR
+        self._links_changed(broker.node_id)  # the next fetches bring followers into the ISR
 
     def _learn(self, broker: Broker) -> None:
         """The broker gets the newest image: logs of topics that are gone are deleted, and those of new replicas are created."""
-        old, broker.image = broker.image, self._cluster.image
+        old, broker.image = broker.image, self._context.image
         for topic in old.topics:
-            if self._cluster.topics.with_id(topic.id) is None:
+            if self._context.topics.with_id(topic.id) is None:
                 for partition in topic.partitions:
                     partition.tell(broker.node_id)
-        self._cluster.create_logs(broker.node_id)
+        self._create_logs(broker.node_id)
 
 
 class _Forwarded:

@@ -14,10 +14,11 @@ from fencepost.broker_stub.replication.replica import Replica
 
 
 class DelayedOperation(ABC):
-    """Waits from `wait_on` to `stop_waiting`. Completes at most once."""
+    """Waits from `wait_on` to `stop_waiting` on a broker. Completes at most once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, node: int) -> None:
         self._context = context
+        self._node = node
         self._replicas: list[Replica] = []
         self._timer: Timer | None = None
         self._waits = False
@@ -35,7 +36,7 @@ class DelayedOperation(ABC):
     def expire_in(self, timeout_ms: int) -> None:
         """Sets the end of the waiting, if it has none yet."""
         if self._timer is None:
-            self._timer = self._context.timers.at(self._context.now_ms() + timeout_ms, self.expire)
+            self._timer = self._context.later_on(self._node, timeout_ms, self._expire)
 
     def stop_waiting(self) -> None:
         for replica in self._replicas:
@@ -52,12 +53,16 @@ class DelayedOperation(ABC):
     def changed(self) -> None:
         if not self._will_check:
             self._will_check = True
-            self._context.soon(self._check)
+            self._context.later_on(self._node, 0, self._check)
 
     def _check(self) -> None:
         self._will_check = False
         if self._waits:
             self.try_complete()
+
+    def _expire(self) -> None:
+        if self._waits:
+            self.expire()
 
     @abstractmethod
     def try_complete(self) -> None:

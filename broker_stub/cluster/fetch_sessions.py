@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer.wire import PartitionData
 
@@ -37,10 +38,11 @@ class Asked(NamedTuple):
 class CachedPartition:
     """What the session last sent about one partition. `seen`: the replica's `changes` when a follower knew everything of it."""
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset", "replica", "seen")
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "partition", "replica", "seen")
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
+        self.partition: Partition | None = None
         self.replica: Replica | None = None
         self.high_watermark = -1
         self.log_start_offset = -1

@@ -65,7 +65,7 @@ class _Replicating(DelayedOperation):
     """A batch that is not on every in-sync replica."""
 
     def __init__(self, context: Context, replica: Replica, end_offset: int, *, timeout_ms: int, then: Then) -> None:
-        super().__init__(context)
+        super().__init__(context, replica.node)
         self._replica = replica
         self._end_offset = end_offset
         self._leader_epoch = replica.leader_epoch

@@ -156,6 +156,28 @@ class Routes:
         self._cluster.lose_power(node)
         return HTTPStatus.OK, {"stopped": node}
 
+    def pause(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        self._cluster.pause_broker(node)
+        return HTTPStatus.OK, {"paused": node}
+
+    def resume(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        self._cluster.resume_broker(node)
+        return HTTPStatus.OK, {"resumed": node}
+
+    def clock(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        (ahead_ms,) = _body(request, ahead_ms=...)
+        self._cluster.set_clock(node, ahead_ms)
+        return HTTPStatus.OK, {"node": node, "ahead_ms": ahead_ms}
+
+    def loading(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        (ms,) = _body(request, ms=...)
+        self._cluster.slow_loading(node, ms)
+        return HTTPStatus.OK, {"node": node, "ms": ms}
+
     def disk(self, request: Request, arguments: list[str]) -> Told:
         node = _number(arguments[0], "a broker")
         (fault,) = _body(request, fault=None)
@@ -243,6 +265,10 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("POST", "/logs/corrupt"): Routes.corrupt,
     ("POST", "/brokers/{node}/stop"): Routes.stop,
     ("POST", "/brokers/{node}/lose-power"): Routes.lose_power,
+    ("POST", "/brokers/{node}/pause"): Routes.pause,
+    ("POST", "/brokers/{node}/resume"): Routes.resume,
+    ("POST", "/brokers/{node}/clock"): Routes.clock,
+    ("POST", "/brokers/{node}/loading"): Routes.loading,
     ("POST", "/brokers/{node}/disk"): Routes.disk,
     ("POST", "/brokers/{node}/start"): Routes.start,
 }

@@ -56,6 +56,7 @@ class Store:
         self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
         self.pending = PendingOffsets()
         self._context = context
+        self._now_ms = context.brokers[replica.node].now_ms
         self._replica = replica
         self._epoch = replica.leader_epoch
         self._timeout_ms = int(context.config["offsets.commit.timeout.ms"])
@@ -86,7 +87,7 @@ class Store:
 
     def commit_pending(self, identity: Identity, offsets: Offsets, *, guard: int | None, then: Then) -> None:
         """Writes offsets that count once that producer's transaction commits. `guard`: from the partition's log, for the batch."""
-        now_ms = self._context.now_ms()
+        now_ms = self._now_ms()
         data = encode_batch(
             [(now_ms, key, value) for key, value in self._entries(offsets)],
             producer_id=identity.producer_id,
@@ -147,7 +148,7 @@ class Store:
             then(ErrorCode.NOT_COORDINATOR)
             return
         context = self._context
-        now_ms = context.now_ms()
+        now_ms = self._now_ms()
         answer = _Answer(then)
 
         def written(code: int) -> None:
@@ -159,7 +160,7 @@ class Store:
         data = encode_batch([(now_ms, key, value) for key, value in entries], base_sequence=0)
         append(context, self._replica, data, timeout_ms=FOREVER_MS, then=written, how=How(written=apply if at_append else None))
         if not answer.given:
-            answer.timer = context.timers.at(now_ms + self._timeout_ms, lambda: answer(_told(ErrorCode.REQUEST_TIMED_OUT)))
+            answer.timer = context.later_on(self._replica.node, self._timeout_ms, lambda: answer(_told(ErrorCode.REQUEST_TIMED_OUT)))
 
     # The log
 

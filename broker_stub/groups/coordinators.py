@@ -6,6 +6,7 @@ reads the partition: the last assignment of each group, and its offsets. This fi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -28,6 +29,12 @@ class NotHere(Exception):
     """This broker does not coordinate the group."""
 
     code = ErrorCode.NOT_COORDINATOR
+
+
+class Loading(NotHere):
+    """This broker coordinates the group, and has not loaded the partition yet."""
+
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 class Shard:
@@ -62,9 +69,8 @@ class GroupCoordinators:
         self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
         self._retention_ms = int(config["offsets.retention.minutes"]) * 60_000
         self._metadata_bytes_max = int(config["offset.metadata.max.bytes"])
-        self._around = Surroundings(
-            timers=context.timers,
-            now_ms=context.now_ms,
+        self._around = partial(
+            Surroundings,
             new_id=context.new_id,
             initial_delay_ms=int(config["group.initial.rebalance.delay.ms"]),
             members_max=int(config["group.max.size"]),
@@ -83,13 +89,18 @@ class GroupCoordinators:
         replica = topic.partitions[partition_for(group_id, len(topic.partitions))].on(node_id)
         if replica is None or not replica.leads:
             raise NotHere
+        if self._context.loading_ms(replica):
+            raise Loading
         return self._shard(replica)
 
     def shards_of(self, node_id: int) -> list[Shard]:
-        """Every shard that this broker leads."""
+        """Every shard that this broker leads. Raises Loading while one is not loaded."""
         topic = self._context.brokers[node_id].image.topics.named(OFFSETS_TOPIC)
         replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
-        return [self._shard(each) for each in replicas if each is not None and each.leads]
+        led = [each for each in replicas if each is not None and each.leads]
+        if any(self._context.loading_ms(each) for each in led):
+            raise Loading
+        return [self._shard(each) for each in led]
 
     def committed(self, group_id: str, node_id: int) -> list[tuple[str, int]]:
         """The partitions in which that group has offsets. Empty where this broker does not coordinate it."""
@@ -115,12 +126,12 @@ class GroupCoordinators:
 
     def _shard(self, replica: Replica) -> Shard:
         """The shard of the broker that leads, after removing expired offsets as often as Kafka does."""
-        now_ms = self._context.now_ms()
-        key = _key(replica)
+        broker = self._context.brokers[replica.node]
+        now_ms, key = broker.now_ms(), _key(replica)
         shard = self._shards.get(key)
         if shard is None or shard.leader_epoch != replica.leader_epoch:
             store = Store(self._context, replica)
-            groups = ClassicGroups(store, self._around)
+            groups = ClassicGroups(store, self._around(later=partial(self._context.later_on, replica.node), now_ms=broker.now_ms))
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
             shard = self._shards[key] = Shard(replica, store, groups, offsets, now_ms=now_ms)
             return shard

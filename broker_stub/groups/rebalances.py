@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.broker_stub.cluster.internal_append import Then
-from fencepost.broker_stub.cluster.timers import Timer, Timers
+from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import Group, Member
 from fencepost.broker_stub.groups.responses import joined, no_join
@@ -28,7 +28,7 @@ LeaveAnswer = Callable[[LeaveGroupResponse], None]
 class Surroundings(NamedTuple):
     """What the groups need of their cluster."""
 
-    timers: Timers
+    later: Callable[[int, Callable[[], None]], Timer]
     now_ms: Callable[[], int]
     new_id: Callable[[], object]
     initial_delay_ms: int
@@ -163,7 +163,7 @@ class Rebalances:
             run()
             self.send()
 
-        return self._around.timers.at(self._around.now_ms() + ms, then)
+        return self._around.later(ms, then)
 
     def _join_by(self, group: Group, ms: int, run: Callable[[], None]) -> None:
         cancel(group.join_timer)

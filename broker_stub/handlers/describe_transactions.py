@@ -35,7 +35,7 @@ def _described(call: Call, name: str) -> TransactionState:
         return TransactionState(transactional_id=name, error_code=code)
     shard = call.transactions.shard_for(name, call.broker.node_id)
     if shard is None:
-        return TransactionState(transactional_id=name, error_code=ErrorCode.NOT_COORDINATOR)
+        return TransactionState(transactional_id=name, error_code=call.transactions.refusal(name, call.broker.node_id))
     known = shard.ids.get(name)
     if known is None or known.pending is State.DEAD:
         return TransactionState(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -8,6 +8,7 @@ Leaves out: every type but the classic one.
 
 from __future__ import annotations
 
+from fencepost.broker_stub.groups.coordinators import Loading
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
@@ -25,10 +26,14 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     types = {each.lower() for each in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
+    try:
+        shards = call.groups.shards_of(call.broker.node_id)
+    except Loading as loading:
+        return ListGroupsResponse(error_code=loading.code)
     every = call.may(Operation.DESCRIBE, Resource.CLUSTER)
     groups = [
         group
-        for shard in call.groups.shards_of(call.broker.node_id)
+        for shard in shards
         for group in shard.groups.groups.values()
         if every or call.may(Operation.DESCRIBE, Resource.GROUP, group.id)
     ]

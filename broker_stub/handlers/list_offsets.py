@@ -108,7 +108,7 @@ def _segments(call: Call, replica: Replica, asked: ListOffsetsPartition) -> list
     log = replica.log
     times = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in log.segments]
     if log.segments[-1].size:
-        times.append((log.high_watermark, call.cluster.now_ms()))
+        times.append((log.high_watermark, call.broker.now_ms()))
     if asked.timestamp == EARLIEST:
         times = times[:1]
     elif asked.timestamp != LATEST:

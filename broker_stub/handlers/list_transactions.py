@@ -25,6 +25,8 @@ NAMED = {state.wire_name: state for state in State}
 def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
     if call.error:
         return ListTransactionsResponse(error_code=call.error)
+    if call.transactions.is_loading(call.broker.node_id):
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
         pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
     except re.error:
@@ -34,7 +36,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
         for shard in call.transactions.shards_of(call.broker.node_id)
         for name, known in shard.ids.items()
         if known.pending is not State.DEAD
-        and _passes(known.txn, request, call.cluster.now_ms())
+        and _passes(known.txn, request, call.broker.now_ms())
         and pattern.fullmatch(name)
         and call.may(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
     ]

@@ -84,7 +84,7 @@ class _Commit:
         self.shard: Shard | None = None
         self._call = call
         self._request = request
-        self._now_ms = call.cluster.now_ms()
+        self._now_ms = call.broker.now_ms()
         retention_ms = request.retention_time_ms
         # A sum of 64 bits, as in Kafka: the largest number overflows, and the offset expires at once.
         self._expires_ms = (self._now_ms + retention_ms + (1 << 63)) % (1 << 64) - (1 << 63) if retention_ms != NO_RETENTION else -1

@@ -116,7 +116,7 @@ class _Commit:
         if code:
             self._fail(code)
             return
-        now_ms = call.cluster.now_ms()
+        now_ms = call.broker.now_ms()
         offsets: dict[Key, Committed] = {}
         for (topic, index), each in self._asked.items():
             metadata = each.committed_metadata or ""

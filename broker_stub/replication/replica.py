@@ -12,8 +12,9 @@ the ISR stays, and so does the high watermark once its followers fetch from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
 
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
@@ -21,9 +22,6 @@ from fencepost.broker_stub.replication.partition_state import NO_LEADER, Partiti
 from fencepost.broker_stub.replication.remote_replica import RemoteReplica
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from fencepost.broker_stub.replication.partition import Partition
 
 EXPIRY_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
@@ -37,6 +35,23 @@ class Watcher(Protocol):
 
     def changed(self) -> None:
         """The leader changed, the high watermark moved, or the replica was deleted."""
+        ...
+
+
+class Registration(Protocol):
+    """The partition, at the controller."""
+
+    topic: str
+    topic_id: UUID
+    topic_config: Mapping[str, str]
+    index: int
+
+    def on(self, node: int) -> Replica | None:
+        """The replica of that broker."""
+        ...
+
+    def alter_isr(self, node: int, isr: Sequence[int]) -> bool:
+        """The leader asks for another ISR."""
         ...
 
 
@@ -106,13 +121,14 @@ class Replica:
         "known",
         "leader",
         "leader_epoch",
+        "led_since_ms",
         "log",
         "node",
         "partition",
         "watchers",
     )
 
-    def __init__(self, partition: Partition, node: int, log: PartitionLog, cluster: Surroundings) -> None:
+    def __init__(self, partition: Registration, node: int, log: PartitionLog, cluster: Surroundings) -> None:
         self.partition = partition
         self.node = node
         self.log = log
@@ -122,6 +138,7 @@ class Replica:
         self.leader_epoch = -1
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self.changes = 0
+        self.led_since_ms = 0  # when its leader epoch began
         self._cluster = cluster
         self._leads_since = 0  # the epoch in which it became the leader; when replicas leave, an epoch begins with the same leader
         self._epoch_start = 0  # where the log ended when this leader epoch began
@@ -297,7 +314,7 @@ class Replica:
     def _begin_epoch(self, *, new_leader: bool) -> None:
         if new_leader:
             self._leads_since = self.leader_epoch
-        self._epoch_start = self.log.log_end_offset
+        self._epoch_start, self.led_since_ms = self.log.log_end_offset, self._cluster.now_ms()
         try:
             self.log.lead(self.leader_epoch)
         except StorageFailed as failed:

@@ -59,12 +59,8 @@ class Surroundings(Protocol):
         """Sends the request of a follower to a leader."""
         ...
 
-    def soon(self, run: Callable[[], None]) -> None:
-        """Runs it in the next tick."""
-        ...
-
-    def later(self, delay_ms: int, run: Callable[[], None]) -> None:
-        """Runs it after so many milliseconds."""
+    def later_on(self, node: int, delay_ms: int, run: Callable[[], None]) -> object:
+        """Runs it on that broker after so many milliseconds, or in the next tick."""
         ...
 
     def reach(self, one: int, other: int) -> bool:
@@ -178,7 +174,7 @@ class ReplicaFetcher:
     def _fetch_soon(self) -> None:
         if not self._busy:
             self._busy = True
-            self._cluster.soon(partial(self._fetch, self._number))
+            self._cluster.later_on(self._follower, 0, partial(self._fetch, self._number))
 
     def _fetch(self, number: int) -> None:
         if number != self._number:
@@ -232,7 +228,7 @@ class ReplicaFetcher:
         if number == self._number:
             self._number += 1
             self._out = None
-            self._cluster.soon(partial(self._process, self._number, response))
+            self._cluster.later_on(self._follower, 0, partial(self._process, self._number, response))
 
     def _process(self, number: int, response: FetchResponse | None) -> None:
         if number != self._number:
@@ -240,7 +236,7 @@ class ReplicaFetcher:
         if response is None or response.error_code:
             self._begin_session()
             self._fall_silent(self._followed)
-            self._cluster.later(self._config.backoff_ms, partial(self._fetch, self._number))
+            self._cluster.later_on(self._follower, self._config.backoff_ms, partial(self._fetch, self._number))
             return
         self._session_id = response.session_id
         for topic in response.responses:
@@ -306,7 +302,7 @@ class ReplicaFetcher:
         self._forgotten.append(key)
         self._delayed[key] = followed
         self._fall_silent({key: followed})
-        self._cluster.later(self._config.backoff_ms, partial(self._retry, followed))
+        self._cluster.later_on(self._follower, self._config.backoff_ms, partial(self._retry, followed))
 
     def _retry(self, followed: _Followed) -> None:
         if self._delayed.get(followed.key) is followed:

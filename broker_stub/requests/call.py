@@ -221,7 +221,10 @@ class Call:
         return f"{request} is not authorized."
 
     def start(self) -> None:
-        self._pass(Point.BEFORE, self._process)
+        if self.broker.paused:
+            self.broker.when_running(self.start)
+        else:
+            self._pass(Point.BEFORE, self._process)
 
     def answer(self, result: Result) -> None:
         """Takes the response of a handler that returned LATER. A broker that has stopped sends none."""
@@ -344,7 +347,7 @@ class Call:
             self._process_again()
 
     def continue_after(self, ms: int, go_on: Callable[[], None]) -> None:
-        self.cluster.timers.at(self.cluster.now_ms() + ms, go_on)
+        self.cluster.later_on(self.broker.node_id, ms, go_on)
 
     def post(self, go_on: Callable[[], None]) -> None:
         self.cluster.post(go_on)

@@ -30,7 +30,7 @@ class DelayedDeleteRecords(DelayedOperation):
     """A DeleteRecords that waits. `start` begins the waiting."""
 
     def __init__(self, call: Call, response: DeleteRecordsResponse, raised: list[Raised]) -> None:
-        super().__init__(call.cluster)
+        super().__init__(call.cluster, call.broker.node_id)
         self._call = call
         self._response = response
         self._raised = raised

@@ -49,7 +49,7 @@ class DelayedFetch(DelayedOperation):
         by_id: bool,
         read_committed: bool,
     ) -> None:
-        super().__init__(call.cluster)
+        super().__init__(call.cluster, call.broker.node_id)
         self._call = call
         self._asked = asked
         self._session = session
@@ -146,7 +146,7 @@ class DelayedFetch(DelayedOperation):
         self._read_bytes = 0
         self._urgent = False
         for cached in self._asked:
-            partition = self._partition(cached)
+            cached.partition = partition = self._partition(cached)
             cached.replica = replica = partition.on(self._call.broker.node_id) if partition is not None else None
             if self._follower is not None and replica is not None and cached.seen == replica.changes:
                 continue
@@ -220,8 +220,8 @@ class DelayedFetch(DelayedOperation):
 
     def _partition(self, cached: CachedPartition) -> Partition | None:
         topics, asked = self._call.image.topics, cached.asked
-        if self._follower is not None and cached.replica is not None:
-            return cached.replica.partition  # a follower forgets the partitions that are deleted
+        if self._follower is not None and cached.partition is not None:
+            return cached.partition  # a follower forgets the partitions that are deleted
         topic = topics.with_id(asked.topic_id) if self._by_id else topics.named(asked.topic)
         return topic.partition(asked.partition) if topic is not None else None
 

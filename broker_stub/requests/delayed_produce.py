@@ -31,7 +31,7 @@ class DelayedProduce(DelayedOperation):
     """A Produce that waits. `start` begins the waiting."""
 
     def __init__(self, call: Call, response: ProduceResponse, pending: list[Pending]) -> None:
-        super().__init__(call.cluster)
+        super().__init__(call.cluster, call.broker.node_id)
         self._call = call
         self._response = response
         self._pending = pending

@@ -223,9 +223,10 @@ class Server:
     def _look_for_idle(self, node_id: int) -> None:
         """Ends idle connections, and repeats while there are connections."""
         self._looks.pop(node_id, None)
-        next_look_ms = self._limits[node_id].look(self.cluster.now_ms())
+        now_ms = self.cluster.now_ms()
+        next_look_ms = self._limits[node_id].look(now_ms)
         if next_look_ms is not None:
-            self._looks[node_id] = self.cluster.timers.at(next_look_ms, partial(self._look_for_idle, node_id))
+            self._looks[node_id] = self.cluster.later_on(node_id, next_look_ms - now_ms, partial(self._look_for_idle, node_id))
 
     def _close_sockets(self) -> None:
         for listener in self._sockets.values():

@@ -71,24 +71,31 @@ class TransactionCoordinators:
                 pass
 
     def shards_of(self, node_id: int) -> Iterator[TxnShard]:
-        """Every shard that this broker leads."""
-        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
-        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
-        return (self._shard(each) for each in replicas if each is not None and each.leads)
+        """Every shard that this broker leads and has loaded."""
+        return (self._shard(each) for each in self._led_by(node_id) if not self._context.loading_ms(each))
 
     def shard_for(self, transactional_id: str, node_id: int) -> TxnShard | None:
-        """The shard of that id. None: this broker does not lead it."""
-        partition = self._partition_of(transactional_id, node_id)
-        replica = partition.on(node_id) if partition is not None else None
-        return self._shard(replica) if replica is not None and replica.leads else None
+        """The shard of that id. None: this broker does not lead it, or has not loaded it."""
+        replica = self._replica_of(transactional_id, node_id)
+        return self._shard(replica) if replica is not None and replica.leads and not self._context.loading_ms(replica) else None
+
+    def refusal(self, transactional_id: str, node_id: int) -> ErrorCode:
+        """The code for a broker without the shard of that id."""
+        replica = self._replica_of(transactional_id, node_id)
+        loads = replica is not None and replica.leads
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loads else ErrorCode.NOT_COORDINATOR
+
+    def is_loading(self, node_id: int) -> bool:
+        """Whether this broker has not loaded a partition that it leads."""
+        return any(self._context.loading_ms(each) for each in self._led_by(node_id))
 
     def init(self, transactional_id: str, node_id: int, *, expected: Identity | None, timeout_ms: int, then: ThenIdentity) -> None:
         """InitProducerId: gives the producer id and epoch to go on with."""
         shard = self.shard_for(transactional_id, node_id)
         if shard is None:
-            then(ErrorCode.NOT_COORDINATOR, NO_IDENTITY)
+            then(self.refusal(transactional_id, node_id), NO_IDENTITY)
             return
-        now_ms, fresh_id = self._context.now_ms(), self._context.producer_ids.fresh
+        now_ms, fresh_id = shard.now_ms(), self._context.producer_ids.fresh
         known = shard.ids.get(transactional_id)
         if known is None:
             if not self._context.has_producer_id(node_id):
@@ -113,7 +120,7 @@ class TransactionCoordinators:
         if shard is None or known is None:
             then(code)
             return
-        asked = Add(identity=identity, partitions=partitions, now_ms=self._context.now_ms(), version=version)
+        asked = Add(identity=identity, partitions=partitions, now_ms=shard.now_ms(), version=version)
         decision = decide_add(known, asked)
         self.decided(decision)
         if decision.coming is None:
@@ -126,10 +133,10 @@ class TransactionCoordinators:
         self, transactional_id: str, node_id: int, identity: Identity, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Verifies that each partition is part of the open transaction."""
-        _, known, code = self._known(transactional_id, node_id)
-        if known is None:
+        shard, known, code = self._known(transactional_id, node_id)
+        if shard is None or known is None:
             return dict.fromkeys(partitions, code)
-        decision = decide_verify(known, Add(identity=identity, partitions=partitions, now_ms=self._context.now_ms()))
+        decision = decide_verify(known, Add(identity=identity, partitions=partitions, now_ms=shard.now_ms()))
         self.decided(decision)
         if decision.code:
             return dict.fromkeys(partitions, decision.code)
@@ -142,7 +149,7 @@ class TransactionCoordinators:
             then(code, NO_IDENTITY)
             return
         fresh_id = self._context.producer_ids.fresh
-        asked = End(identity=identity, commit=commit, now_ms=self._context.now_ms(), fresh_id=fresh_id)
+        asked = End(identity=identity, commit=commit, now_ms=shard.now_ms(), fresh_id=fresh_id)
         decision = decide_end(known, asked, version=version)
         self.decided(decision)
         answer = decision.identity or NO_IDENTITY
@@ -169,9 +176,7 @@ class TransactionCoordinators:
         stays = bumps or known.fence_failed or txn.epoch == PRODUCER_EPOCH_MAX
         identity = Identity(txn.producer_id, txn.epoch if stays else txn.epoch + 1)
         known.prepare_fence()
-        asked = End(
-            identity=identity, commit=False, now_ms=self._context.now_ms(), fresh_id=self._context.producer_ids.fresh, internal=True
-        )
+        asked = End(identity=identity, commit=False, now_ms=shard.now_ms(), fresh_id=self._context.producer_ids.fresh, internal=True)
         decision = decide_end(known, asked, version=self.version)
         self.decided(decision)
         known.give_up()
@@ -190,7 +195,7 @@ class TransactionCoordinators:
             return None, None, ErrorCode.INVALID_REQUEST
         shard = self.shard_for(name, node_id)
         if shard is None:
-            return None, None, ErrorCode.NOT_COORDINATOR
+            return None, None, self.refusal(name, node_id)
         return shard, shard.ids.get(name), ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     def _watch(self) -> None:
@@ -200,10 +205,10 @@ class TransactionCoordinators:
 
     def _look(self) -> None:
         self._looking = None
-        now_ms, any_open = self._context.now_ms(), False
+        any_open = False
         for shard in tuple(self._shards.values()):
             for name, known in tuple(shard.ids.items()):
-                if shard.leads and is_timed_out(known, now_ms):
+                if shard.leads and not shard.paused and is_timed_out(known, shard.now_ms()):
                     self._fence(shard, name, known, _ignored)
                 any_open = any_open or known.txn.state is State.ONGOING or known.pending is not None
         if any_open:
@@ -212,7 +217,20 @@ class TransactionCoordinators:
     def _begin(self, replica: Replica) -> None:
         """Another leader ends what was about to end, though no request comes."""
         if replica.partition.topic == STATE_TOPIC and replica.log.log_end_offset:
-            self._context.soon(lambda: self._shard(replica).load())
+            self._context.later_on(replica.node, self._context.brokers[replica.node].loading_ms, lambda: self._load(replica))
+
+    def _load(self, replica: Replica) -> None:
+        if replica.leads:
+            self._shard(replica)
+
+    def _led_by(self, node_id: int) -> list[Replica]:
+        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
+        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
+        return [each for each in replicas if each is not None and each.leads]
+
+    def _replica_of(self, transactional_id: str, node_id: int) -> Replica | None:
+        partition = self._partition_of(transactional_id, node_id)
+        return partition.on(node_id) if partition is not None else None
 
     def _partition_of(self, transactional_id: str, node_id: int) -> Partition | None:
         topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)

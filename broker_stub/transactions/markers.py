@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from fencepost.broker_stub.cluster.broker_call import TIMEOUT_MS, call_broker
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS, How, Then, append
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.transactions.states import TopicPartition
@@ -23,8 +24,6 @@ from fencepost.producer.wire.records.control_batch import ControlType, encode_ma
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
     from fencepost.broker_stub.replication.replica import Replica
-
-TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
 
 _AGAIN: Final = frozenset(
     (
@@ -57,7 +56,7 @@ def write_marker(context: Context, replica: Replica, marker: TxnMarker, then: Th
         producer_id=marker.producer_id,
         producer_epoch=marker.epoch,
         coordinator_epoch=marker.coordinator_epoch,
-        timestamp=context.now_ms(),
+        timestamp=context.brokers[replica.node].now_ms(),
     )
 
     def written(code: int) -> None:
@@ -102,17 +101,7 @@ class Markers:
     def _try(self, each: TopicPartition) -> None:
         if not self._valid():
             return
-        delay_ms = self._context.delay_ms(self._node_id, self._leader_of(each))
-        if delay_ms:
-            self._context.later(delay_ms, partial(self._send, each, lambda code: self._later(delay_ms, each, code)))
-        else:
-            self._send(each, partial(self._answered, each))
-
-    def _later(self, delay_ms: int, each: TopicPartition, code: int) -> None:
-        """The response arrives over a slow link."""
-        self._context.later(delay_ms, partial(self._answered, each, code))
-
-    def _send(self, each: TopicPartition, then: Then) -> None:
+        then = partial(self._answered, each)
         if not self._context.faults.installed:
             self._write(each, then)
             return
@@ -134,26 +123,34 @@ class Markers:
         if leader == NO_LEADER:
             then(ErrorCode.NONE)
             return
-        replica = self._context.replica(leader, *each) if self._context.reach(self._node_id, leader) else None
+        call_broker(
+            self._context,
+            self._node_id,
+            leader,
+            partial(self._write_at, leader, each),
+            then,
+            refused=int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            timed_out=int(ErrorCode.REQUEST_TIMED_OUT),
+        )
+
+    def _write_at(self, leader: int, each: TopicPartition, then: Then) -> None:
+        """The leader processes the request."""
+        replica = self._context.replica(leader, *each)
         if replica is None or not replica.leads:
             then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            write_marker(self._context, replica, self._marker, partial(self._written, leader, then))
-
-    def _written(self, leader: int, then: Then, code: int) -> None:
-        """The leader's response, which may be lost on its way."""
-        if self._context.reach(leader, self._node_id):
-            then(code)
-        else:
-            self._context.later(TIMEOUT_MS, partial(then, ErrorCode.REQUEST_TIMED_OUT))
+            write_marker(self._context, replica, self._marker, then)
 
     def _leader_of(self, each: TopicPartition) -> int:
         """The partition's leader, as far as the coordinator knows."""
         return self._context.led_by(self._node_id, *each)
 
     def _answered(self, each: TopicPartition, code: int) -> None:
+        if self._context.brokers[self._node_id].paused:
+            self._context.brokers[self._node_id].when_running(partial(self._answered, each, code))
+            return
         if code in _AGAIN:
-            self._context.timers.at(self._context.now_ms() + RETRY_MS, partial(self._try, each))
+            self._context.later_on(self._node_id, RETRY_MS, partial(self._try, each))
             return
         if code not in _DONE:
             self._done = None  # stays prepared until another coordinator reads the log

@@ -39,13 +39,19 @@ class TxnShard:
         self.ids: dict[str, TransactionMetadata] = {}
         self._found_open = found_open
         self._context = context
+        self.now_ms = context.brokers[replica.node].now_ms
         self._replica = replica
         self._flexible = transaction_version > 0
         self._epoch = -1
         self._ending: dict[str, Markers] = {}
-        self._expired_at_ms = context.now_ms()
+        self._expired_at_ms = self.now_ms()
         replica.watchers[self] = None
         self.load()
+
+    @property
+    def paused(self) -> bool:
+        """Whether its broker is paused."""
+        return self._context.brokers[self._replica.node].paused
 
     @property
     def leads(self) -> bool:
@@ -56,6 +62,10 @@ class TxnShard:
         """Reads the log if its broker leads in a new epoch, and ends the transactions that were about to end."""
         replica = self._replica
         if replica.leads and replica.leader_epoch == self._epoch:
+            return
+        loading_ms = self._context.loading_ms(replica) if replica.leads else 0
+        if loading_ms:
+            self._context.later_on(replica.node, loading_ms, self.load)
             return
         self._epoch = replica.leader_epoch if replica.leads else -1
         self.ids = {name: TransactionMetadata(txn) for name, txn in _read(replica).items()} if replica.leads else {}
@@ -71,7 +81,7 @@ class TxnShard:
 
     def changed(self) -> None:
         if not self.leads:
-            self._context.soon(self.load)
+            self._context.later_on(self._replica.node, 0, self.load)
 
     def write(self, name: str, known: TransactionMetadata, coming: Txn, then: Then) -> None:
         """Writes these values to the log, then puts them in force. `then` gets the code for the client."""
@@ -81,7 +91,7 @@ class TxnShard:
     def finish(self, name: str, known: TransactionMetadata) -> None:
         """Writes the markers of a prepared transaction, then the record that it is complete."""
         txn = known.txn
-        known.prepare(ended(txn, now_ms=self._context.now_ms()))
+        known.prepare(ended(txn, now_ms=self.now_ms()))
         marker = TxnMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
@@ -108,7 +118,7 @@ class TxnShard:
 
     def expire(self, *, after_ms: int, every_ms: int) -> None:
         """Removes expired ids, as often as Kafka checks. Call this before each read of `ids`."""
-        now_ms = self._context.now_ms()
+        now_ms = self.now_ms()
         if now_ms - self._expired_at_ms < every_ms:
             return
         self._expired_at_ms = now_ms
@@ -119,7 +129,7 @@ class TxnShard:
 
     def _append(self, name: str, txn: Txn | None, timeout_ms: int, then: Then) -> None:
         value = txn_value(txn, flexible=self._flexible) if txn is not None else None
-        data = encode_batch([(self._context.now_ms(), txn_key(name), value)])
+        data = encode_batch([(self.now_ms(), txn_key(name), value)])
         append(self._context, self._replica, data, timeout_ms=timeout_ms, then=then)
 
     def _written(self, epoch: int, known: TransactionMetadata, coming: Txn, then: Then, code: int) -> None:
@@ -137,7 +147,7 @@ class TxnShard:
         if not self._leads_in(epoch):
             return
         self._ending.pop(name, None)
-        coming = ended(known.txn, now_ms=self._context.now_ms())
+        coming = ended(known.txn, now_ms=self.now_ms())
 
         def written(code: int) -> None:
             if not self._leads_in(epoch):
@@ -162,7 +172,7 @@ class TxnShard:
         return self._replica.leads and epoch == self._epoch == self._replica.leader_epoch
 
     def _later(self, run: Callable[[], None]) -> None:
-        self._context.timers.at(self._context.now_ms() + RETRY_MS, run)
+        self._context.later_on(self._replica.node, RETRY_MS, run)
 
 
 def _read(replica: Replica) -> dict[str, Txn]:

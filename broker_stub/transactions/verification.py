@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fencepost.broker_stub.cluster.broker_call import call_broker
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
@@ -74,25 +76,33 @@ class TransactionVerification:
         if question.mode.adds:
             self._add(node_id, question, self._context.now_ms() + self._retry_max_ms, then)
             return
-        coordinator, code = self._coordinator(node_id, question.transactional_id)
-        if code:
-            codes = dict.fromkeys(question.partitions, int(code))
-        else:
-            codes = self._transactions.verify(question.transactional_id, coordinator, question.identity, question.partitions)
-        then({each: _told(code, question.mode) for each, code in codes.items()})
+
+        def answered(codes: dict[TopicPartition, int]) -> None:
+            then({each: _told(code, question.mode) for each, code in codes.items()})
+
+        coordinator = self._transactions.leader_of(question.transactional_id, node_id)
+        if coordinator == NO_LEADER:
+            answered(dict.fromkeys(question.partitions, int(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+            return
+        lost = dict.fromkeys(question.partitions, int(ErrorCode.NETWORK_EXCEPTION))
+        verify = partial(self._transactions.verify, question.transactional_id, coordinator, question.identity, question.partitions)
+        call_broker(self._context, node_id, coordinator, lambda respond: respond(verify()), answered, refused=lost, timed_out=lost)
 
     def _add(self, node_id: int, question: Question, until_ms: int, then: ThenEach) -> None:
         context = self._context
 
         def answered(code: int) -> None:
             if code == ErrorCode.CONCURRENT_TRANSACTIONS and context.now_ms() < until_ms:
-                context.timers.at(context.now_ms() + self._retry_ms, lambda: self._add(node_id, question, until_ms, then))
+                context.later_on(node_id, self._retry_ms, lambda: self._add(node_id, question, until_ms, then))
             else:
                 then(dict.fromkeys(question.partitions, _told(code, question.mode)))
 
-        coordinator, code = self._coordinator(node_id, question.transactional_id)
-        if code:
-            answered(code)
+        coordinator = self._transactions.leader_of(question.transactional_id, node_id)
+        if coordinator == NO_LEADER:
+            answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if not context.reach(node_id, coordinator):
+            answered(ErrorCode.NETWORK_EXCEPTION)
             return
         key = (node_id, question.transactional_id)
         before = self._open.get(key)
@@ -103,27 +113,27 @@ class TransactionVerification:
             older = before.epoch < question.identity.epoch
             self._close(key, before, ErrorCode.INVALID_PRODUCER_EPOCH if older else ErrorCode.NETWORK_EXCEPTION)
         opened = self._open[key] = _Open(question.identity.epoch, answered)
-        self._transactions.add(
-            question.transactional_id,
+        call_broker(
+            context,
+            node_id,
             coordinator,
-            question.identity,
-            question.partitions,
-            version=CLIENT_VERSION_THAT_ADDS,
-            then=lambda code: self._close(key, opened, code),
+            lambda respond: self._transactions.add(
+                question.transactional_id,
+                coordinator,
+                question.identity,
+                question.partitions,
+                version=CLIENT_VERSION_THAT_ADDS,
+                then=respond,
+            ),
+            lambda code: self._close(key, opened, code),
+            refused=int(ErrorCode.NETWORK_EXCEPTION),
+            timed_out=int(ErrorCode.NETWORK_EXCEPTION),
         )
 
     def _close(self, key: tuple[int, str], opened: _Open, code: int) -> None:
         if self._open.get(key) is opened:
             del self._open[key]
             opened.then(code)
-
-    def _coordinator(self, node_id: int, transactional_id: str) -> tuple[int, int]:
-        """The broker that coordinates the id, or the error code."""
-        leader = self._transactions.leader_of(transactional_id, node_id)
-        if leader == NO_LEADER:
-            return NO_LEADER, ErrorCode.COORDINATOR_NOT_AVAILABLE
-        reached = self._context.reach(node_id, leader)
-        return leader, ErrorCode.NONE if reached else ErrorCode.NETWORK_EXCEPTION
 
 
 class _Open:

@@ -1,4 +1,5 @@
-"""`fencepost fault stop`, `start`, `power`, `disk` and `corrupt`: a running stub's brokers, disks and logs."""
+"""`fencepost fault stop`, `start`, `power`, `pause`, `resume`, `clock`, `loading`, `disk` and `corrupt`: a running stub's brokers, their
+clocks, disks and logs."""
 
 from __future__ import annotations
 
@@ -22,6 +23,24 @@ class Stopped(TypedDict):
 class Started(TypedDict):
     started: int
     address: str
+
+
+class Paused(TypedDict):
+    paused: int
+
+
+class Resumed(TypedDict):
+    resumed: int
+
+
+class OwnClock(TypedDict):
+    node: int
+    ahead_ms: int
+
+
+class SlowLoading(TypedDict):
+    node: int
+    ms: int
 
 
 class Disk(TypedDict):
@@ -60,6 +79,41 @@ def start(node: Node, control: ControlUrl = None, json: Json = False) -> None:
 def power(node: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Stop a broker as a loss of power does. It starts again with what was synced to its disk."""
     _change("power", control, f"/brokers/{node}/lose-power", Stopped, {}, "broker {stopped} has lost its power", json=json)
+
+
+@fault.command()
+def pause(node: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Pause a broker, as SIGSTOP does. Clients connect and get no response; the controller fences it after a while."""
+    _change("pause", control, f"/brokers/{node}/pause", Paused, {}, "broker {paused} is paused", json=json)
+
+
+@fault.command()
+def resume(node: Node, control: ControlUrl = None, json: Json = False) -> None:
+    """Let a paused broker go on."""
+    _change("resume", control, f"/brokers/{node}/resume", Resumed, {}, "broker {resumed} goes on", json=json)
+
+
+@fault.command(context_settings={"ignore_unknown_options": True})
+def clock(
+    node: Node,
+    ahead_ms: Annotated[int, typer.Argument(metavar="MS", help="Milliseconds ahead of the stub's clock; negative: behind it.")],
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Set a broker's own clock ahead of the stub's, or behind it."""
+    body = {"ahead_ms": ahead_ms}
+    _change("clock", control, f"/brokers/{node}/clock", OwnClock, body, "broker {node}: clock ahead by {ahead_ms} ms", json=json)
+
+
+@fault.command()
+def loading(
+    node: Node,
+    ms: Annotated[int, typer.Argument(metavar="MS", min=0, help="Milliseconds from the election on; 0: none.")],
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Make a broker slow to load its groups and transactional ids when it begins to coordinate them."""
+    _change("loading", control, f"/brokers/{node}/loading", SlowLoading, {"ms": ms}, "broker {node}: loading takes {ms} ms", json=json)
 
 
 @fault.command()

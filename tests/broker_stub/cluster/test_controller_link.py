@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import BLOCK
 from fencepost.broker_stub.replication.partition import Partition
@@ -50,7 +51,8 @@ def told(world: Inside, node: int, topic: str = "t") -> tuple[int, int, list[int
 
 def produce(world: Inside, node: int, value: bytes, *, acks: int) -> Pending:
     pending = Pending(only, tick=world.cluster.tick)
-    world.send(produce_request("t", batch(value), acks=acks), 9, node=node, replies=pending.replies)
+    request = replace(produce_request("t", batch(value), acks=acks), timeout_ms=PRODUCE_MS)
+    world.send(request, 9, node=node, replies=pending.replies)
     return pending
 
 

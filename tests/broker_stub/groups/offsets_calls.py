@@ -24,7 +24,10 @@ from tests.broker_stub.transactions.txn_calls import Transactions
 def partition_of(world: Groups | Transactions, group: str = "g") -> Partition:
     if isinstance(world, Transactions):
         return world.offsets_partition(group)
-    return world.services.groups.shard_for(group, world.coordinator(group)).replica.partition
+    replica = world.services.groups.shard_for(group, world.coordinator(group)).replica
+    found = world.cluster.find(replica.partition.topic, replica.partition.index)
+    assert found is not None
+    return found
 
 
 def shard_of(world: Groups | Transactions, group: str = "g") -> Shard:

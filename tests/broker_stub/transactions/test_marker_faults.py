@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.broker_requests import TIMEOUT_MS
+from fencepost.broker_stub.cluster.broker_call import TIMEOUT_MS
 from fencepost.broker_stub.cluster.internal_append import RETRY_MS
 from fencepost.broker_stub.faults.rules import Fault, Rule
 from fencepost.broker_stub.transactions.states import State

@@ -136,6 +136,16 @@ def test_links_are_severed_and_mended(broker: Running) -> None:
     assert "there is no broker 7" in complaint(run("fault", "sever", 1, 7, FENCEPOST_CONTROL=broker.control))
 
 
+def test_a_broker_is_paused_and_has_its_own_clock(broker: Running) -> None:
+    assert fault(broker, "pause", 2) == "broker 2 is paused\n"
+    assert fault(broker, "resume", 2) == "broker 2 goes on\n"
+    assert fault(broker, "clock", 2, -500) == "broker 2: clock ahead by -500 ms\n"
+    assert json.loads(fault(broker, "clock", 2, 0, "--json")) == {"node": 2, "ahead_ms": 0}
+    assert fault(broker, "loading", 2, 5) == "broker 2: loading takes 5 ms\n"
+    assert json.loads(fault(broker, "loading", 2, 0, "--json")) == {"node": 2, "ms": 0}
+    assert "there is no broker 7" in complaint(run("fault", "pause", 7, FENCEPOST_CONTROL=broker.control))
+
+
 def test_a_link_to_the_controller_and_one_way(broker: Running) -> None:
     assert fault(broker, "sever", "controller", 2, "--one-way") == "severed: controller>2\n"
     assert fault(broker, "sever", 1, "controller") == "severed: controller-1, controller>2\n"

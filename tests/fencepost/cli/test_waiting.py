@@ -61,6 +61,10 @@ TALKING: dict[str, tuple[object, ...]] = {
     "fault stop": (1,),
     "fault start": (1,),
     "fault power": (1,),
+    "fault pause": (1,),
+    "fault resume": (1,),
+    "fault clock": (1, -5),
+    "fault loading": (1, 5),
     "fault disk": (1, "full"),
     "fault corrupt": ("t", 0, 0),
 }

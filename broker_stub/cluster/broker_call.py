@@ -1,0 +1,71 @@
+"""The way of a request from one broker to another, and of its response: severed, slow and one-way links, and paused brokers.
+
+`BrokerRequest` is for fault rules. Followers' fetches have a way of their own, in the dispatcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.cluster.context import Context
+
+TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
+
+T = TypeVar("T")
+
+
+def call_broker(
+    context: Context,
+    sender: int,
+    receiver: int,
+    do: Callable[[Callable[[T], None]], None],
+    then: Callable[[T], None],
+    *,
+    refused: T,
+    timed_out: T,
+) -> None:
+    """`do` processes it at the receiver and gives the response. `then` gets that response, `refused` at once if the receiver does not get
+    the request, or `timed_out` later if the sender does not get the response."""
+    if not context.reach(sender, receiver):
+        then(refused)
+        return
+    response = _Response(context, sender, receiver, then)
+    arrive = partial(context.brokers[receiver].when_running, partial(do, response.come))
+    if response.delay_ms:
+        context.later(response.delay_ms, arrive)
+    else:
+        arrive()
+    response.time_out(timed_out)
+
+
+class _Response(Generic[T]):
+    """What the sender waits for."""
+
+    def __init__(self, context: Context, sender: int, receiver: int, then: Callable[[T], None]) -> None:
+        self.delay_ms = context.delay_ms(sender, receiver)
+        self._context = context
+        self._sender = sender
+        self._receiver = receiver
+        self._then: Callable[[T], None] | None = then
+
+    def come(self, result: T) -> None:
+        """The receiver has sent it."""
+        if not self._context.reach(self._receiver, self._sender):
+            return
+        if self.delay_ms:
+            self._context.later_on(self._sender, self.delay_ms, partial(self._arrive, result))
+        else:
+            self._context.brokers[self._sender].when_running(partial(self._arrive, result))
+
+    def time_out(self, result: T) -> None:
+        """Ends the waiting after a while, where something holds the request or the response back."""
+        if self._then is not None and not self._context.is_in_touch(self._receiver, self._sender):
+            self._context.later_on(self._sender, TIMEOUT_MS, partial(self._arrive, result))
+
+    def _arrive(self, result: T) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(result)
