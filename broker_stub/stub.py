@@ -419,7 +419,8 @@ class BrokerStub(Restrictions):
         To the controller: the broker goes on with what it knows, as the leader that it was. It is fenced after broker.session.timeout.ms,
         and others lead. What it then acknowledges with acks=1 is lost when it learns that; acks=all times out there.
 
-        `one_way`: only what `one` sends is lost. `sever("controller", 1, one_way=True)` leaves broker 1 with old metadata, and not fenced.
+        `one_way`: only what `one` sends is lost. `sever("controller", 1, one_way=True)` leaves broker 1 with old metadata, and not fenced:
+        what the controller decides is lost, and the broker's requests are answered.
         """
         check_arguments(one_way=one_way)
         self._between(one, other, lambda low, high: self.cluster.broker_links.sever(low, high, one_way=one_way))

@@ -258,6 +258,7 @@ class Cluster(Context):
         broker.killed = not clean
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         self.controller_link.stopped(node_id)
+        self.producer_ids.stopped(node_id)
         for partition in self._partitions():
             led = partition.leader == node_id
             partition.lose(node_id)

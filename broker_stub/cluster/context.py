@@ -115,6 +115,10 @@ class Context:
         """How long a message between these brokers takes."""
         return self.slow.get(frozenset((one, other)), 0)
 
+    def has_producer_id(self, node: int) -> bool:
+        """Whether that broker has a producer id to give out now."""
+        return self.producer_ids.at(node, asks=self.reaches_controller(node))
+
     def find(self, topic: str, partition: int) -> Partition | None:
         known = self.topics.named(topic)
         return known.partition(partition) if known is not None else None

@@ -60,25 +60,38 @@ class ControllerLink:
                 broker.image = old_image(broker.image)
         elif not self._context.hears(node):
             self._catch_up(broker)
-        for each in [*self._forwarded]:
-            each.look()
+        if self._context.reaches_controller(node):
+            for each in self._waiting(node):
+                each.end(got_there=True)
 
     def stopped(self, node: int) -> None:
-        """The broker is down. It has to reach the controller before it starts again."""
+        """The broker is down, and what it was about to forward is lost. It has to reach the controller before it starts again."""
         self._forget_session(node)
+        for each in self._waiting(node):
+            each.stop()
         broker = self._context.brokers[node]
         broker.fenced = False
         if not self._context.hears(node):
             self._learn(broker)
 
-    def forward(self, node: int, then: Callable[[bool], None]) -> None:
+    def forward(self, node: int, then: Callable[[bool], object]) -> None:
         """Forwards a request to the controller: calls `then` once with whether it got there in time."""
         waits = _Forwarded(self, node, then)
         self._forwarded.append(waits)
         waits.timer = self._context.timers.at(self._context.now_ms() + FORWARDING_MS, partial(waits.end, got_there=False))
 
+    def do(self, node: int, run: Callable[[], object]) -> None:
+        """Runs what a broker asks of the controller: now, or when it gets there, or never if it does not get there in time."""
+        if self._context.reaches_controller(node):
+            run()
+        else:
+            self.forward(node, lambda got_there: got_there and run())
+
     def forget(self, waits: _Forwarded) -> None:
         self._forwarded.remove(waits)
+
+    def _waiting(self, node: int) -> list[_Forwarded]:
+        return [each for each in self._forwarded if each.node == node]
 
     def _lose_heartbeats(self, broker: Broker) -> None:
         if broker.node_id not in self._sessions and not broker.fenced:
@@ -122,18 +135,17 @@ class ControllerLink:
 class _Forwarded:
     """A request that waits for the controller."""
 
-    def __init__(self, link: ControllerLink, node: int, then: Callable[[bool], None]) -> None:
+    def __init__(self, link: ControllerLink, node: int, then: Callable[[bool], object]) -> None:
         self.timer: Timer | None = None
+        self.node = node
         self._link = link
-        self._node = node
         self._then = then
 
-    def look(self) -> None:
-        if self._link.is_up(self._node):
-            self.end(got_there=True)
-
     def end(self, *, got_there: bool) -> None:
+        self.stop()
+        self._then(got_there)
+
+    def stop(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
         self._link.forget(self)
-        self._then(got_there)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def misplaced(context: Context, partition: int, replicas: Sequence[int], *, factor: int | None) -> str | None:
-    """Why a new partition cannot have these replicas; None if it can. The brokers must be known and distinct, and one of them up. There
-    must be `factor` of them, as in the other partitions; None for the first partition."""
+    """Why a new partition cannot have these replicas; None if it can. The brokers must be known and distinct, and one of them up
+    and not fenced. There must be `factor` of them, as in the other partitions; None for the first partition."""
     wrong = unassignable(context, replicas)
     if wrong is not None:
         return wrong
@@ -23,7 +23,7 @@ def misplaced(context: Context, partition: int, replicas: Sequence[int], *, fact
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not consistent with "
             f"previous partitions, which have {factor} replica(s)."
         )
-    if not any(context.brokers[node].alive for node in replicas):
+    if not any(node in context.live for node in replicas):
         return f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in controlled shutdown."
     return None
 

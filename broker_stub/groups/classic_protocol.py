@@ -13,7 +13,7 @@ from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import Group, Member
 from fencepost.broker_stub.groups.pending_offsets import Key
-from fencepost.broker_stub.groups.rebalances import JoinAnswer, Rebalances, Surroundings, SyncAnswer
+from fencepost.broker_stub.groups.rebalances import JoinAnswer, LeaveAnswer, Rebalances, Surroundings, SyncAnswer
 from fencepost.broker_stub.groups.responses import NO_MEMBER_ID, Caller, joined, left, member_of, no_join, protocols_of, sync_error, synced
 from fencepost.broker_stub.groups.states import Event, State
 from fencepost.producer.wire import ErrorCode
@@ -90,16 +90,25 @@ class ClassicGroups:
         self._rebalances.restart_session(group, group.members[request.member_id])
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
 
-    def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    def leave(self, request: LeaveGroupRequest, answer: LeaveAnswer) -> None:
+        """When the last member leaves, the answer waits until that is written."""
         group = self.groups.get(request.group_id)
         if group is None:
-            answers = [left(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.members]
-        else:
-            answers = [left(each, self._leave(group, each)) for each in request.members]
-            if not all(answer.error_code for answer in answers):
-                self._rebalances.rebalance_if_running(group, "members have left")
+            self._rebalances.tell(answer, LeaveGroupResponse(members=[left(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.members]))
+            self._rebalances.send()
+            return
+        answers = [left(each, self._leave(group, each)) for each in request.members]
+        was_empty = group.state is State.EMPTY
+
+        def written(code: int) -> None:
+            self._rebalances.tell(answer, LeaveGroupResponse(error_code=code) if code else LeaveGroupResponse(members=answers))
+            self._rebalances.send()
+
+        if not all(each.error_code for each in answers):
+            self._rebalances.rebalance_if_running(group, "members have left", emptied=written)
+        if was_empty or group.state is not State.EMPTY:
+            written(ErrorCode.NONE)
         self._rebalances.send()
-        return LeaveGroupResponse(members=answers)
 
     # What offsets and administrators need
 

@@ -11,16 +11,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.group import Group, Member
 from fencepost.broker_stub.groups.responses import joined, no_join
 from fencepost.broker_stub.groups.states import Event, State
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.groups import JoinGroupResponse, SyncGroupResponse
+from fencepost.producer.wire.messages.groups import JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
 JoinAnswer = Callable[[JoinGroupResponse], None]
 SyncAnswer = Callable[[SyncGroupResponse], None]
+LeaveAnswer = Callable[[LeaveGroupResponse], None]
 
 
 class Surroundings(NamedTuple):
@@ -45,17 +47,18 @@ class Rebalances:
 
     # The join phase
 
-    def rebalance_or_complete(self, group: Group, why: str) -> None:
+    def rebalance_or_complete(self, group: Group, why: str, *, emptied: Then | None = None) -> None:
+        """`emptied` is called when it is written that the group has no members any more."""
         if group.state is State.PREPARING_REBALANCE:
-            self.complete_if_joined(group)
+            self.complete_if_joined(group, emptied=emptied)
         else:
-            self.prepare(group, why)
+            self.prepare(group, why, emptied=emptied)
 
-    def rebalance_if_running(self, group: Group, why: str) -> None:
+    def rebalance_if_running(self, group: Group, why: str, *, emptied: Then | None = None) -> None:
         if group.state is not State.EMPTY:
-            self.rebalance_or_complete(group, why)
+            self.rebalance_or_complete(group, why, emptied=emptied)
 
-    def prepare(self, group: Group, why: str) -> None:
+    def prepare(self, group: Group, why: str, *, emptied: Then | None = None) -> None:
         """Makes every member join again."""
         now_ms = self._around.now_ms()
         if group.state is State.COMPLETING_REBALANCE:
@@ -73,7 +76,7 @@ class Rebalances:
             return
         group.happened(Event.REBALANCED, now_ms, why)
         if group.all_joined:
-            self._complete(group)
+            self._complete(group, emptied=emptied)
         else:
             self._join_by(group, group.rebalance_timeout_ms, partial(self._complete, group))
 
@@ -86,11 +89,11 @@ class Rebalances:
         else:
             self._complete(group)
 
-    def complete_if_joined(self, group: Group) -> None:
+    def complete_if_joined(self, group: Group, *, emptied: Then | None = None) -> None:
         if group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY and group.all_joined:
-            self._complete(group)
+            self._complete(group, emptied=emptied)
 
-    def _complete(self, group: Group) -> None:
+    def _complete(self, group: Group, *, emptied: Then | None = None) -> None:
         """Ends the join phase: the members that joined are the next generation, and dynamic members that did not are removed."""
         cancel(group.join_timer)
         for member in [each for each in group.members.values() if not each.joining and each.instance_id is None]:
@@ -101,7 +104,7 @@ class Rebalances:
         group.newcomers = False
         group.begin_generation(self._around.now_ms())
         if group.state is State.EMPTY:
-            self._store.save(group)
+            self._store.save(group, emptied)
             return
         for member in group.members.values():
             self.answer_join(member, joined(group, member.id, with_members=True))
@@ -166,7 +169,7 @@ class Rebalances:
         cancel(group.join_timer)
         group.join_timer = self.run_in(ms, run)
 
-    def tell(self, answer: Callable[[Any], None], response: JoinGroupResponse | SyncGroupResponse) -> None:
+    def tell(self, answer: Callable[[Any], None], response: JoinGroupResponse | SyncGroupResponse | LeaveGroupResponse) -> None:
         self._outbox.append((answer, response))
 
     def answer_join(self, member: Member, response: JoinGroupResponse) -> None:

@@ -68,7 +68,7 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition, raised: list[
     except OffsetOutOfRange:
         return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
-    raised.append(Raised(replica, result, offset, replica.leader_epoch))
+    raised.append(Raised(replica, result, offset, replica.leader_epoch, replica.low_watermark))
     return result
 
 

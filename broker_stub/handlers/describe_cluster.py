@@ -31,16 +31,17 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {request.endpoint_type}"
         )
     cluster = call.cluster
-    shown = [broker for broker in cluster.brokers.values() if broker.alive or request.include_fenced_brokers]
+    live = call.image.live
+    shown = [broker for broker in cluster.brokers.values() if broker.node_id in live or request.include_fenced_brokers]
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=call.image.live[0],
+        controller_id=live[0],
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.node_id,
                 host=broker.host,
                 port=broker.port,
-                is_fenced=not broker.alive if call.version >= 2 else False,
+                is_fenced=call.version >= 2 and broker.node_id not in live,
             )
             for broker in shown
         ],

@@ -44,11 +44,11 @@ def _coordinator(call: Call, key: str, key_type: int) -> Coordinator:
         return _failed(key, code)
     if key_type not in TOPIC_OF:
         return _failed(key, ErrorCode.INVALID_REQUEST, "" if key_type == SHARE else f"unknown key type {key_type}")
-    known = call.image.topics.named(TOPIC_OF[key_type])
-    if known is None and not call.cluster.controller_link.is_up(call.broker.node_id):
-        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    topic = known or call.cluster.internal_topic(TOPIC_OF[key_type])
-    leader = call.cluster.led_by(call.broker.node_id, topic.name, partition_for(key, len(topic.partitions)))
+    name = TOPIC_OF[key_type]
+    if call.image.topics.named(name) is None:
+        call.cluster.controller_link.do(call.broker.node_id, lambda: call.cluster.internal_topic(name))
+    topic = call.image.topics.named(name)
+    leader = call.cluster.led_by(call.broker.node_id, name, partition_for(key, len(topic.partitions))) if topic is not None else NO_LEADER
     if leader == NO_LEADER:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     broker = call.cluster.brokers[leader]

@@ -3,7 +3,8 @@
 An idempotent producer gets a new id at epoch 0; its expected identity is ignored, as in Kafka. A transactional id, at its coordinator,
 keeps its producer id and gets the next epoch with every call, and a new producer id when the epochs are used up. A producer that expects
 an identity which is no longer the id's is fenced: PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH. An open transaction is aborted
-first: CONCURRENT_TRANSACTIONS. A repeated request then gets the epoch after the abort's.
+first: CONCURRENT_TRANSACTIONS. A repeated request then gets the epoch after the abort's. A broker that has no ids to give out and does not
+reach the controller is COORDINATOR_LOAD_IN_PROGRESS.
 
 A transactional id needs WRITE on it. Without one the client needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679);
 otherwise it is CLUSTER_AUTHORIZATION_FAILED.
@@ -34,6 +35,8 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     if code:
         return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
     if request.transactional_id is None:
+        if not call.cluster.has_producer_id(call.broker.node_id):
+            return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=NONE, producer_epoch=NONE)
         return InitProducerIdResponse(producer_id=call.cluster.producer_ids.fresh(), producer_epoch=0)
     return _transactional(call, request, request.transactional_id)
 

@@ -1,7 +1,7 @@
 """LeaveGroup (13), versions 0 to 5.
 
 Removes a member, from version 3 on several, also static ones by their instance id alone; the others rebalance. Up to version 2 the
-response has one error, later each member has its own.
+response has one error, later each member has its own. When the last member leaves, the response waits until that is written.
 
 Leaves out: members of the newer protocols (KIP-848).
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fencepost.broker_stub.handlers.group_lookups import find_shard
-from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.requests.call import Call, Result
+from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -20,11 +21,17 @@ BATCHED_SINCE = 3
 
 
 @handles(LeaveGroupRequest, range(6), group=Operation.READ)
-def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def leave_group(call: Call, request: LeaveGroupRequest) -> Result:
     shard, code = find_shard(call, request.group_id)
     if shard is None:
         return LeaveGroupResponse(error_code=code)
     if call.version < BATCHED_SINCE:
         request = replace(request, members=[MemberIdentity(member_id=request.member_id)])
-    answer = shard.groups.leave(request)
-    return answer if call.version >= BATCHED_SINCE else LeaveGroupResponse(error_code=answer.members[0].error_code)
+    deferred: DeferredReply[LeaveGroupResponse] = DeferredReply(call)
+
+    def answer(response: LeaveGroupResponse) -> None:
+        alone = call.version < BATCHED_SINCE and not response.error_code
+        deferred(LeaveGroupResponse(error_code=response.members[0].error_code) if alone else response)
+
+    shard.groups.leave(request, answer)
+    return deferred.result()

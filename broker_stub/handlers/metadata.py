@@ -105,8 +105,7 @@ def _asked_for(call: Call, request: MetadataRequest, asked: list[MetadataRequest
             for each in found
         ]
     names = dict.fromkeys(each.name or "" for each in asked)
-    may_create = cluster.auto_create_topics and cluster.controller_link.is_up(call.broker.node_id)
-    may_create = may_create and (call.version < 4 or request.allow_auto_topic_creation) and _are_few(cluster, names)
+    may_create = cluster.auto_create_topics and (call.version < 4 or request.allow_auto_topic_creation) and _are_few(cluster, names)
     topics = []
     for name in names:
         topic = call.image.topics.named(name)
@@ -135,7 +134,7 @@ def _unknown(call: Call, request: MetadataRequest, name: str, *, may_create: boo
     if illegal_name(name):
         return _none(ErrorCode.INVALID_TOPIC_EXCEPTION, name=name, operations=operations)
     if may_create:
-        _create(call.cluster, name)
+        call.cluster.controller_link.do(call.broker.node_id, lambda: _create(call.cluster, name))
     return _none(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name, operations=operations)
 
 

@@ -280,7 +280,10 @@ class ReplicaFetcher:
             if data.records:
                 log.append(bytes(data.records), origin=Origin.REPLICATION, leader_epoch=followed.epoch)
                 self._ask_again(followed, before, log)
+            high_watermark = log.high_watermark
             log.advance_high_watermark(data.high_watermark)
+            if log.high_watermark > high_watermark and followed.replica.watchers:
+                followed.replica.tell_changed()  # a consumer may wait at this follower
             if start_offset < data.log_start_offset <= log.high_watermark:
                 log.advance_log_start(data.log_start_offset)
             if log.log_start_offset != start_offset:

@@ -57,17 +57,6 @@ class Fate(Enum):
     CUT_HALFWAY = "cut halfway"  # the first half of the response, then the end
 
 
-class NotForwarded(NamedTuple):
-    """The error of a request that the controller did not get."""
-
-    code: int = ErrorCode.REQUEST_TIMED_OUT
-    only: None = None
-
-    def covers(self, topic: str, partition: int) -> bool:
-        """True: it is about the whole request."""
-        return True
-
-
 class Reply(NamedTuple):
     """How a call ended."""
 
@@ -125,7 +114,7 @@ class Call:
         self.size_bytes = size_bytes
         self.exchange = exchange
         self.version = exchange.version
-        self.errors: list[Action | NotForwarded] = []
+        self.errors: list[Action] = []
         self.on_lost: Callable[[], None] | None = None  # set by a handler that responds later: called when the connection is lost
         self._forwarded = forwarded
         self._generation = broker.generation
@@ -248,18 +237,19 @@ class Call:
             self.on_lost()
 
     def _process(self) -> None:
-        link = self.cluster.controller_link
-        if self._forwarded and not link.is_up(self.broker.node_id):
-            link.forward(self.broker.node_id, self._process_forwarded)
+        cluster = self.cluster
+        if self._forwarded and not cluster.reaches_controller(self.broker.node_id):
+            cluster.controller_link.forward(self.broker.node_id, self._process_forwarded)
         else:
             self._process_here()
 
     def _process_forwarded(self, got_there: bool) -> None:
-        if self.over:
-            return
-        if not got_there:
-            self.errors.append(NotForwarded())
-        self._process_here()
+        if got_there:
+            self._process_here()
+        else:
+            from fencepost.broker_stub.requests.not_forwarded import timed_out  # imported when this happens, which is rare
+
+            self._handled(self._with_errors(timed_out(self.request, self.version)))
 
     def _process_here(self) -> None:
         result = self._handler(self, self.request)
@@ -312,11 +302,15 @@ class Call:
     def _send(self, fate: Fate = Fate.ANSWER) -> None:
         response = self._result
         assert isinstance(response, Message)
-        for action in self.errors:
-            response = with_error(response, action.code, action.covers, self.cluster.topic_name)
+        response = self._with_errors(response)
         if self._throttle_ms and "throttle_time_ms" in response.__struct_fields__:
             response = msgspec.structs.replace(response, throttle_time_ms=self._throttle_ms)
         self._end(Reply(fate, response, self._throttle_ms, self.exchange))
+
+    def _with_errors(self, response: Message) -> Message:
+        for action in self.errors:
+            response = with_error(response, action.code, action.covers, self.cluster.topic_name)
+        return response
 
     def _end(self, reply: Reply) -> None:
         if reply.response is not None and reply.fate is Fate.ANSWER and self._services.journal.enabled:

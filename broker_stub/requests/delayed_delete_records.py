@@ -16,12 +16,14 @@ NOWHERE = -1
 
 
 class Raised(NamedTuple):
-    """A partition whose leader's log starts at `offset` now, and its result."""
+    """A partition whose leader's log starts at `offset` now, and its result. `low_watermark`: the smallest log start of the live replicas
+    at that time."""
 
     replica: Replica
     result: DeleteRecordsPartitionResult
     offset: int
     leader_epoch: int
+    low_watermark: int
 
 
 class DelayedDeleteRecords(DelayedOperation):
@@ -49,16 +51,16 @@ class DelayedDeleteRecords(DelayedOperation):
         """None: a live replica's log starts before the offset."""
         replica = raised.replica
         if replica.leader_epoch != raised.leader_epoch or not replica.leads:
-            return _failed(raised, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return replace(raised.result, low_watermark=NOWHERE, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         low = replica.low_watermark
         return replace(raised.result, low_watermark=low) if low >= raised.offset else None
 
     def _complete(self) -> None:
         self.stop_waiting()
-        results = {id(each.result): self._result(each) or _failed(each, ErrorCode.REQUEST_TIMED_OUT) for each in self._raised}
+        results = {id(each.result): self._result(each) or _timed_out(each) for each in self._raised}
         topics = [replace(topic, partitions=[results.get(id(each), each) for each in topic.partitions]) for topic in self._response.topics]
         self._call.answer(replace(self._response, topics=topics))
 
 
-def _failed(raised: Raised, code: ErrorCode) -> DeleteRecordsPartitionResult:
-    return replace(raised.result, low_watermark=NOWHERE, error_code=code)
+def _timed_out(raised: Raised) -> DeleteRecordsPartitionResult:
+    return replace(raised.result, low_watermark=raised.low_watermark, error_code=ErrorCode.REQUEST_TIMED_OUT)

@@ -98,6 +98,9 @@ class TransactionCoordinators:
         now_ms, fresh_id = shard.now_ms(), self._context.producer_ids.fresh
         known = shard.ids.get(transactional_id)
         if known is None:
+            if not self._context.has_producer_id(node_id):
+                then(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_IDENTITY)
+                return
             known = shard.ids[transactional_id] = TransactionMetadata(new_txn(fresh_id(), timeout_ms=timeout_ms, now_ms=now_ms))
         decision = decide_init(known, Init(expected=expected, timeout_ms=timeout_ms, now_ms=now_ms, fresh_id=fresh_id))
         self.decided(decision)

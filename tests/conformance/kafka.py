@@ -91,8 +91,9 @@ class KafkaBroker:
 
 
 class KafkaCluster:
-    """`brokers` combined KRaft nodes, started by `start` or as a context manager. Closing ends them and removes their data.
+    """`brokers` KRaft nodes, started by `start` or as a context manager. Closing ends them and removes their data.
 
+    The first `controllers` of them are also controllers; by default all.
     `features` are finalized levels ("transaction.version": 0 gives TV1). `config` are broker properties. `jvm` are the JVM's flags, and
     `sharing` those for class data; by default the first cluster makes an archive. `listeners` are more listeners besides the plain one,
     name to security protocol. `formatting` are more arguments for formatting the directories. `version` is the release. `advertise(node,
@@ -103,6 +104,7 @@ class KafkaCluster:
         self,
         *,
         brokers: int = 1,
+        controllers: int | None = None,
         features: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
         jvm: Sequence[str] = JVM_FAST,
@@ -141,6 +143,7 @@ class KafkaCluster:
             )
             for number in range(brokers)
         }
+        self._controllers = [*self.brokers.values()][:controllers]
         self._formatted = False
         self._closed = False
 
@@ -234,17 +237,18 @@ class KafkaCluster:
         return [str(self.java), *self.jvm, *flags, "-cp", f"{self.home}/libs/*", main_class, *arguments]
 
     def _format(self) -> None:
-        voters = ",".join(f"{b.node}@{HOST}:{self.advertise(b.node, 'CONTROLLER', b.controller_port)}" for b in self.brokers.values())
+        voters = ",".join(f"{b.node}@{HOST}:{self.advertise(b.node, 'CONTROLLER', b.controller_port)}" for b in self._controllers)
         replicas = min(3, len(self.brokers))
         for broker in self.brokers.values():
             (broker.directory / "data").mkdir(parents=True)
             clients = {"PLAINTEXT": broker.port, **broker.other_ports}
-            everybody = {**clients, "CONTROLLER": broker.controller_port}
+            controls = broker in self._controllers
+            everybody = {**clients, "CONTROLLER": broker.controller_port} if controls else clients
             told = clients if self.advertise is _itself else everybody
             advertised = {name: self.advertise(broker.node, name, port) for name, port in told.items()}
             protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
             properties: dict[str, object] = {
-                "process.roles": "broker,controller",
+                "process.roles": "broker,controller" if controls else "broker",
                 "node.id": broker.node,
                 "listeners": _spelled(everybody),
                 "advertised.listeners": _spelled(advertised),

@@ -170,7 +170,7 @@ class Site:
         other = next(each for each in self._cluster.brokers if each != node)
 
         def between(end: End) -> bool:
-            there, listener, here = end
+            there, listener, here, _ = end
             if kind is Kind.FROM_FOLLOWERS:
                 return here == node != there and listener == BETWEEN
             return here != there and node in (here, there)

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from fencepost.broker_stub.cluster.producer_ids import BLOCK
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer import wire
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from fencepost.producer.wire.messages.cluster import DescribeClusterRequest
+from fencepost.producer.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from fencepost.producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from fencepost.producer.wire.messages.topic_admin import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from fencepost.producer.wire.records import iter_batches, read_records
 from tests.broker_stub.stub_calls import Inside, Pending, batch, fetch_request, metadata_request, only, produce_request
 
@@ -181,12 +184,10 @@ def test_topics_come_and_go_while_a_broker_hears_nothing() -> None:
 
 @pytest.mark.parametrize("mended", [True, False])
 def test_what_the_controller_decides_waits_for_the_link(mended: bool) -> None:
-    """A broker forwards CreateTopics for 60 seconds. It does not create a topic that a client asks for in Metadata."""
+    """A broker forwards CreateTopics for 60 seconds. The same is true of a topic that a client asks for in Metadata."""
     world, _, node = three()
     cut_off(world, node)
-    pending = Pending(lambda response: response.topics[0].error_code, tick=world.cluster.tick)
-    request = CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)], timeout_ms=1_000)
-    world.send(request, 5, node=node, replies=pending.replies)
+    pending = create(world, node, num_partitions=1, replication_factor=1)
     assert world.ask(metadata_request("v"), 12, node=node).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     world.pass_time(FORWARDING_MS - 1)
     assert pending.waits
@@ -195,7 +196,100 @@ def test_what_the_controller_decides_waits_for_the_link(mended: bool) -> None:
     world.pass_time(1)
     assert pending.answer == (ErrorCode.NONE if mended else ErrorCode.REQUEST_TIMED_OUT)
     assert (world.cluster.topics.named("u") is not None) == mended
-    assert world.cluster.topics.named("v") is None
+    assert (world.cluster.topics.named("v") is not None) == mended
+
+
+def create(world: Inside, node: int, **how: Any) -> Pending:
+    pending = Pending(lambda response: response.topics[0].error_code, tick=world.cluster.tick)
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="u", **how)], timeout_ms=1_000)
+    world.send(request, 5, node=node, replies=pending.replies)
+    return pending
+
+
+def test_what_a_stopped_broker_had_to_forward_is_lost() -> None:
+    world, _, node = three()
+    cut_off(world, node)
+    pending = create(world, node, num_partitions=1, replication_factor=1)
+    world.cluster.stop_broker(node)
+    world.cluster.broker_links.mend(CONTROLLER, node)
+    world.cluster.start_broker(node)
+    world.pass_time(FORWARDING_MS)
+    assert pending.waits
+    assert world.cluster.topics.named("u") is None
+
+
+def test_a_broker_that_only_hears_nothing_forwards_requests() -> None:
+    """The controller answers it. The broker does not know the new topics yet."""
+    world, _, node = three()
+    cut_off(world, node, one_way=True)
+    assert create(world, node, num_partitions=1, replication_factor=1).answer == ErrorCode.NONE
+    for name in ("u", "v"):
+        assert world.ask(metadata_request(name), 12, node=node).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert world.cluster.topics.named(name) is not None
+
+
+def test_the_first_coordinator_waits_for_the_link() -> None:
+    """FindCoordinator asks for the topic of coordinators, which does not exist yet."""
+    world, _, node = three()
+    cut_off(world, node)
+    find = wire.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    assert world.ask(find, 4, node=node).coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.cluster.topics.named("__consumer_offsets") is None
+    mend(world, node)
+    assert world.ask(find, 4, node=node).coordinators[0].error_code == ErrorCode.NONE
+
+
+def test_a_fenced_broker_is_described_as_fenced() -> None:
+    world, partition, node = three()
+    cut_off(world, node)
+    world.pass_time(SESSION_MS)
+
+    def fenced(at: int, *, included: bool) -> dict[int, bool]:
+        answer = world.ask(DescribeClusterRequest(include_fenced_brokers=included), 2, node=at)
+        return {each.broker_id: each.is_fenced for each in answer.brokers}
+
+    assert fenced(partition.leader, included=True) == {each: each == node for each in (1, 2, 3)}
+    assert fenced(partition.leader, included=False) == {each: False for each in (1, 2, 3) if each != node}
+    assert fenced(node, included=True) == dict.fromkeys((1, 2, 3), False), "it does not know"
+
+
+def test_a_fenced_broker_cannot_be_the_only_replica() -> None:
+    world, partition, node = three()
+    cut_off(world, node)
+    world.pass_time(SESSION_MS)
+    alone = [CreatableReplicaAssignment(broker_ids=[node])]
+    pending = create(world, partition.leader, num_partitions=-1, replication_factor=-1, assignments=alone)
+    assert pending.answer == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize("transactional_id", [None, "txn"])
+def test_producer_ids_of_a_broker_that_is_cut_off(transactional_id: str | None) -> None:
+    """It gives out those that it has, and gets no others."""
+    world, _, _ = three()
+    find = wire.FindCoordinatorRequest(key_type=1, coordinator_keys=["txn"])
+    node = world.ask(find, 4).coordinators[0].node_id
+    init = wire.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1_000)
+    cut_off(world, node)
+    assert world.ask(init, 4, node=node).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    mend(world, node)
+    assert world.ask(init, 4, node=node).error_code == ErrorCode.NONE
+    cut_off(world, node)
+    idempotent = wire.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+    codes = [world.ask(idempotent, 4, node=node).error_code for _ in range(BLOCK)]
+    assert codes == [ErrorCode.NONE] * (BLOCK - 1) + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+def test_records_that_an_old_leader_deletes() -> None:
+    """Its followers do not learn of it. The response has the smallest log start that it knows."""
+    world, _, old = three()
+    cut_off(world, old)
+    world.pass_time(SESSION_MS)
+    pending = Pending(lambda response: response.topics[0].partitions[0], tick=world.cluster.tick)
+    part = DeleteRecordsPartition(partition_index=0, offset=1)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=1_000)
+    world.send(request, 2, node=old, replies=pending.replies)
+    world.pass_time(1_000)
+    assert (pending.answer.error_code, pending.answer.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
 
 def test_a_broker_starts_only_when_it_reaches_the_controller() -> None:

@@ -19,6 +19,7 @@ from fencepost.producer.wire.messages.group_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
 )
+from fencepost.producer.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.groups.group_calls import Groups
 from tests.broker_stub.groups.offsets_calls import code_of, known, offset_commit, offset_delete, partition_of, records_in, shard_of
@@ -268,6 +269,24 @@ def test_an_assignment_that_cannot_be_written_is_made_again() -> None:
     assert world.group().state is State.PREPARING_REBALANCE
 
 
+@pytest.mark.parametrize("mended", [True, False])
+def test_the_last_member_leaves_when_every_replica_has_it(mended: bool) -> None:
+    """The first of two members leaves at once, because nothing is written."""
+    world = Groups(brokers=3)
+    first, last = world.stable("a", "b")
+    follower = severed(world)
+    assert first.leave() == ErrorCode.NONE
+    leaving = world.start(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=last.id)]), 5)
+    assert leaving.waits
+    assert world.group().state is State.EMPTY
+    if mended:
+        mend(world, follower)
+    else:
+        world.pass_time(COMMIT_TIMEOUT_MS)
+    assert leaving.answer.error_code == (ErrorCode.NONE if mended else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert [each.error_code for each in leaving.answer.members] == ([ErrorCode.NONE] if mended else [])
+
+
 def test_deletions_wait_for_every_replica() -> None:
     """OffsetDelete and DeleteGroups are answered when the tombstones are everywhere."""
     world = Groups(brokers=3)
@@ -276,6 +295,7 @@ def test_deletions_wait_for_every_replica() -> None:
     follower = severed(world)
     offsets, groups = world.start(offset_delete(), 0), world.start(DeleteGroupsRequest(groups_names=["g"]), 2)
     assert (offsets.waits, groups.waits) == (True, True)
+    assert world.committed("t") == 3
     mend(world, follower)
     assert isinstance(offsets.answer, OffsetDeleteResponse)
     assert offsets.answer.topics[0].partitions[0].error_code == ErrorCode.NONE

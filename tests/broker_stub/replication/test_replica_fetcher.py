@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire import Api, ErrorCode
-from tests.broker_stub.stub_calls import Inside, batch, numbered, only, produce_request
+from tests.broker_stub.stub_calls import Inside, Pending, batch, fetch_request, numbered, only, produce_request
 
 LAG_MS = 30_000
 WAIT_MS = 500
@@ -41,6 +41,17 @@ def test_the_high_watermark_is_one_round_behind() -> None:
     assert ends(partition) == [(2, 2), (2, 1)]
     world.pass_time(WAIT_MS)
     assert ends(partition) == [(2, 2), (2, 2)]
+
+
+def test_a_consumer_waits_at_a_follower() -> None:
+    """It gets a record when the follower has learned that this is replicated."""
+    world, _, follower = world_of()
+    pending = Pending(only, tick=world.cluster.tick)
+    world.send(fetch_request("t", wait_ms=60_000), 12, node=follower, replies=pending.replies)
+    assert world.produce(batch(b"x")).error_code == 0
+    assert pending.waits
+    world.pass_time(WAIT_MS)
+    assert (pending.answer.error_code, pending.answer.high_watermark, bool(pending.answer.records)) == (0, 1, True)
 
 
 def test_an_idle_cluster_has_no_deadline() -> None:

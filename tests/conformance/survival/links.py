@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 HOST: Final = "127.0.0.1"
 CALL_S: Final = 10.0
@@ -22,8 +22,15 @@ FRAME_MAX: Final = 64 * 1024 * 1024
 NUMBER: Final = re.compile(r"\d+")
 
 T = TypeVar("T")
-End = tuple[int, str, int]
-"""From which broker (-1: unknown), to which listener of which broker."""
+
+
+class End(NamedTuple):
+    """From which broker (-1: unknown), to which listener of which broker. `client` is the client id of the first request."""
+
+    there: int
+    listener: str
+    here: int
+    client: str
 
 
 class Links:
@@ -75,7 +82,8 @@ class Links:
         """Carry one connection until either end closes it, or until it is cut."""
         size = await reader.readexactly(4)
         frame = await reader.readexactly(min(FRAME_MAX, int.from_bytes(size)))
-        end = (_client(frame), listener, node)
+        client = _client(frame)
+        end = End(_number(client), listener, node, client)
         if self._is_cut(end):
             return
         task = asyncio.current_task()
@@ -110,8 +118,13 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
 
 
-def _client(frame: bytes) -> int:
-    """The number in the client id of a request; -1 if it has none."""
+def _client(frame: bytes) -> str:
+    """The client id of a request."""
     (size,) = struct.unpack_from(">h", frame, 8)
-    found = NUMBER.search(frame[10 : 10 + max(0, size)].decode(errors="replace"))
+    return frame[10 : 10 + max(0, size)].decode(errors="replace")
+
+
+def _number(client: str) -> int:
+    """The number in a client id; -1 if it has none."""
+    found = NUMBER.search(client)
     return int(found[0]) if found else -1

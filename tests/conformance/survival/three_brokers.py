@@ -78,7 +78,7 @@ def on_kafka(*, links: bool = False, **config: Any) -> Iterator[ThreeBrokers]:
 
         def isolate(node: int) -> None:
             def is_cut(end: End) -> bool:
-                follower, listener, leader = end
+                follower, listener, leader, _ = end
                 return listener == BETWEEN and leader == node != follower
 
             between.cut(is_cut)
