@@ -8,6 +8,7 @@ something to do asks `housekeeping_is_due`.
 import heapq
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 
 class Timer:
@@ -32,22 +33,30 @@ class Timer:
             run()
 
 
-class Timers:
-    """A heap of timers. Cancelled ones are removed when they reach the top."""
+FEW: Final = 1_000
+"""So many timers are not looked at before they are due."""
 
-    __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms")
+
+class Timers:
+    """A heap of timers. Cancelled ones are removed when they reach the top, or when they may be half of the heap: under a clock that stands
+    still they would stay."""
+
+    __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms", "_swept_at")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
         self._housekeeping: dict[Callable[[], object], tuple[int, int]] = {}
         self._order = count()
         self._ran_at_ms = -1
+        self._swept_at = FEW
 
     def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int) -> None:
         """Runs housekeeping at that time and then at this interval."""
         self._housekeeping[run] = first_ms, interval_ms
 
     def at(self, deadline_ms: int, run: Callable[[], None]) -> Timer:
+        if len(self._heap) >= self._swept_at:
+            self._sweep()
         timer = Timer(deadline_ms, run)
         heapq.heappush(self._heap, (deadline_ms, next(self._order), timer))
         return timer
@@ -72,6 +81,11 @@ class Timers:
             ran += timer.live
             timer.fire()
         return ran
+
+    def _sweep(self) -> None:
+        self._heap = [each for each in self._heap if each[2].live]
+        heapq.heapify(self._heap)
+        self._swept_at = max(FEW, 2 * len(self._heap))
 
     def _drop_cancelled(self) -> None:
         while self._heap and not self._heap[0][2].live:
