@@ -42,9 +42,9 @@ STEP_MS: Final = 5.0
 class PreparedWorld(TransactionWorld):
     """See the module docstring."""
 
-    def __init__(self, seed: int, version: int) -> None:
+    def __init__(self, seed: int, version: int, *, stranding: bool = True) -> None:
         self._newer = self._expired = False
-        super().__init__(seed, version)
+        super().__init__(seed, version, stranding=stranding)
         self._version = version
         self.tamper = self._after_the_fact
 

@@ -66,9 +66,10 @@ UNFINISHED: Final = (Known.ONGOING, Known.PREPARE_COMMIT, Known.PREPARE_ABORT)
 
 
 class TransactionWorld(World):
-    """See the module docstring. `version`: the cluster's transaction version. `late`: how many requests were late, by API."""
+    """See the module docstring. `version`: the cluster's transaction version. `stranding`: whether brokers are cut off from the controller
+    and paused. `late`: how many requests were late, by API."""
 
-    def __init__(self, seed: int, version: int) -> None:
+    def __init__(self, seed: int, version: int, *, stranding: bool = True) -> None:
         super().__init__(seed, **SETTINGS)
         self.thorough = False  # records of a transaction that must abort fail in the next round, which is due at once
         self.cluster = Cluster(
@@ -79,6 +80,7 @@ class TransactionWorld(World):
         self.late: dict[Api, int] = defaultdict(int)
         self.told: dict[str, int] = defaultdict(int)
         self.stormy = True
+        self._strands = stranding
         self._stranding = random.Random(f"stranding {seed}")
         self._features = Features(1, {FEATURE: version})
         self._committed: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
@@ -95,7 +97,7 @@ class TransactionWorld(World):
                 self._come_to_rest()
             if self.random.random() < 0.2:
                 self._move_coordinator()
-            if self._stranding.random() < 0.2:
+            if self._strands and self._stranding.random() < 0.2:
                 strand(self, self._stranding, lambda what: self.told.update({what: self.told[what] + 1}))
         self.stormy = False
         unstrand(self.cluster)
