@@ -1,4 +1,5 @@
-"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (with the test's options).
+"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run), `kafka_cluster` (with the test's options) and `java_tools`
+(Kafka's command-line tools).
 
 Any test package may import them. If there is no Kafka, the tests are skipped with the reason. With FENCEPOST_KAFKA=require they fail. With
 FENCEPOST_KAFKA=off they are skipped without a search for one.
@@ -8,13 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from _pytest.outcomes import Skipped
 
 from tests.conformance.kafka import KafkaCluster, KafkaUnavailable
+
+if TYPE_CHECKING:
+    from tests.conformance.java_tools import JavaTools, OneByOne
 
 
 class ClusterFactory(Protocol):
@@ -42,6 +47,17 @@ def kafka_cluster() -> Iterator[ClusterFactory]:
     yield start
     for cluster in started:
         cluster.close()
+
+
+@pytest.fixture(scope="module")
+def java_tools() -> Iterator[JavaTools | OneByOne]:
+    """Kafka's tools, for a file that runs many."""
+    require_kafka()
+    from tests.conformance.java_tools import JavaTools, OneByOne, compiles
+    from tests.conformance.kafka_home import find_java
+
+    with closing(JavaTools() if compiles(find_java()) else OneByOne(shared_kafka())) as tools:
+        yield tools
 
 
 def require_kafka() -> None:
