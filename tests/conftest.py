@@ -47,6 +47,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     txn_walk.report(terminalreporter)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of `-m alone` loads only the files that have such tests: loading all of them takes longer than these tests."""
+    if config.getoption("markexpr") == "alone" and collection_path.suffix == ".py":
+        return True if b"mark.alone" not in collection_path.read_bytes() else None
+    return None
+
+
 @pytest.fixture(scope="session")
 def expected_build() -> str | None:
     """`compiled`, `pure`, or None if FENCEPOST_EXPECT does not say which build this run tests."""

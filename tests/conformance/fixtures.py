@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 from _pytest.outcomes import Skipped
 
 from tests.conformance.kafka import KafkaCluster, KafkaUnavailable
+from tests.drawn import drawn
 
 if TYPE_CHECKING:
     from tests.conformance.java_tools import JavaTools, OneByOne
+
+
+TOLD_ALIKE: Final = drawn(3, of="stories that Kafka tells as the stub does")
+"""For the row of Kafka of a long story: the stub's row runs each time, and a released Kafka does not change."""
 
 
 class ClusterFactory(Protocol):
@@ -49,15 +53,11 @@ def kafka_cluster() -> Iterator[ClusterFactory]:
         cluster.close()
 
 
-@pytest.fixture(scope="module")
-def java_tools() -> Iterator[JavaTools | OneByOne]:
-    """Kafka's tools, for a file that runs many."""
+@pytest.fixture(scope="session")
+def java_tools() -> JavaTools | OneByOne:
+    """Kafka's tools, for tests that run several."""
     require_kafka()
-    from tests.conformance.java_tools import JavaTools, OneByOne, compiles
-    from tests.conformance.kafka_home import find_java
-
-    with closing(JavaTools() if compiles(find_java()) else OneByOne(shared_kafka())) as tools:
-        yield tools
+    return shared_tools()
 
 
 def require_kafka() -> None:
@@ -124,3 +124,12 @@ def shared_kafka() -> KafkaCluster:
     except BaseException:
         cluster.close()
         raise
+
+
+@cache
+def shared_tools() -> JavaTools | OneByOne:
+    """The JVM behind the `java_tools` fixture."""
+    from tests.conformance.java_tools import JavaTools, OneByOne, compiles
+    from tests.conformance.kafka_home import find_java
+
+    return JavaTools() if compiles(find_java()) else OneByOne(shared_kafka())

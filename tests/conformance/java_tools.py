@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import tempfile
 import threading
@@ -19,11 +20,12 @@ SOURCE = Path(__file__).with_name("Tools.java")
 
 
 class JavaTools:
-    """The JVM. It starts with the first tool, and again after one that did not end in time."""
+    """The JVM. It starts with the first tool, and again after one that did not end in time. It ends with the interpreter."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="fencepost-tools-")
+        atexit.register(self.close)
 
     def run(self, main_class: str, *arguments: str, timeout: float = 60.0) -> str:
         """What the tool printed. A tool that fails raises RuntimeError, as `KafkaCluster.tool` does."""
@@ -80,9 +82,6 @@ class OneByOne:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.run = cluster.tool
-
-    def close(self) -> None:
-        """Nothing is left."""
 
 
 @cache

@@ -23,12 +23,13 @@ from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.recovery.outcome import COMPLETE
 from fencepost.txn.recovery.token import PreparedTransaction
-from tests.drawn import drawn
+from tests.drawn import ALL, SEED, drawn
+from tests.once import once_is_enough
 from tests.simulation.prepared_transactions import PreparedWorld
 from tests.simulation.transactions import HELD, TransactionWorld
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
-RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "20"))
+RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "20" if os.environ[SEED] == ALL else "10"))
 HUNTED: Final = 200
 ADDING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
 
@@ -120,6 +121,7 @@ BEGIN_AT: Final = {"a repeated InitProducerId is not followed by another": 20033
 """The first seed for a mutant that shows in one of some thousand seeds."""
 
 
+@once_is_enough("what is broken on purpose is the same Python")
 @drawn(4)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_simulation_bites(mutant: str) -> None:
@@ -127,6 +129,7 @@ def test_the_simulation_bites(mutant: str) -> None:
     _hunt(mutant, MUTANTS[mutant], TransactionWorld, 1)
 
 
+@once_is_enough("what is broken on purpose is the same Python")
 @drawn(4)
 @pytest.mark.parametrize(("mutant", "version"), PREPARED_MUTANTS)
 def test_the_simulation_of_several_processes_bites(mutant: str, version: int) -> None:

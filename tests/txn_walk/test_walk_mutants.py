@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.txn_walk.mutants import MUTANTS, Caught, hunt
 
 pytestmark = once_is_enough("the rules of transactions are the same Python")
 
 
+@drawn(5)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_model_bites(mutant: str) -> None:
     """A bounded number of runs notices each broken rule."""
