@@ -30,7 +30,7 @@ SPARK: Final = "tests/txn/spark/"
 """Where the tests are that share a Spark session."""
 KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
-LONGEST: Final = (KILLS, SPARK, "tests/conformance/")
+LONGEST: Final = (KILLS, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
 """What begins first, so that no worker is left alone with a long file at the end."""
 
 

@@ -150,6 +150,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imported(file: Path) -> set[str]:
     """Every module that a file names in an import."""
     names: set[str] = set()
