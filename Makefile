@@ -71,9 +71,12 @@ test-compiled: .venv/.built
 	  echo "make: without a C compiler there is no compiled package to test; the pure one follows."; \
 	fi
 
-WHAT_PURE := $(wildcard tests/test_*.py) tests/producer tests/simulation $(wildcard tests/txn/test_*.py) \
-  $(addprefix tests/txn/,coordinator foundations ledger protocol recovery shared spark/datasource/test_writer.py) \
-  $(addprefix tests/broker_stub/,cluster configs/test_topic_configs.py configs/test_uses.py faults/test_topics_and_partitions.py log transactions/test_coordinators.py) \
+WHAT_PURE := tests/test_packaging.py tests/simulation $(wildcard tests/producer/test_*.py tests/txn/test_*.py) \
+  $(addprefix tests/producer/,accumulator bulk config core foundations network observe) \
+  $(addprefix tests/producer/wire/,records schema messages/test_messages.py messages/test_malformed.py test_frame.py) \
+  $(addprefix tests/txn/,coordinator ledger/test_ledger.py recovery/test_prepare.py shared spark/datasource/test_writer.py) \
+  $(addprefix tests/broker_stub/,cluster/test_cluster.py configs/test_topic_configs.py faults/test_topics_and_partitions.py) \
+  $(addprefix tests/broker_stub/,log/test_list_model.py log/test_record_scan.py log/test_validation.py transactions/test_coordinators.py) \
   tests/fencepost/test_examples.py
 $(foreach path,$(WHAT_PURE),$(if $(wildcard $(path)),,$(error WHAT_PURE names $(path), which does not exist)))
 # Drawn once, so that both runs name the same seed. Seconds, so that the next run draws other rows.

@@ -30,7 +30,7 @@ SPARK: Final = "tests/txn/spark/"
 """Where the tests are that share a Spark session."""
 KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
-LONGEST: Final = (KILLS, SPARK, "tests/conformance/")
+LONGEST: Final = (KILLS, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
 """What begins first, so that no worker is left alone with a long file at the end."""
 
 
@@ -45,6 +45,13 @@ def pytest_report_header() -> list[str]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     conformance.report(terminalreporter)
     txn_walk.report(terminalreporter)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of `-m alone` loads only the files that have such tests: loading all of them takes longer than these tests."""
+    if config.getoption("markexpr") == "alone" and collection_path.suffix == ".py":
+        return True if b"mark.alone" not in collection_path.read_bytes() else None
+    return None
 
 
 @pytest.fixture(scope="session")

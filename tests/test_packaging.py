@@ -23,6 +23,7 @@ import fencepost
 from fencepost import producer
 from fencepost.producer import _hot
 from fencepost.producer.foundations.version import VERSION
+from tests.drawn import drawn
 from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -193,6 +194,7 @@ def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:
     assert allowed.stdout.strip() == str(site / "fencepost/producer/wire/schema/varint.py")
 
 
+@drawn(5)
 @pytest.mark.parametrize("module", _hot.HOT)
 def test_every_hot_module_is_guarded(site: Path, module: str) -> None:
     """Every hot module is checked before it is loaded, also if it is imported first and alone."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.conformance.fixtures import kafka, kafka_cluster
+from tests.conformance.fixtures import java_tools, kafka, kafka_cluster
 
-__all__ = ["kafka", "kafka_cluster"]
+__all__ = ["java_tools", "kafka", "kafka_cluster"]

@@ -1,4 +1,5 @@
-"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run) and `kafka_cluster` (with the test's options).
+"""pytest fixtures for a real Kafka: `kafka` (one broker for the whole run), `kafka_cluster` (with the test's options) and `java_tools`
+(Kafka's command-line tools).
 
 Any test package may import them. If there is no Kafka, the tests are skipped with the reason. With FENCEPOST_KAFKA=require they fail. With
 FENCEPOST_KAFKA=off they are skipped without a search for one.
@@ -9,12 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 from _pytest.outcomes import Skipped
 
 from tests.conformance.kafka import KafkaCluster, KafkaUnavailable
+from tests.drawn import drawn
+
+if TYPE_CHECKING:
+    from tests.conformance.java_tools import JavaTools, OneByOne
+
+
+TOLD_ALIKE: Final = drawn(3, of="stories that Kafka tells as the stub does")
+"""For the row of Kafka of a long story: the stub's row runs each time, and a released Kafka does not change."""
 
 
 class ClusterFactory(Protocol):
@@ -42,6 +51,13 @@ def kafka_cluster() -> Iterator[ClusterFactory]:
     yield start
     for cluster in started:
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def java_tools() -> JavaTools | OneByOne:
+    """Kafka's tools, for tests that run several."""
+    require_kafka()
+    return shared_tools()
 
 
 def require_kafka() -> None:
@@ -108,3 +124,12 @@ def shared_kafka() -> KafkaCluster:
     except BaseException:
         cluster.close()
         raise
+
+
+@cache
+def shared_tools() -> JavaTools | OneByOne:
+    """The JVM behind the `java_tools` fixture."""
+    from tests.conformance.java_tools import JavaTools, OneByOne, compiles
+    from tests.conformance.kafka_home import find_java
+
+    return JavaTools() if compiles(find_java()) else OneByOne(shared_kafka())

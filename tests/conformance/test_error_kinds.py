@@ -10,6 +10,7 @@ import pytest
 from fencepost.producer.core.error_classes import KINDS
 from fencepost.producer.wire.codes import error_name
 from tests.conformance.fixtures import require_kafka
+from tests.conformance.java_tools import compiles
 from tests.conformance.kafka_home import find_java, kafka_home
 
 
@@ -17,8 +18,7 @@ def test_every_code_is_of_the_class_that_kafka_gives_it() -> None:
     """A Java program reads `Errors` of Kafka's client: it has the same codes, names and classes."""
     require_kafka()
     java = find_java()
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True).stdout
-    if "jdk.compiler" not in modules:
+    if not compiles(java):
         pytest.skip(f"{java} has no compiler, which a Java program in one source file needs")
     source = Path(__file__).with_name("ErrorKinds.java")
     said = subprocess.run(

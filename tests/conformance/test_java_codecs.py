@@ -13,6 +13,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import Codec, read_header
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.drawn import drawn
@@ -25,7 +26,7 @@ WAIT_S = 60.0
 
 
 @pytest.mark.parametrize("where", ["kafka", "stub"])
-def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: str) -> None:
+def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, java_tools: JavaTools | OneByOne, where: str) -> None:
     """One partition with batches of every codec, of one block and of several: the consumer prints each record with its key, in order."""
     topic = f"codecs-{secrets.token_hex(4)}"
     with BrokerStub() as stub:
@@ -40,7 +41,7 @@ def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: s
                     expected.append((key + b"\t" + value).decode())
                     if number == 0:
                         producer.flush(WAIT_S)
-        shown = kafka.tool(
+        shown = java_tools.run(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"),
             *("--max-messages", str(len(expected)), "--timeout-ms", "30000", "--formatter-property", "print.key=true"),
@@ -51,11 +52,11 @@ def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, where: s
 
 @drawn(2)
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_stub_takes_what_java_packs(kafka: KafkaCluster, codec: str) -> None:
+def test_the_stub_takes_what_java_packs(java_tools: JavaTools | OneByOne, codec: str) -> None:
     """Kafka's ProducerPerformance writes to the stub with each codec. The log holds it all in that codec; another client reads it."""
     with BrokerStub() as stub:
         stub.create_topic("t", partitions=1)
-        kafka.tool(
+        java_tools.run(
             "org.apache.kafka.tools.ProducerPerformance",
             *("--topic", "t", "--num-records", str(COUNT), "--record-size", "900", "--throughput", "-1"),
             *("--producer-props", f"bootstrap.servers={stub.bootstrap}", f"compression.type={codec}", "batch.size=100000", "linger.ms=50"),

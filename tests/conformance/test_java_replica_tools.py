@@ -17,6 +17,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
 from fencepost.producer.wire.messages import replicas
 from tests.conformance.fixtures import require_kafka
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import RawConnection
 from tests.once import once_is_enough
@@ -52,7 +53,7 @@ def on_kafka() -> Iterator[Place]:
 class Story:
     """What the tools say to one cluster, without what differs in each run."""
 
-    def __init__(self, tools: KafkaCluster, place: Place, directory: Path) -> None:
+    def __init__(self, tools: JavaTools | OneByOne, place: Place, directory: Path) -> None:
         self.told: list[str] = []
         self.place = place
         self._tools = tools
@@ -61,7 +62,7 @@ class Story:
 
     def run(self, tool: str, *arguments: str) -> str:
         try:
-            said = self._tools.tool(TOOLS + tool, "--bootstrap-server", self.bootstrap, *arguments, timeout=90.0)
+            said = self._tools.run(TOOLS + tool, "--bootstrap-server", self.bootstrap, *arguments, timeout=90.0)
         except RuntimeError as error:
             said = f"failed {re.split(r'failed: ', str(error), maxsplit=1)[1].split(chr(10) + chr(9))[0]}"
         return re.sub(r'"(log_dirs":\[)[^]]*', r'"\1...', said).strip()
@@ -188,12 +189,12 @@ def of_elections(story: Story) -> None:
     story.until_isr("u", ["2", "3"])
 
 
-def test_the_tools_say_the_same(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_the_tools_say_the_same(java_tools: JavaTools | OneByOne, tmp_path: Path) -> None:
     """Every line that they print is the same."""
     told = []
     for place_of in (on_stub, on_kafka):
         with place_of() as place:
-            story = Story(kafka, place, tmp_path)
+            story = Story(java_tools, place, tmp_path)
             for tell in (of_moves, of_directories, of_elections):
                 tell(story)
         told.append(story.told)

@@ -16,7 +16,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Talker, fetch_request, only
-from tests.conformance.kafka import KafkaCluster
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.once import once_is_enough
 
 pytestmark = pytest.mark.timeout(300)
@@ -32,15 +32,15 @@ def stub() -> Iterator[BrokerStub]:
 
 
 class Shell:
-    """Runs tools against the stub. It uses only the class path of the Kafka cluster."""
+    """Runs tools against the stub."""
 
-    def __init__(self, kafka: KafkaCluster, stub: BrokerStub) -> None:
-        self._kafka = kafka
+    def __init__(self, tools: JavaTools | OneByOne, stub: BrokerStub) -> None:
+        self._tools = tools
         self._bootstrap = stub.bootstrap
 
     def __call__(self, tool: str, *arguments: str) -> str:
         main_class = tool if tool.startswith("kafka.") else TOOLS + tool
-        return self._kafka.tool(main_class, "--bootstrap-server", self._bootstrap, *arguments, timeout=90.0)
+        return self._tools.run(main_class, "--bootstrap-server", self._bootstrap, *arguments, timeout=90.0)
 
     def topics(self, *arguments: str) -> str:
         return self("TopicCommand", *arguments)
@@ -53,8 +53,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(kafka: KafkaCluster, stub: BrokerStub) -> Shell:
-    return Shell(kafka, stub)
+def shell(java_tools: JavaTools | OneByOne, stub: BrokerStub) -> Shell:
+    return Shell(java_tools, stub)
 
 
 def test_topics_and_configs(stub: BrokerStub, shell: Shell) -> None:
@@ -116,7 +116,7 @@ def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: 
 
 
 @once_is_enough("Kafka's tools say the same to the stub")
-def test_a_transaction_that_hangs(kafka: KafkaCluster) -> None:
+def test_a_transaction_that_hangs(java_tools: JavaTools | OneByOne) -> None:
     """kafka-transactions finds a record from an hour ago that is in no transaction of its producer, and aborts it. Consumers with
     `read_committed` continue.
     """
@@ -130,7 +130,7 @@ def test_a_transaction_that_hangs(kafka: KafkaCluster) -> None:
         asked = wire.TopicProduceData(name="t", partition_data=[wire.PartitionProduceData(records=records)])
         written = only(talker.ask(wire.ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1000, topic_data=[asked]), 11))
         assert written.error_code == 0
-        shell = Shell(kafka, stub)
+        shell = Shell(java_tools, stub)
         found = [line.split() for line in shell("TransactionsCommand", "find-hanging", "--broker-id", "1").splitlines()[1:]]
         assert found == [["t", "0", str(given.producer_id), "0", "-1", "0", str(an_hour_ago), "60"]]
         shell("TransactionsCommand", "abort", "--topic", "t", "--partition", "0", "--start-offset", "0")

@@ -10,16 +10,20 @@ import pytest
 
 from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster, new_cluster_id
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(600), once_is_enough("starts and stops Kafka itself")]
+
+TOLD = drawn(2, of="stories of the Kafka of the tests")
 
 ROOT = Path(__file__).resolve().parents[2]
 # These programs import the tests' own modules from the working directory, which a safe path leaves out.
 FROM_THE_CHECKOUT = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
+@TOLD
 def test_a_broker_stops_dies_and_returns_on_the_same_address(kafka_cluster: ClusterFactory) -> None:
     """A stopped or killed broker restarts on its port and data. Closing ends it and removes them."""
     cluster = kafka_cluster(features={"transaction.version": 0})
@@ -38,6 +42,7 @@ def test_a_broker_stops_dies_and_returns_on_the_same_address(kafka_cluster: Clus
     assert not cluster.directory.exists()
 
 
+@TOLD
 def test_three_brokers_survive_one_of_them(kafka_cluster: ClusterFactory) -> None:
     """Each of three brokers sees all of them. The others continue while one is down."""
     cluster = kafka_cluster(brokers=3)
@@ -47,6 +52,7 @@ def test_three_brokers_survive_one_of_them(kafka_cluster: ClusterFactory) -> Non
     assert all(broker.alive for broker in cluster.brokers.values())
 
 
+@TOLD
 def test_nothing_is_left_when_the_test_run_is_killed() -> None:
     """SIGKILL of the process that started a broker ends the broker and removes its data within seconds."""
     require_kafka()
@@ -70,6 +76,7 @@ def test_nothing_is_left_when_the_test_run_is_killed() -> None:
     until(lambda: not (_runs(int(pid)) or Path(directory).exists()), "the broker's end")
 
 
+@TOLD
 def test_the_command_prints_the_address_and_ends_on_sigterm() -> None:
     """`run_kafka` prints one line, HOST:PORT, and SIGTERM ends it with exit code 0."""
     require_kafka()

@@ -27,8 +27,10 @@ from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.protocol.cluster_client import ClusterClient
 from fencepost.txn.recovery.raw_log import fetch
 from tests.conformance.fixtures import require_kafka
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.fencepost.cli.shell import invoke
 from tests.once import once_is_enough
 from tests.waiting import until
@@ -104,6 +106,7 @@ def take_over(theirs: Path, ours: Path) -> None:
     (ours / PARTITION_METADATA).write_text(write_partition_metadata(topic_id))
 
 
+@drawn(2)
 @pytest.mark.parametrize("clean", [True, False], ids=["as they are", "recovered"])
 def test_kafka_serves_the_stubs_files(kafka: KafkaCluster, tmp_path: Path, clean: bool) -> None:
     with BrokerStub(data_dir=tmp_path) as stub:
@@ -125,6 +128,7 @@ def test_kafka_serves_the_stubs_files(kafka: KafkaCluster, tmp_path: Path, clean
         assert producer.send(TOPIC, b"more").result(30).offset > wanted[0][-1][0]
 
 
+@drawn(2)
 @pytest.mark.parametrize("clean", [True, False], ids=["as they are", "recovered"])
 def test_the_stub_serves_kafkas_files(kafka: KafkaCluster, tmp_path: Path, clean: bool) -> None:
     write(kafka.bootstrap)
@@ -144,7 +148,7 @@ def test_the_stub_serves_kafkas_files(kafka: KafkaCluster, tmp_path: Path, clean
     assert (ran.code, ran.err) == (0, ""), ran.out
 
 
-def test_kafkas_tool_reads_what_the_stub_wrote(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_kafkas_tool_reads_what_the_stub_wrote(java_tools: JavaTools | OneByOne, tmp_path: Path) -> None:
     """Every file, and it says the same as `fencepost log dump`."""
     with BrokerStub(data_dir=tmp_path) as stub:
         stub.create_topic(TOPIC, config=CONFIG)
@@ -153,7 +157,7 @@ def test_kafkas_tool_reads_what_the_stub_wrote(kafka: KafkaCluster, tmp_path: Pa
     for kind in ("log", "index", "timeindex", "txnindex", "snapshot"):
         files = sorted(directory.glob(f"*.{kind}"))
         assert files
-        theirs = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--index-sanity-check", "--files", ",".join(map(str, files)))
+        theirs = java_tools.run("org.apache.kafka.tools.DumpLogSegments", "--index-sanity-check", "--files", ",".join(map(str, files)))
         assert "passed sanity check" in theirs or not kind.endswith("index") or kind == "txnindex"
         assert not re.search("(?i)mismatch|exception|corrupt|is not monotonic|not found", theirs), theirs[-2000:]
     ran = invoke("log", "verify", tmp_path / "broker-1")

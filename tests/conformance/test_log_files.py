@@ -13,6 +13,7 @@ import pytest
 from fencepost.producer import Producer
 from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.fencepost.cli.shell import invoke
@@ -56,19 +57,19 @@ def data(cluster: KafkaCluster) -> Path:
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-def _dumped(cluster: KafkaCluster, files: list[Path], *options: str) -> dict[Path, list[str]]:
-    """What Kafka's tool prints of each file. It is asked once, because each start of Java takes a second."""
+def _dumped(tools: JavaTools | OneByOne, files: list[Path], *options: str) -> dict[Path, list[str]]:
+    """What Kafka's tool prints of each file."""
     names = ",".join(map(str, files))
-    _, *parts = cluster.tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names).split("Dumping ")
+    _, *parts = tools.run("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names).split("Dumping ")
     shown = {Path(name): lines for name, *lines in map(str.splitlines, parts)}
     assert list(shown) == files
     return shown
 
 
 @pytest.fixture(scope="module")
-def theirs(cluster: KafkaCluster, data: Path) -> dict[Path, list[str]]:
+def theirs(java_tools: JavaTools | OneByOne, data: Path) -> dict[Path, list[str]]:
     """Every file of the partition, as Kafka's tool shows it."""
-    return _dumped(cluster, sorted(path for path in data.iterdir() if path.suffix in SUFFIXES))
+    return _dumped(java_tools, sorted(path for path in data.iterdir() if path.suffix in SUFFIXES))
 
 
 FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|\S+)")
@@ -94,9 +95,9 @@ def test_dump(theirs: dict[Path, list[str]], suffix: str) -> None:
         assert [_fields(line) for line in ran.out.splitlines()[1:]] == wanted
 
 
-def test_records(cluster: KafkaCluster, data: Path) -> None:
+def test_records(java_tools: JavaTools | OneByOne, data: Path) -> None:
     """Records and markers are those of Kafka's tool; control characters are escaped."""
-    for path, theirs in _dumped(cluster, sorted(data.glob("*.log")), "--print-data-log").items():
+    for path, theirs in _dumped(java_tools, sorted(data.glob("*.log")), "--print-data-log").items():
         ran = invoke("log", "dump", "--records", path)
         compared = ("offset", "CreateTime", "keySize", "valueSize", "sequence", "endTxnMarker", "coordinatorEpoch")
         both = [

@@ -19,7 +19,7 @@ from fencepost.producer.wire import error_name
 from fencepost.producer.wire.records import iter_batches
 from tests.broker_stub.stub_calls import batch, fetch_request, only
 from tests.conformance import slow_commits
-from tests.conformance.fixtures import require_kafka
+from tests.conformance.fixtures import TOLD_ALIKE, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.raw import RawConnection
 from tests.waiting import until
@@ -196,7 +196,7 @@ everything: NONE hw=5 batches=5
 """
 
 
-@pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
+@pytest.mark.parametrize("where", [pytest.param(on_stub, id="stub"), pytest.param(on_kafka, id="kafka", marks=TOLD_ALIKE)])
 @pytest.mark.timeout(300)
 def test_a_follower_that_stays_behind(where: Callable[[], AbstractContextManager[Place]]) -> None:
     """Both give Kafka 4.3.1's answers line by line. tests/broker_stub/groups/test_consumer_offsets_log.py checks the same for a group's

@@ -25,6 +25,7 @@ from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.reading import read_values
 from tests.waiting import despite, until
 
@@ -86,7 +87,7 @@ def cluster() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[pytest.param(version, marks=drawn(2)) for version in (1, 2)])
 def version(request: pytest.FixtureRequest, cluster: KafkaCluster) -> int:
     """The transaction version, in this order, so that the cluster is upgraded once."""
     if request.param == 2:

@@ -55,6 +55,7 @@ def assert_exactly_once(outcome: Outcome, stops: list[Stop]) -> None:
     assert outcome.account.sum == outcome.ledger.sum
 
 
+@drawn(2, of="long stories of survival")
 def test_without_idempotence_a_kill_doubles(kafka_cluster: ClusterFactory) -> None:
     """The kills are effective: a producer without idempotence sends batches again that the broker already had."""
     cluster = kafka_cluster()

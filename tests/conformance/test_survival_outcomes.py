@@ -19,6 +19,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.ledger import Ledger
 from tests.conformance.survival.reader import Admin, read_topic
 from tests.conformance.survival.tap import Tap
+from tests.drawn import drawn
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,6 +29,7 @@ ROUNDS = 10 if os.environ.get("FENCEPOST_SURVIVAL") == "full" else 2
 ROWS = 5_000
 
 
+@drawn(2, of="long stories of survival")
 def test_what_is_said_of_expired_records_is_true(kafka_cluster: ClusterFactory) -> None:
     """YES rows are in the log, NO rows are not, acknowledged rows are there once, MAYBE rows at most once.
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.txn.producer import TransactionalProducer
-from tests.conformance.fixtures import require_kafka
+from tests.conformance.fixtures import TOLD_ALIKE, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
 from tests.once import once_is_enough
@@ -75,7 +75,7 @@ class Site:
         return found
 
 
-@pytest.fixture(scope="module", params=["stub, killed", "stub, without power", "kafka"])
+@pytest.fixture(scope="module", params=["stub, killed", "stub, without power", pytest.param("kafka", marks=TOLD_ALIKE)])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     if request.param == "kafka":
         require_kafka()

@@ -30,11 +30,12 @@ from fencepost.txn.recovery.outcome import Outcome
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.resume import Resumed, resume
 from fencepost.txn.recovery.token import PreparedTransaction
-from tests.conformance.fixtures import require_kafka
+from tests.conformance.fixtures import TOLD_ALIKE, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.other_process import OtherProcess
 from tests.conformance.survival.reader import Admin
 from tests.conformance.txn_site import end_of
+from tests.drawn import drawn
 from tests.fencepost.cli.shell import run
 from tests.reading import read_values
 from tests.waiting import until
@@ -171,7 +172,9 @@ def upgradable() -> Iterator[Upgradable]:
         yield Upgradable(cluster)
 
 
-@pytest.fixture(scope="module", params=["stub-tv1", "stub-tv2", "kafka-tv1", "kafka-tv2"])
+@pytest.fixture(
+    scope="module", params=["stub-tv1", "stub-tv2", *(pytest.param(place, marks=drawn(2)) for place in ("kafka-tv1", "kafka-tv2"))]
+)
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     """The cluster and the transaction version, in this order, so that Kafka is upgraded once."""
     kind, version = str(request.param).split("-tv")
@@ -391,7 +394,7 @@ def test_its_own_producer_goes_on(site: Site) -> None:
     assert site.read() == [b"0", b"1", b"3", b"4"]
 
 
-@pytest.mark.parametrize("kind", ["stub", "kafka"])
+@pytest.mark.parametrize("kind", ["stub", pytest.param("kafka", marks=TOLD_ALIKE)])
 def test_a_coordinator_that_restarts_after_another_process_ended_it(kind: str, request: pytest.FixtureRequest) -> None:
     """Another process commits the prepared transaction. The coordinator restarts, which makes it forget the previous epoch.
 

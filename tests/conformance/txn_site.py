@@ -16,6 +16,7 @@ from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.reading import read_values
 
 WAIT_S = 60.0
@@ -70,7 +71,7 @@ def older() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.fixture(params=["tv2", "tv1"])
+@pytest.fixture(params=[pytest.param(version, marks=drawn(2)) for version in ("tv2", "tv1")])
 def site(request: pytest.FixtureRequest, kafka: KafkaCluster) -> Site:
     """Both transaction versions."""
     cluster: KafkaCluster = kafka if request.param == "tv2" else request.getfixturevalue("older")

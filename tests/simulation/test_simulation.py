@@ -11,12 +11,13 @@ from itertools import pairwise
 
 import pytest
 
-from tests.drawn import drawn
+from tests.drawn import ALL, SEED, drawn
+from tests.once import once_is_enough
 from tests.simulation.flavours import FLAVOURS, simulate
 from tests.strike import MARKS
 
 FIRST_SEED = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6)))
-RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "6"))
+RUNS = 1 if "FENCEPOST_SEED" in os.environ else int(os.environ.get("FENCEPOST_RUNS", "6" if os.environ[SEED] == ALL else "3"))
 
 pytestmark = MARKS
 
@@ -49,6 +50,7 @@ def test_the_wrap_is_really_crossed() -> None:
         assert any(before > 2**31 - 50 and after < 50 for before, after in pairwise(sequences)), sequences[:20]
 
 
+@once_is_enough("the simulation's own faults are the same Python")
 def test_what_the_flavours_are_about_really_happens() -> None:
     """Batches are packed on other threads, addresses change, clients rebootstrap, leaders lose their unreplicated records, and requests
     arrive late.

@@ -158,6 +158,19 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
 }
 
 
+BEGIN_AT: Final = {
+    "used up epochs begin anew with the same producer id": 30,
+    "an abort after the commit is taken for its retry": 110,
+    "a coordinator that moves ends nothing": 300,
+    "a coordinator that moves aborts what it was committing": 180,
+    "a marker that cannot be written is not tried again": 215,
+    "a repeated marker ends the next transaction": 150,
+    "readers do not stop at open transactions": 70,
+    "readers hear of the aborts that begin where they read": 785,
+}
+"""The first seed for a mutant that shows late: the hundreds of runs before that notice nothing take minutes."""
+
+
 def hunt(mutant: str, first: int = 0) -> Caught | int:
     """Run until a run notices the broken rule. If none does, return the number of runs."""
     level, (target, name, broken) = MUTANTS[mutant]

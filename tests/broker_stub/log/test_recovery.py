@@ -18,6 +18,7 @@ from fencepost.broker_stub.storage.volatile import PowerLost, VolatileDirectory
 from fencepost.producer.wire.codes import ErrorCode
 from tests.broker_stub.log.log_tools import Again, SetClock, coordinate, data, marker, produce
 from tests.broker_stub.log.random_history import History
+from tests.drawn import drawn
 
 SEEDS = int(os.environ.get("FENCEPOST_POWER_LOSSES", "400")) // 4
 """Of each kind; `make power-losses` takes more."""
@@ -40,6 +41,7 @@ def directory_in(path: Path, kind: str) -> Directory:
     return MemoryDirectory() if kind == "memory" else DiskDirectory(path, later=lambda _, run: run())
 
 
+@drawn(4)
 @pytest.mark.parametrize("clean_shutdown", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("kind", ["memory", "disk"])
 @pytest.mark.parametrize("compacted", [False, True], ids=["deleted", "compacted"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import threading
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from tests.broker_stub.transactions.stock_client import TIMEOUT_MS, Refused, Sender
 from tests.conformance.fixtures import require_kafka
+from tests.conformance.java_tools import compiles
 from tests.conformance.kafka import JVM_FAST
 from tests.conformance.kafka_home import find_java, kafka_home
 from tests.conformance.reaper import reaper
@@ -146,11 +146,5 @@ class _JavaSender:
 def require_compiler() -> None:
     """Skip the test if there is no Kafka, or no Java that compiles."""
     require_kafka()
-    if not _compiles(find_java()):
+    if not compiles(find_java()):
         pytest.skip("no Java with a compiler (a JDK) to run a Java client of the tests' own")
-
-
-@cache
-def _compiles(java: Path) -> bool:
-    shown = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60)
-    return "jdk.compiler@" in shown.stdout

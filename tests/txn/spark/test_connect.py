@@ -31,6 +31,7 @@ pytest.importorskip("grpc", reason="Spark Connect needs pip install 'pyspark[con
 TOPIC = "out"
 PARTITIONS = 3
 WRITES = needs(*ARROW_WRITERS)
+QUERIES = drawn(3, of="long queries over Spark Connect")
 CANNOT_ASK = "executors may not reach the driver (Spark Connect, a closed port), or speculation copies tasks"
 
 
@@ -139,6 +140,7 @@ def test_a_job_that_is_interrupted_is_not_run_again(remote: Any, stub: BrokerStu
     assert committed(stub) == []
 
 
+@QUERIES
 def test_a_query_is_exact_when_it_replays(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
     """foreachBatch runs in a process of the server's, which reads the checkpoint that the writer was told, and keeps the metrics: the first
     batch's guard is kafka-claims, and then batches are small. A batch that the ledger has is skipped."""
@@ -165,6 +167,7 @@ def test_a_query_is_exact_when_it_replays(remote: Any, stub: BrokerStub, tmp_pat
     ]
 
 
+@QUERIES
 def test_guards_in_foreachbatch(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
     """Each by its name, with a sink of its own: what can be had commits, and the others say why they cannot, as the error's own class."""
     stream = Stream(remote, tmp_path)
@@ -232,6 +235,7 @@ def given(stub: BrokerStub, **options: str) -> dict[str, str]:
 
 
 @WRITES
+@QUERIES
 def test_the_data_source_writes_and_reads_a_stream(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
     """It is told what it needs, with Connect as without: files to a topic, from there to another one, each batch once."""
     register(remote)

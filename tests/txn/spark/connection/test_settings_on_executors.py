@@ -19,6 +19,7 @@ from fencepost.txn.spark.connection.options import read_options
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.rows.routing import ROUTE
 from tests.certificates import Authority
+from tests.drawn import drawn
 
 BATCH_TIMEOUT_S = 60
 
@@ -37,6 +38,7 @@ class Report:
             yield pa.RecordBatch.from_pydict({"cafile": [str(settings.ssl_cafile)], "trusted": [trusted]})
 
 
+@drawn(2, of="long queries of Spark")
 @pytest.mark.usefixtures("by_value")
 def test_a_file_that_was_added_is_found_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
     """On the driver and on an executor there is no file at the path: `addFile` has brought it, and its name is enough."""
@@ -52,6 +54,7 @@ def test_a_file_that_was_added_is_found_by_its_name(spark: SparkSession, tmp_pat
     assert row.trusted == 1
 
 
+@drawn(2, of="long queries of Spark")
 def test_a_stream_is_routed_too(spark: SparkSession, tmp_path: Path) -> None:
     """`route` in front of a streaming sink: each micro-batch has the rows of a partition in one task."""
     source, seen = tmp_path / "in", defaultdict[int, set[int]](set)

@@ -20,6 +20,7 @@ from fencepost.txn.spark.datasource.reader import BatchReader, RangePartition
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.reading import read_values
 from tests.txn.spark.releases import RELEASE, needs
 
@@ -86,6 +87,7 @@ class Query:
         return json.loads((self._place / "offsets" / str(batch)).read_text().splitlines()[-1])
 
 
+@drawn(2, of="long queries of Spark")
 def test_a_batch_query_reads_what_a_consumer_reads(spark: SparkSession, bootstrap: str) -> None:
     """Found by its name alone. Every column, headers, nulls; of transactions what is committed; more tasks than partitions."""
     topic = f"batch-{secrets.token_hex(4)}"
@@ -190,6 +192,7 @@ def test_a_stream_without_limits_reads_every_record_once_over_restarts(spark: Sp
     assert sorted(int(value) for *_, value in query.rows) == list(range(30))
 
 
+@drawn(2, of="long queries of Spark")
 def test_a_stream_from_the_latest_begins_where_it_was_started(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:
     """A stream from the latest offsets begins where it was first started, even if its first batch failed and records came before the
     repetition."""
@@ -209,6 +212,7 @@ def test_a_stream_from_the_latest_begins_where_it_was_started(spark: SparkSessio
     assert [value for *_, value in query.rows] == [b"after"]
 
 
+@drawn(2, of="long queries of Spark")
 def test_a_stream_whose_topic_was_made_anew_says_what_is_lost(spark: SparkSession, stub: BrokerStub, tmp_path: Path) -> None:
     """The error names the option with which the stream continues."""
     stub.create_topic("lost", partitions=1)

@@ -16,6 +16,7 @@ from fencepost.txn.spark.datasource.datasource import register
 from fencepost.txn.spark.errors import AttemptConflict, BadRows
 from fencepost.txn.spark.rows.columns import BadColumns
 from fencepost.txn.spark.rows.routing import ROUTE
+from tests.drawn import drawn
 from tests.reading import read_messages, read_values
 from tests.txn.spark.datasource.write_steps import Play
 from tests.txn.spark.site import Site
@@ -120,6 +121,7 @@ def test_the_option_topic_overrides_the_column(stub: BrokerStub) -> None:
         unnamed.task(begun, 0, topic=["few"], value=["a"])
 
 
+@drawn(2, of="long queries of Spark")
 def test_in_spark(site: Site) -> None:
     """Rows with keys, routed, and rows without, in one batch each."""
     make_topics(site.stub)

@@ -18,6 +18,7 @@ from fencepost.txn.ledger.topic import PARTITIONS as PARTITIONS_OF_LEDGER
 from fencepost.txn.spark import route
 from fencepost.txn.spark.datasource.datasource import register
 from fencepost.txn.spark.sink.settings import LEDGER_TOPIC
+from tests.drawn import drawn
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.late_workers import LATE, despite_late_workers
 from tests.txn.spark.site import LIMIT_S, PARTITIONS, TOPIC, Site
@@ -126,6 +127,7 @@ def test_what_fails_leaves_nothing_open(spark: SparkSession, tmp_path: Path, tra
         assert site.committed() == []
 
 
+@drawn(2, of="long queries of Spark")
 def test_keyed_rows_have_to_be_routed(site: Site) -> None:
     """Where two tasks have rows of one partition the job fails and says what to do, which does it."""
     keyed = rows(site, 60, key="cast(id as string)", timestamp="timestamp_millis(1000 + id)")

@@ -110,7 +110,7 @@ EACH = [
 ]
 
 
-@drawn(2, kind=lambda row: row["kind"])
+@drawn(4)
 @pytest.mark.parametrize(("kind", "guard"), EACH)
 def test_rows_that_can_never_be_written_fail_the_batch(site: Site, guard: str, kind: str) -> None:
     """The error names the row's place and size and says the way out, nothing of the batch is visible, and a batch without it goes on."""
