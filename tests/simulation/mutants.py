@@ -297,7 +297,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
 
 
 BEGIN_AT = {
-    "an acknowledgement in another log counts": 310,
+    "an acknowledgement in another log counts": 540,
     "a doubtful batch that is too large is refused for certain": 55,
     "NOT_LEADER_OR_FOLLOWER is called not sent": 60,
     "offsets of the forgotten are guessed": 35,
