@@ -81,8 +81,8 @@ class Partition:
         self.index = index
         self.state = PartitionState(topic_id, index, tuple(logs), NO_LEADER, -1, list(logs), [], NO_LEADER)
         self._cluster = cluster
-        self._newest = self.replicas[0]  # the leader, or without one the last leader
         self._replicas = {node: Replica(self, node, log, cluster) for node, log in logs.items()}
+        self._newest = self._replicas[self.replicas[0]]  # the leader's, or without one the last leader's
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -93,13 +93,13 @@ class Partition:
 
     @property
     def leading(self) -> Replica:
-        """The leader's replica; without a leader that of the last one."""
-        return self._replicas[self._newest]
+        """The leader's replica; without a leader that of the last one, also of a deleted partition."""
+        return self._newest
 
     @property
     def log(self) -> PartitionLog:
         """The log of `leading`."""
-        return self._replicas[self._newest].log
+        return self._newest.log
 
     @property
     def logs(self) -> dict[int, PartitionLog]:
@@ -148,13 +148,14 @@ class Partition:
         live = self._cluster.live
         isr = [node for node in self.replicas if node in live] or list(self.replicas[:1])
         leader = next((node for node in isr if node in live), NO_LEADER)
-        self._newest = isr[0]
+        self._newest = self._replicas[isr[0]]
         self._decide(replace(self.state, isr=isr, leader=leader, leader_epoch=0))
 
     def resume(self, state: PartitionState, *, unclean: Collection[int]) -> None:
         """Goes on after every broker was down: elects a leader, the same one if it may lead. `unclean`: the brokers that did not shut down
         cleanly, which are not eligible any more."""
-        self._newest = next((node for node in (state.leader, state.last_leader) if node in self._replicas), self.replicas[0])
+        newest = next((node for node in (state.leader, state.last_leader) if node in self._replicas), self.replicas[0])
+        self._newest = self._replicas[newest]
         self.state = replace(
             state,
             eligible=[node for node in state.eligible if node not in unclean],
@@ -253,7 +254,7 @@ class Partition:
 
     def delete_old_segments(self) -> int:
         """`Replica.delete_old_segments` of each replica; returns how many the leader's log had."""
-        return {node: replica.delete_old_segments() for node, replica in self._replicas.items()}[self._newest]
+        return {node: replica.delete_old_segments() for node, replica in self._replicas.items()}[self._newest.node]
 
     def shrink_isr(self, *, lag_max_ms: int) -> bool:
         """`Replica.shrink_isr` of each replica that leads."""
@@ -274,9 +275,9 @@ class Partition:
             return
         self.state = state
         if state.leader != NO_LEADER:
-            self._newest = state.leader
-        elif self._newest not in state.replicas:
-            self._newest = (*state.isr, *state.replicas)[0]
+            self._newest = self._replicas[state.leader]
+        elif self._newest.node not in state.replicas:
+            self._newest = self._replicas[(*state.isr, *state.replicas)[0]]
         self._cluster.save(state)
         self._tell_all()
 
