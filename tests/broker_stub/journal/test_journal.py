@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
-from sys import getsizeof
-from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +19,7 @@ from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from fencepost.producer.wire.records import read_header, read_records
 from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
+from tests.bytes_held import bytes_held
 from tests.drawn import drawn
 
 
@@ -184,19 +182,6 @@ def test_requests_of_very_many_small_parts(number: int) -> None:
         journal.add(exchange_of(wire.decode(type(message), version, data), version))
     assert len(journal) < 20
     assert (EXCHANGE_BYTES if len(journal) else 0) < bytes_held(journal) < 1.1 * 20 * EXCHANGE_BYTES
-
-
-def bytes_held(root: object) -> int:
-    """The memory of an object and of all that it refers to, classes and modules aside. Unlike tracemalloc, it counts no other thread's."""
-    seen: dict[int, object] = {}
-    waiting = [root]
-    while waiting:
-        value = waiting.pop()
-        if id(value) not in seen and not isinstance(value, type | ModuleType | FunctionType):
-            seen[id(value)] = value
-            waiting += gc.get_referents(value)
-            waiting += [getattr(value, name) for name in getattr(value, "__struct_fields__", ())]
-    return sum(getsizeof(value) for value in seen.values())
 
 
 @pytest.mark.parametrize("api", ["PRODUCE", True])
