@@ -20,8 +20,10 @@ BUILD_WORDS = ("compiled", "pure")
 EVERYBODY: dict[Scenario, set[Contender]] = {Scenario.ONE: set(Contender)}
 EVERYWHERE = {scenario: {Contender.FUTURES, Contender.CONFLUENT} for scenario in Scenario}
 
+RUNS = "short runs of the benches"
 
-@drawn(2)
+
+@drawn(3, of=RUNS)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("options", "expected"),
@@ -63,6 +65,7 @@ def test_a_quick_run_measures(tmp_path: Path, options: list[str], expected: dict
         assert row["scenario"] in (Scenario.LONE.value, Scenario.MEMORY.value) or row["acked_ratio"] > 0
 
 
+@drawn(3, of=RUNS)
 def test_partitions_and_codecs(tmp_path: Path) -> None:
     """Each number of partitions and each codec has a table of its own."""
     file = tmp_path / "figures.json"
@@ -88,6 +91,7 @@ def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
     )
 
 
+@drawn(3, of=RUNS)
 @pytest.mark.timeout(300)
 def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
     """`--quick` commits on the stub, at intervals and ten records at a time. The bench itself checks what the log holds."""
@@ -104,6 +108,7 @@ def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
         assert one["contender"] in done.stdout
 
 
+@drawn(3, of=RUNS)
 @pytest.mark.timeout(200)
 def test_the_bench_of_the_log_measures(tmp_path: Path) -> None:
     """The parts that need no Kafka, with few records."""

@@ -20,7 +20,9 @@ from rich.console import Console
 from tests.bench import spark
 from tests.bench.spark_report import BASE, RIVALS, Measured, phases, ratios, speeds
 from tests.bench.spark_worker import Contender
+from tests.bench.test_bench import RUNS
 from tests.conformance.fixtures import require_kafka
+from tests.drawn import drawn
 
 PARTICIPANTS = Path(__file__).with_name("participants.py")
 
@@ -111,6 +113,7 @@ def test_two_builds_are_measured_side_by_side(monkeypatch: pytest.MonkeyPatch) -
     assert ratios(lost) == {(1_000, "turns", "ms of a batch"): [1.1, 0.5], (1_000, "turns", "CPU of a row"): [0.5]}
 
 
+@drawn(3, of=RUNS)
 @pytest.mark.timeout(180)
 def test_a_short_run_of_participants(tmp_path: Path) -> None:
     """Participants in two processes write two transactions on Kafka. The bench itself counts what consumers read."""
