@@ -522,10 +522,10 @@ class BrokerStub(Restrictions):
         check_arguments(one=one, other=other)
         if one == other:
             raise ValueError(f"{one if isinstance(one, str) else f'broker {one}'} has no link to itself: give two ends")
-        ends = [CONTROLLER if isinstance(each, str) else each for each in (one, other)]
-        for each in ends:
-            if each != CONTROLLER or each in (one, other):
+        for each in (one, other):
+            if not isinstance(each, str):
                 self._known(node=each)
+        ends = [CONTROLLER if isinstance(each, str) else each for each in (one, other)]
         self._call(lambda: change(*ends))
 
     def _check_port(self, port: int | None) -> None:

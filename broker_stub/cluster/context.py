@@ -125,19 +125,20 @@ class Context:
 
     def led_by(self, node: int, topic: str, partition: int) -> int:
         """The leader of that partition, as far as that broker knows. NO_LEADER: there is none, or no such partition."""
-        found = self._known(node, topic, partition)
+        found = self.known(node, topic, partition)
         return self.brokers[node].image.state(found).leader if found is not None else NO_LEADER
 
     def replica(self, node: int, topic: str, partition: int) -> Replica | None:
         """That broker's replica, if it knows the partition and has one."""
-        found = self._known(node, topic, partition)
+        found = self.known(node, topic, partition)
         return found.on(node) if found is not None else None
 
     def loading_ms(self, replica: Replica) -> int:
         """How long the coordinator of that replica still takes to load it."""
         return max(0, replica.led_since_ms + self.brokers[replica.node].loading_ms - self.now_ms())
 
-    def _known(self, node: int, topic: str, partition: int) -> Partition | None:
+    def known(self, node: int, topic: str, partition: int) -> Partition | None:
+        """The partition, if that broker knows it."""
         known = self.brokers[node].image.topics.named(topic)
         return known.partition(partition) if known is not None else None
 

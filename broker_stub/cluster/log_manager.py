@@ -82,11 +82,15 @@ class LogManager:
     def stand_in(self, config: LogConfig) -> PartitionLog:
         """For a log that could not be created: an empty one that cannot be written. The broker creates the log when it starts again."""
         self.must_load = True
-        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(DiskState(self.disk.node_id, "failed")))
+        return self._elsewhere(config, DiskState(self.disk.node_id, "failed"))
 
     def unheard_of(self, config: LogConfig) -> PartitionLog:
         """For a log that the broker creates when it hears of the partition: an empty one, elsewhere."""
-        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(DiskState(self.disk.node_id)))
+        return self._elsewhere(config, DiskState(self.disk.node_id))
+
+    def _elsewhere(self, config: LogConfig, disk: DiskState) -> PartitionLog:
+        """An empty log in memory, in the place of one that is not there."""
+        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(disk))
 
     def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of that partition as the directory has it; without one an empty log. ValueError for files that cannot be read, or that

@@ -123,7 +123,8 @@ class Store:
             for key in keys:
                 self._forget(key)
 
-        # Offsets expire when a request comes, long after Kafka would have replicated that. So what nobody waits for counts at once.
+        # Offsets expire when a request comes, long after Kafka would have replicated that. So a deletion that no request waits for counts
+        # at once.
         self._write(tombstones([*map(offset_key, keys), *groups]), apply, then or _unheard, at_append=then is None)
 
     def keys(self, group_id: str) -> list[Key]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
@@ -64,7 +63,7 @@ class GroupCoordinators:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._shards: dict[tuple[UUID, int, int], Shard] = {}  # by topic id, partition and broker
+        self._shards: dict[Replica, Shard] = {}
         config = context.config
         self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
         self._retention_ms = int(config["offsets.retention.minutes"]) * 60_000
@@ -83,11 +82,8 @@ class GroupCoordinators:
 
     def shard_for(self, group_id: str, node_id: int) -> Shard:
         """The shard of that group. Raises NotHere if this broker does not lead it."""
-        topic = self._context.brokers[node_id].image.topics.named(OFFSETS_TOPIC)
-        if topic is None:
-            raise NotHere
-        replica = topic.partitions[partition_for(group_id, len(topic.partitions))].on(node_id)
-        if replica is None or not replica.leads:
+        replica = coordinating(self._context, node_id, OFFSETS_TOPIC, group_id)
+        if replica is None:
             raise NotHere
         if self._context.loading_ms(replica):
             raise Loading
@@ -95,9 +91,7 @@ class GroupCoordinators:
 
     def shards_of(self, node_id: int) -> list[Shard]:
         """Every shard that this broker leads. Raises Loading while one is not loaded."""
-        topic = self._context.brokers[node_id].image.topics.named(OFFSETS_TOPIC)
-        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
-        led = [each for each in replicas if each is not None and each.leads]
+        led = led_by(self._context, node_id, OFFSETS_TOPIC)
         if any(self._context.loading_ms(each) for each in led):
             raise Loading
         return [self._shard(each) for each in led]
@@ -112,7 +106,7 @@ class GroupCoordinators:
 
     def end_transaction(self, replica: Replica, producer_id: int, *, commit: bool) -> None:
         """Ends a producer's transaction in that partition. A shard that has not read its log yet finds the marker there."""
-        shard = self._shards.get(_key(replica))
+        shard = self._shards.get(replica)
         if shard is not None and shard.leader_epoch == replica.leader_epoch:
             shard.store.end_transaction(producer_id, commit=commit)
 
@@ -127,19 +121,15 @@ class GroupCoordinators:
     def _shard(self, replica: Replica) -> Shard:
         """The shard of the broker that leads, after removing expired offsets as often as Kafka does."""
         broker = self._context.brokers[replica.node]
-        now_ms, key = broker.now_ms(), _key(replica)
-        shard = self._shards.get(key)
+        now_ms = broker.now_ms()
+        shard = self._shards.get(replica)
         if shard is None or shard.leader_epoch != replica.leader_epoch:
             store = Store(self._context, replica)
             groups = ClassicGroups(store, self._around(later=partial(self._context.later_on, replica.node), now_ms=broker.now_ms))
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[key] = Shard(replica, store, groups, offsets, now_ms=now_ms)
+            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms
             expire(shard.groups, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
         return shard
-
-
-def _key(replica: Replica) -> tuple[UUID, int, int]:
-    return (replica.partition.topic_id, replica.partition.index, replica.node)

@@ -35,11 +35,6 @@ class Controller(Surroundings, Protocol):
     has_eligible: bool
     """Whether replicas become eligible to lead (KIP-966)."""
 
-    @property
-    def live(self) -> list[int]:
-        """The brokers that are up and that the controller does not fence."""
-        ...
-
     def is_up(self, node: int) -> bool:
         """Whether that broker runs."""
         ...

@@ -138,8 +138,7 @@ class Call:
 
     def find(self, topic: str, index: int) -> tuple[Partition | None, Replica | None]:
         """The partition, if its broker knows it, and the broker's replica, if it has one."""
-        known = self.broker.image.topics.named(topic)
-        partition = known.partition(index) if known is not None else None
+        partition = self.cluster.known(self.broker.node_id, topic, index)
         return partition, None if partition is None else partition.on(self.broker.node_id)
 
     @property

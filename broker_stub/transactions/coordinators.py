@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.cluster.coordinator_partition import partition_for
+from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by, partition_for
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.cluster.release import TRANSACTION_VERSION
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
-from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.transactions.end_table import EPOCH_BUMP_SINCE, End, decide_end
@@ -50,7 +48,7 @@ class TransactionCoordinators:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._shards: dict[tuple[UUID, int, int], TxnShard] = {}  # by topic id, partition and broker
+        self._shards: dict[Replica, TxnShard] = {}
         self._looking: Timer | None = None
         config, (_, _, self.version) = context.config, context.features.get(TRANSACTION_VERSION, (0, 0, 0))
         self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
@@ -61,8 +59,10 @@ class TransactionCoordinators:
 
     def leader_of(self, transactional_id: str, node_id: int) -> int:
         """The broker that coordinates the id, as far as that broker knows; NO_LEADER if it knows none."""
-        partition = self._partition_of(transactional_id, node_id)
-        return self._context.brokers[node_id].image.state(partition).leader if partition is not None else NO_LEADER
+        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
+        if topic is None:
+            return NO_LEADER
+        return self._context.led_by(node_id, STATE_TOPIC, partition_for(transactional_id, len(topic.partitions)))
 
     def load(self) -> None:
         """Loads every shard, after a start with topics that were there before."""
@@ -72,22 +72,21 @@ class TransactionCoordinators:
 
     def shards_of(self, node_id: int) -> Iterator[TxnShard]:
         """Every shard that this broker leads and has loaded."""
-        return (self._shard(each) for each in self._led_by(node_id) if not self._context.loading_ms(each))
+        return (self._shard(each) for each in led_by(self._context, node_id, STATE_TOPIC) if not self._context.loading_ms(each))
 
     def shard_for(self, transactional_id: str, node_id: int) -> TxnShard | None:
         """The shard of that id. None: this broker does not lead it, or has not loaded it."""
-        replica = self._replica_of(transactional_id, node_id)
-        return self._shard(replica) if replica is not None and replica.leads and not self._context.loading_ms(replica) else None
+        replica = coordinating(self._context, node_id, STATE_TOPIC, transactional_id)
+        return self._shard(replica) if replica is not None and not self._context.loading_ms(replica) else None
 
     def refusal(self, transactional_id: str, node_id: int) -> ErrorCode:
         """The code for a broker without the shard of that id."""
-        replica = self._replica_of(transactional_id, node_id)
-        loads = replica is not None and replica.leads
+        loads = coordinating(self._context, node_id, STATE_TOPIC, transactional_id) is not None
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loads else ErrorCode.NOT_COORDINATOR
 
     def is_loading(self, node_id: int) -> bool:
         """Whether this broker has not loaded a partition that it leads."""
-        return any(self._context.loading_ms(each) for each in self._led_by(node_id))
+        return any(self._context.loading_ms(each) for each in led_by(self._context, node_id, STATE_TOPIC))
 
     def init(self, transactional_id: str, node_id: int, *, expected: Identity | None, timeout_ms: int, then: ThenIdentity) -> None:
         """InitProducerId: gives the producer id and epoch to go on with."""
@@ -223,24 +222,10 @@ class TransactionCoordinators:
         if replica.leads:
             self._shard(replica)
 
-    def _led_by(self, node_id: int) -> list[Replica]:
-        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
-        replicas = [each.on(node_id) for each in topic.partitions] if topic is not None else []
-        return [each for each in replicas if each is not None and each.leads]
-
-    def _replica_of(self, transactional_id: str, node_id: int) -> Replica | None:
-        partition = self._partition_of(transactional_id, node_id)
-        return partition.on(node_id) if partition is not None else None
-
-    def _partition_of(self, transactional_id: str, node_id: int) -> Partition | None:
-        topic = self._context.brokers[node_id].image.topics.named(STATE_TOPIC)
-        return topic.partitions[partition_for(transactional_id, len(topic.partitions))] if topic is not None else None
-
     def _shard(self, replica: Replica) -> TxnShard:
-        key = (replica.partition.topic_id, replica.partition.index, replica.node)
-        shard = self._shards.get(key)
+        shard = self._shards.get(replica)
         if shard is None:
-            shard = self._shards[key] = TxnShard(self._context, replica, transaction_version=self.version, found_open=self._watch)
+            shard = self._shards[replica] = TxnShard(self._context, replica, transaction_version=self.version, found_open=self._watch)
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
         return shard

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.transactions.states import State
 from fencepost.producer import Producer, wire
-from fencepost.producer.wire import error_name
+from fencepost.producer.wire import ErrorCode, error_name
 from fencepost.producer.wire.messages import replicas
 from fencepost.producer.wire.records import encode_batch
 from tests.broker_stub.stub_calls import Inside, batch, metadata_request, only, produce_request
+from tests.broker_stub.transactions.txn_calls import Transactions
 from tests.producer.stub_helpers import QUICK
 
 
@@ -247,3 +250,21 @@ def test_a_reassignment_lasts_in_a_data_directory(tmp_path: Path) -> None:
         assert (stub.leader("t", 0), [record.value for record in stub.records("t", 0)]) == (3, [b"x"])
         assert stub.cluster.find("t", 0).assignment == ((3,), (), ())  # type: ignore[union-attr]
     assert sorted(each.parent.name for each in tmp_path.glob("broker-*/t-0")) == ["broker-3"]
+
+
+def test_a_coordinators_partition_leaves_and_comes_back() -> None:
+    """The broker gets another replica. It coordinates the transactional id with that one, and commits what the one before began."""
+    world = Transactions(brokers=2, config={"transaction.state.log.replication.factor": 1})
+    world.given()
+    assert world.add().answer == ErrorCode.NONE
+    partition, topic = world.state_partition, world.cluster.topics.named(STATE_TOPIC)
+    assert topic is not None
+    first = partition.leader
+    for target in (3 - first, first):
+        world.cluster.reassign(topic, partition, [target])
+        world.pass_time(1_000)
+        assert (partition.replicas, partition.leader) == ((target,), target)
+        assert world.is_in(State.ONGOING)
+    assert world.end().answer[0] == ErrorCode.NONE
+    world.pass_time(1_000)
+    assert world.is_in(State.COMPLETE_COMMIT)
