@@ -301,7 +301,10 @@ class BrokerStub(Restrictions):
         Without this call it happens every `log.retention.check.interval.ms` (5 minutes) and `log.cleaner.backoff.ms` (15 seconds). As in
         Kafka, the segment that is appended to is never compacted. Returns the number of segments that were deleted or replaced.
         """
-        return self._call(self.cluster.clean_logs)
+        slices, total = self.cluster.clean_in_slices(), 0
+        while (found := self._call(lambda: next(slices, None))) is not None:  # clients are served between two slices
+            total += found
+        return total
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset of the next record, transaction markers included."""

@@ -411,10 +411,16 @@ class Cluster(Context):
 
     def clean_logs(self) -> int:
         """Deletes and compacts what is due now. Returns the number of segments that were deleted or replaced."""
-        before = self.log_cleaner.cleaned
-        deleted = self.delete_old_segments()
-        self.log_cleaner.finish()
-        return deleted + self.log_cleaner.cleaned - before
+        return sum(self.clean_in_slices())
+
+    def clean_in_slices(self) -> Iterator[int]:
+        """`clean_logs`, a little at each step."""
+        counted = self.log_cleaner.cleaned
+        yield self.delete_old_segments()
+        self.log_cleaner.begin()
+        while self.log_cleaner.proceed():
+            yield 0
+        yield self.log_cleaner.cleaned - counted
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""

@@ -1,7 +1,7 @@
 """Compacts the logs of compacted topics, the dirtiest first (Kafka's `LogCleaner`).
 
 It is housekeeping in slices: every log.cleaner.backoff.ms it looks for logs that are worth it, and then each look at the timers reads a
-little more, until none is left. `finish` does all of it at once. As in Kafka, it deletes the old segments of these logs, too.
+little more, until none is left. As in Kafka, it deletes the old segments of these logs, too.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LogCleaner:
         if self._work is None:
             self._work = self._clean_all()
 
-    def proceed(self) -> None:
-        """Do the next slice of the work, if there is any."""
+    def proceed(self) -> bool:
+        """Do the next slice of the work, if there is any. Returns whether more is left."""
         read = 0
         if self._cleaning is not None and not any(self._cleaning in partition.logs.values() for partition in self._partitions()):
             self._work, self._cleaning = self._clean_all(), None  # that log was deleted, with its files
@@ -55,12 +55,7 @@ class LogCleaner:
                 self._work = None
             else:
                 read += step
-
-    def finish(self) -> None:
-        """Do all that is to be done now."""
-        self.begin()
-        while self._work is not None:
-            self.proceed()
+        return self._work is not None
 
     def _clean_all(self) -> Iterator[int]:
         done: set[PartitionLog] = set()

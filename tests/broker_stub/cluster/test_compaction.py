@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster import log_cleaner
 from fencepost.broker_stub.cluster.log_cleaner import SLICE_BYTES
 from fencepost.broker_stub.storage.disk import open_data_dir
 from fencepost.producer import Producer
@@ -61,6 +64,33 @@ def test_a_compacted_topic_keeps_the_newest_record_of_each_key() -> None:
         assert stub.clean_logs() == 0
         with Producer(bootstrap_servers=stub.bootstrap, acks="all") as producer:
             assert producer.send("t", b"next", key=b"k").result(30).offset == 4000
+
+
+def test_clients_are_served_while_a_log_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`clean_logs` reads a slice at a time, so the compaction of a large log neither stops the stub nor takes too long for one call."""
+    monkeypatch.setattr(log_cleaner, "SLICE_BYTES", 1)
+    with BrokerStub(config={"log.cleaner.enable": False}) as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=0) as producer:
+        stub.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": MEBIBYTE})
+        stub.create_topic("other")
+        for number in range(4000):
+            producer.send("t", b"%01000d" % number, key=b"%d" % (number % 10))
+        producer.flush()
+        served: list[int] = []
+
+        def serve() -> None:
+            while not done.is_set():
+                served.append(producer.send("other", b"v").result(30).offset)
+
+        done = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            serving = pool.submit(serve)
+            until(lambda: served, "the first record")
+            before = len(served)
+            assert stub.clean_logs() > 0
+            after = len(served)
+            done.set()
+            serving.result(30)
+        assert after > before
 
 
 def test_it_is_looked_for_work_at_intervals() -> None:
@@ -153,7 +183,7 @@ def test_a_log_that_goes_away_while_it_is_compacted(tmp_path: Path, how: str) ->
         world.cluster.delete_topic(topic)
     else:
         world.cluster.reassign(topic, topic.partitions[0], [2])
-    cleaner.finish()
+    world.cluster.clean_logs()
     assert cleaner.cleaned > 0
     assert [header.base_offset for header, _ in world.topic_named("other").partitions[0].log.batches()] == [1, 2]
     world.cluster.close()
