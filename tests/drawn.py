@@ -30,6 +30,13 @@ def drawn(one_in: int, *, kind: Kind | None = None, of: str | None = None) -> py
     return pytest.mark.drawn(one_in=one_in, kind=kind, of=of)
 
 
+def drawn_files(one_in: int, *, of: str) -> pytest.MarkDecorator:
+    """For `pytestmark`: a run takes one in `one_in` of the files with the same word, each as a whole. For files that start a broker or a
+    Spark of their own, which costs more than their tests."""
+    assert one_in > 1
+    return pytest.mark.drawn_files(one_in=one_in, of=of)
+
+
 def draw(names: Iterable[str], one_in: int, seed: str) -> set[str]:
     """One in `one_in` of the names, rounded up."""
     rows = sorted(names)
@@ -42,14 +49,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = os.environ[SEED]
     if seed == ALL or config.getoption("lf", False):
         return
-    groups: defaultdict[tuple[str, str, int], dict[str, pytest.Item]] = defaultdict(dict)
+    groups: defaultdict[tuple[str, str, int], defaultdict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        mark = item.get_closest_marker("drawn")
-        if mark is not None:
+        file, test = item.nodeid.partition("::")[0], item.nodeid.partition("[")[0]
+        if (mark := item.get_closest_marker("drawn_files")) is not None:
+            groups[mark.kwargs["of"], "", mark.kwargs["one_in"]][file].append(item)
+        if (mark := item.get_closest_marker("drawn")) is not None:
             row = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
             kind = str(mark.kwargs["kind"](row)) if mark.kwargs["kind"] else ""
-            test = mark.kwargs["of"] or item.nodeid.partition("[")[0]
-            groups[test, kind, mark.kwargs["one_in"]][item.nodeid] = item
+            groups[mark.kwargs["of"] or test, kind, mark.kwargs["one_in"]][item.nodeid].append(item)
     for (_, _, one_in), rows in groups.items():
         for name in rows.keys() - draw(rows, one_in, seed):
-            rows[name].add_marker(pytest.mark.skip(reason=f"not drawn with {SEED}={seed}: `make test-all` runs every row"))
+            for item in rows[name]:
+                item.add_marker(pytest.mark.skip(reason=f"not drawn with {SEED}={seed}: `make test-all` runs every row"))

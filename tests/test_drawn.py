@@ -83,6 +83,32 @@ def test_each_kind_and_each_group(tmp_path: Path) -> None:
     assert run(tmp_path, "5") == ran
 
 
+FILE = """
+import pytest
+from tests.drawn import drawn, drawn_files
+
+pytestmark = drawn_files(2, of="files with a broker")
+
+@drawn(2)
+@pytest.mark.parametrize("number", range(4))
+def test_rows(number):
+    pass
+
+def test_alone():
+    pass
+"""
+
+
+def test_whole_files(tmp_path: Path) -> None:
+    """One file of two runs; inside it, rows are drawn as in every file."""
+    for name in ("test_one.py", "test_two.py", "test_three.py"):
+        (tmp_path / name).write_text(FILE)
+    ran = run(tmp_path, "5", "test_one.py", "test_two.py", "test_three.py")
+    assert len(ran) == 2 * 3
+    assert len(run(tmp_path, "all", "test_one.py", "test_two.py", "test_three.py")) == 3 * 5
+    assert len(run(tmp_path, "5", "test_two.py")) == 3
+
+
 @pytest.mark.parametrize(
     ("seed", "arguments", "count"),
     [
