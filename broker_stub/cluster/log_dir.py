@@ -151,9 +151,10 @@ class LogDir:
                 self.directory.remove_directory(name)
 
     def delete_future(self, key: Key, topic_id: UUID) -> None:
-        """Deletes the future log with its files."""
+        """Deletes the future log with its files. It must not come back: a later one may be elsewhere."""
         if self.futures.pop(key, None) is not None and not self.is_offline:
             self.directory.remove_directory(name_of(key, topic_id, FUTURE))
+            self.directory.sync()
 
     def take_out(self, key: Key, topic_id: UUID) -> None:
         """The log is to be deleted: from now on a start does not take it for the partition's."""

@@ -394,14 +394,18 @@ class PartitionLog:
 
     def take_over(self, log: PartitionLog) -> None:
         """Goes on in the place of another log, whose batches it has. What does not follow from these comes from that log: producers whose
-        batches were deleted, what only a leader knows, the end of an epoch without batches, and the offsets."""
+        batches were deleted, what only a leader knows, the end of an epoch without batches, and the offsets. It may start later, if the other
+        one forgot in a loss of power where it started."""
         self.flush()
         self._epochs = LeaderEpochs(save=self._save_epochs)
         self._epochs.set_all(log.epochs)
         self._producers, self._verifications = log._producers, log._verifications
+        self._producers.transactions.forget_before(self.segments[0].base_offset)
         self._local.end_offset = log.log_end_offset
         self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=True)
-        self._log_start_offset, self._high_watermark = log.log_start_offset, log.high_watermark
+        self._log_start_offset = max(self._log_start_offset, log.log_start_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        self._high_watermark = log.high_watermark
         self.first_dirty_offset, self.replicated_at_once = log.first_dirty_offset, log.replicated_at_once
 
     def reload(self) -> None:

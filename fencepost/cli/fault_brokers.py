@@ -125,9 +125,9 @@ def disk(
     control: ControlUrl = None,
     json: Json = False,
 ) -> None:
-    """Make a broker's disk fail, or work again. As in Kafka, the next read or write that fails takes the log directory offline, and the broker
-    halts if it has no other one."""
-    body = {} if state == DISK_WORKS else {"fault": state}
+    """Make a broker's disk fail, or work again. As in Kafka, the next read or write that fails takes the log directory offline. A broker
+    without another one halts."""
+    body: dict[str, Any] = {} if state == DISK_WORKS else {"fault": state}
     body |= {} if log_dir is None else {"log_dir": log_dir}
     _change("disk", control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
 
