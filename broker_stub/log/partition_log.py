@@ -394,8 +394,8 @@ class PartitionLog:
 
     def take_over(self, log: PartitionLog) -> None:
         """Goes on in the place of another log, whose batches it has. What does not follow from these comes from that log: producers whose
-        batches were deleted, what only a leader knows, the end of an epoch without batches, and the offsets. It may start later, if the other
-        one forgot in a loss of power where it started."""
+        batches were deleted, what only a leader knows, the end of an epoch without batches, and the offsets. It may start later, if a loss
+        of power took from the other one where it started."""
         self.flush()
         self._epochs = LeaderEpochs(save=self._save_epochs)
         self._epochs.set_all(log.epochs)

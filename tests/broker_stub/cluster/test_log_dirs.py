@@ -240,7 +240,7 @@ def test_a_follower_moves() -> None:
 
 
 def test_a_broker_goes_on_without_a_directory() -> None:
-    """Its replicas there are offline: another one leads, and the broker says so to clients. A restart with a working disk brings them back."""
+    """Its replicas there are offline: another one leads, and the broker says so to clients. A restart brings them back."""
     world = Inside(brokers=2, log_dirs=2)
     world.topic(replicas=2, min_insync_replicas="1")
     world.topic("u", replicas=2)
