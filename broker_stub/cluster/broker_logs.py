@@ -75,18 +75,16 @@ class BrokerLogs:
         broker = self._context.brokers[node]
         mine = [partition for topic in self._context.topics for partition in topic.partitions if node in partition.replicas]
         keys = [(each.topic, each.index) for each in mine]
-        logs = [
-            broker.logs.restart(key, topic_id=each.topic_id, config=each.logs[node].config) for key, each in zip(keys, mine, strict=True)
-        ]
+        logs = [broker.logs.restart(key, topic_id=each.topic_id, config=each.log.config) for key, each in zip(keys, mine, strict=True)]
         broker.logs.started()
-        found = [*zip(mine, logs, (broker.logs.is_offline(key) for key in keys), strict=True)]
-        for partition, log, is_offline in found:
-            if is_offline:
+        offline = broker.logs.offline_keys
+        for key, partition, log in zip(keys, mine, logs, strict=True):
+            if key in offline:
                 partition.take_offline(node, log)
                 partition.lose_directory(node)
         broker.start()
-        for partition, log, is_offline in found:
-            if not is_offline:
+        for key, partition, log in zip(keys, mine, logs, strict=True):
+            if key not in offline:
                 partition.regain(node, log, killed=broker.killed)
         self.moves.resume(node)
 

@@ -54,6 +54,11 @@ class LogManager:
         """Whether the next start reads files."""
         return any(each.must_load for each in self.dirs)
 
+    @property
+    def offline_keys(self) -> set[Key]:
+        """The partitions whose logs are in directories that are offline."""
+        return {key for each in self.dirs if each.is_offline for key in each.logs}
+
     def dir_at(self, path: str) -> LogDir | None:
         """The directory with that absolute path."""
         return next((each for each in self.dirs if each.path == path), None)
@@ -160,11 +165,6 @@ class LogManager:
                     each.failed()
         if len(failures) == len(self.dirs):
             raise failures[0]
-
-    def is_offline(self, key: Key) -> bool:
-        """Whether the log is in a directory that is offline."""
-        found = self.dir_of(key)
-        return found is not None and found.is_offline
 
     def restart(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a broker that starts again."""

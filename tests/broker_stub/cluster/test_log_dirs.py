@@ -12,7 +12,8 @@ from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer import Producer
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages import log_dirs, topic_admin
+from fencepost.producer.wire.messages import incremental_configs, log_dirs, topic_admin
+from fencepost.producer.wire.records import iter_batches, read_records
 from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only
 from tests.waiting import until
 
@@ -61,8 +62,6 @@ def filled(count: int = 10, **options: Any) -> Inside:
 
 def values(world: Inside) -> list[bytes]:
     found = only(world.ask(fetch_request("t"), 12, node=world.leader()))
-    from fencepost.producer.wire.records import iter_batches, read_records
-
     return [bytes(record.value or b"") for _, data in iter_batches(found.records) for record in read_records(data)]
 
 
@@ -130,6 +129,36 @@ def test_a_fetch_that_waits_goes_on_at_the_new_log() -> None:
     world.produce(batch(b"x"))
     world.cluster.tick()
     assert len(only(replies[0].response).records) > 0
+
+
+def limit(world: Inside, value: str | None, *, node: str = "1") -> int:
+    config = incremental_configs.AlterableConfig(
+        name="replica.alter.log.dirs.io.max.bytes.per.second", config_operation=1 if value is None else 0, value=value
+    )
+    resource = incremental_configs.AlterConfigsResource(resource_type=4, resource_name=node, configs=[config])
+    answer = world.ask(incremental_configs.IncrementalAlterConfigsRequest(resources=[resource]), 1, node=1)
+    return int(answer.responses[0].error_code)
+
+
+@pytest.mark.parametrize("node", ["1", ""])
+def test_a_limit(node: str) -> None:
+    """An administrator sets it for one broker or for all. When it is deleted, the moves go on at once."""
+    world = filled()
+    assert limit(world, "81", node=node) == ErrorCode.NONE
+    alter(world, "/memory/broker-1.2", node=1)
+    for lag in (8, 7, 6):
+        world.pass_time(1_000)
+        assert described(world, node=1)["broker-1.2"] == [("t", 0, lag, True)]
+    assert limit(world, None, node=node) == ErrorCode.NONE
+    world.cluster.tick()
+    assert described(world, node=1)["broker-1.2"] == [("t", 0, 0, False)]
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "fast", str(1 << 63)])
+def test_an_impossible_limit(value: str) -> None:
+    world = filled()
+    assert limit(world, value) == ErrorCode.INVALID_REQUEST
+    assert world.cluster.brokers[1].move_bytes_per_second is None
 
 
 def test_another_request_replaces_or_cancels_a_move() -> None:
