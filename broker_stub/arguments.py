@@ -19,6 +19,7 @@ CLOCK_METHODS: Final = ("now_ms", "delay_s", "watch")
 SHOWN_MAX: Final = 100
 BROKERS_MAX: Final = 1000
 """Each broker listens on a port of its own."""
+LOG_DIRS_MAX: Final = 100
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 OFTEN_MAX: Final = 1 << 53
@@ -96,6 +97,10 @@ ARGUMENTS: Final = {
     "hits": Argument((int,), "a whole number, 0 or more", lambda value: value >= 0),
     "host": _HOST,
     "journal": Argument((int,), "the number of exchanges to keep, 0 or more", lambda value: value >= 0),
+    "log_dir": Argument(
+        (int, NoneType), "the number of a log directory, from 1 on, or None for all", lambda value: value is None or value >= 1
+    ),
+    "log_dirs": Argument((int,), f"a whole number from 1 to {LOG_DIRS_MAX}", lambda value: 1 <= value <= LOG_DIRS_MAX),
     "ms": Argument((int,), "whole milliseconds"),
     "name": _TOPIC,
     "node": _BROKER,

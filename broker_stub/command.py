@@ -49,6 +49,7 @@ def serve(
     virtual_clock: bool = False,
     emulate: str = NEWEST,
     data_dir: str | None = None,
+    log_dirs: int = 1,
 ) -> None:
     """Blocks until a signal. Raises OSError for a port in use or a missing file, ValueError for invalid values. `properties` is a file of
     Kafka's own format; `config` overrides it."""
@@ -73,6 +74,7 @@ def serve(
         sasl=_sasl(sasl_users or {}, sasl_mechanisms),
         emulate=emulate,
         data_dir=data_dir,
+        log_dirs=log_dirs,
     )
     try:
         with stub, controlled(stub, control) as url:

@@ -85,6 +85,9 @@ class BrokerStub(Restrictions):
     Without `leader_epochs` a follower truncates to its high watermark, as before KIP-101, and acknowledged records can be lost. It is for
     seeing what leader epochs are for: docs/replication.md.
 
+    `log_dirs` is how many log directories each broker has (JBOD). A broker goes on without one whose disk fails, and halts without the last
+    one.
+
     `data_dir` keeps the cluster in that directory, in the files of Kafka's own layout: a stub that is started with it goes on with the
     topics, records, groups, transactions and producer ids of the one before. By default everything is in memory and ends with the stub.
     """
@@ -114,6 +117,7 @@ class BrokerStub(Restrictions):
         emulate: str = NEWEST,
         transaction_version: int | None = None,
         leader_epochs: bool = True,
+        log_dirs: int = 1,
         data_dir: str | PathLike[str] | None = None,
     ) -> None:
         check_arguments(
@@ -154,6 +158,7 @@ class BrokerStub(Restrictions):
             emulate=emulate,
             transaction_version=transaction_version,
             leader_epochs=leader_epochs,
+            log_dirs=log_dirs,
             storage=None if data_dir is None else _on_disk(data_dir),
         )
         self.services = Services(cluster, Journal(journal))
@@ -388,20 +393,20 @@ class BrokerStub(Restrictions):
             raise ValueError(f"ms={ms}: 0 or more")
         self._call(lambda: setattr(self.cluster.brokers[node], "loading_ms", ms))
 
-    def fail_disk(self, node: int, fault: DiskFault = "failed") -> None:
-        """Makes a broker's disk fail. "full": writes fail; "failed": reads fail as well.
+    def fail_disk(self, node: int, fault: DiskFault = "failed", *, log_dir: int | None = None) -> None:
+        """Makes the disks of a broker fail, or the one of the log directory with that number, from 1 on. "full": writes fail; "failed":
+        reads fail as well.
 
-        As in Kafka, the broker halts at the next read or write that fails, and the client gets KAFKA_STORAGE_ERROR or a closed connection.
-        `repair_disk` and `start_broker` bring it back with what its files have.
+        As in Kafka, the next read or write that fails takes the directory offline, and the client gets KAFKA_STORAGE_ERROR or a closed
+        connection. A broker with no other directory halts. `repair_disk` and a start of the broker bring back what its files have.
         """
-        self._known(node=node)
         check_arguments(fault=fault)
-        self._call(lambda: self._set_disk(node, fault))
+        self._set_disks(node, fault, log_dir)
 
-    def repair_disk(self, node: int) -> None:
-        """Makes a broker's disk work again. The broker stays down until `start_broker` if it has halted."""
-        self._known(node=node)
-        self._call(lambda: self._set_disk(node, None))
+    def repair_disk(self, node: int, *, log_dir: int | None = None) -> None:
+        """Makes the disks of a broker work again, or the one of that log directory. A broker that has halted stays down until
+        `start_broker`, and a directory that is offline until `restart_broker`."""
+        self._set_disks(node, None, log_dir)
 
     def corrupt(self, topic: str, partition: int, offset: int, *, node: int | None = None) -> None:
         """Flips a bit in the batch with that offset, in the log of the leader or of `node`. KeyError if that log has no such batch.
@@ -488,8 +493,20 @@ class BrokerStub(Restrictions):
             raise ValueError(f"{ErrorCode(refusal.code).name}: {refusal.message}")
         self.cluster.create_topic(name, partitions=count, replication_factor=factor, overrides=overrides)
 
-    def _set_disk(self, node: int, fault: DiskFault | None) -> None:
-        self.cluster.brokers[node].logs.disk.fault = fault
+    def _set_disks(self, node: int, fault: DiskFault | None, number: int | None) -> None:
+        self._known(node=node)
+        dirs = self.cluster.brokers[node].logs.dirs
+        if number is not None:
+            check_arguments(log_dir=number)
+            if number > len(dirs):
+                raise KeyError(f"broker {node} has no log directory {number}, only 1 to {len(dirs)}")
+            dirs = dirs[number - 1 : number]
+
+        def change() -> None:
+            for each in dirs:
+                each.disk.fault = fault
+
+        self._call(change)
 
     def _log(self, partition: Partition, node: int | None) -> PartitionLog:
         """The log of the leader, or of that broker's replica."""
@@ -560,7 +577,7 @@ class BrokerStub(Restrictions):
             try:
                 return run()
             except StorageFailed as failed:
-                self.cluster.halt(failed)
+                self.cluster.disk_failed(failed)
                 raise
             finally:
                 server.arm()

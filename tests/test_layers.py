@@ -102,7 +102,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "groups": "network replication cluster",
         "proxy": "arguments faults network configs journal cluster",
         "transactions": "replication cluster",
-        "requests": "faults log journal security replication cluster groups transactions",
+        "requests": "storage faults log journal security replication cluster groups transactions",
         "handlers": "storage faults log network quotas configs security replication cluster groups transactions requests",
         "socket_server": "storage network configs security cluster requests",
         "stub": "storage arguments faults log network configs journal security replication cluster requests handlers socket_server",

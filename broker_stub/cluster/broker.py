@@ -38,13 +38,15 @@ class Connection(Protocol):
 class Broker:
     """A broker. `image`: what it knows of the cluster. `fenced`: the controller does not hear from it, and counts it as down. `generation`
     counts its starts: what began in an earlier one has ended. `clock_ms`: the cluster's clock. The broker's own is `ahead_ms` ahead of it.
-    `loading_ms`: how long its coordinators take to load a partition."""
+    `loading_ms`: how long its coordinators take to load a partition. `move_bytes_per_second`: what it copies between its log
+    directories (replica.alter.log.dirs.io.max.bytes.per.second); None: no limit."""
 
     def __init__(
         self, node_id: int, logs: Callable[[Callable[[], int]], LogManager], image: MetadataImage, clock_ms: Callable[[], int]
     ) -> None:
         self.node_id = node_id
         self.ahead_ms = self.loading_ms = 0
+        self.move_bytes_per_second: int | None = None
         self.paused = False
         self._clock_ms = clock_ms
         self._held: list[Callable[[], None]] = []  # what it does when it goes on
@@ -56,7 +58,7 @@ class Broker:
         self.listens_on = ""
         self.alive = True
         self.killed = False  # whether its last stop was a kill
-        self.halts = False  # whether its disk has failed, so that it stops after the request at hand
+        self.halts = False  # whether its disks have failed, so that it stops after the request at hand
         self.generation = 0
         self.sessions = SessionCache()
         self.connections: set[Connection] = set()

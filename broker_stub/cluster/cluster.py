@@ -17,6 +17,7 @@ from uuid import UUID
 from fencepost.broker_stub.arguments import check_arguments, listed
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.broker_links import BrokerLinks
+from fencepost.broker_stub.cluster.broker_logs import BrokerLogs
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.controller_link import ControllerLink
@@ -44,7 +45,6 @@ from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, REPLICATION_OFFSETS
-from fencepost.broker_stub.log.config import OF_BROKERS, LogConfig
 from fencepost.broker_stub.quotas.quotas import Quotas
 from fencepost.broker_stub.replication.fetchers import ReplicaFetchers
 from fencepost.broker_stub.replication.partition import Partition
@@ -91,6 +91,7 @@ class Cluster(Context):
         emulate: str = NEWEST,
         transaction_version: int | None = None,
         leader_epochs: bool = True,
+        log_dirs: int = 1,
         storage: NewStorage | None = None,
     ) -> None:
         check_arguments(
@@ -103,6 +104,7 @@ class Cluster(Context):
             emulate=emulate,
             transaction_version=transaction_version,
             leader_epochs=leader_epochs,
+            log_dirs=log_dirs,
         )
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
@@ -124,6 +126,7 @@ class Cluster(Context):
             faults=faults or Faults(),
             seed=seed,
             storage=storage,
+            log_dirs=log_dirs,
         )
         self.auto_create_topics = auto_create_topics and self.config.is_on("auto.create.topics.enable")
         self.default_partitions = self._given_once("default_partitions", default_partitions, "num.partitions") or 1
@@ -152,7 +155,14 @@ class Cluster(Context):
         self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
         self.fetchers = ReplicaFetchers(self)
         self._isr_expiration = IsrExpiration(self)
-        self.controller_link = ControllerLink(self, self.counters, create_logs=self.create_logs, links_changed=self.links_changed)
+        self.logs = BrokerLogs(self, kill=lambda node: self.kill(node))
+        self.controller_link = ControllerLink(
+            self,
+            self.counters,
+            create_logs=self.logs.create_unheard_of,
+            links_changed=self.links_changed,
+            report=self.logs.report,
+        )
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
@@ -227,7 +237,7 @@ class Cluster(Context):
 
     def tick(self, now_ms: int | None = None) -> None:
         """Runs everything that is due."""
-        with self._halting():
+        with self._surviving():
             self.timers.run_due(self.now_ms() if now_ms is None else now_ms)
 
     def next_deadline(self) -> int | None:
@@ -258,6 +268,7 @@ class Cluster(Context):
         if not broker.alive:
             return
         broker.stop()
+        self.logs.moves.stopped(node_id)
         broker.killed = not clean
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         self.controller_link.stopped(node_id)
@@ -267,15 +278,6 @@ class Cluster(Context):
             partition.lose(node_id)
             self.counters.leader_moves += led
         self.links_changed(node_id)
-
-    def halt(self, failed: StorageFailed) -> None:
-        """Stops a broker whose disk failed, after the request at hand, as Kafka does when no log directory is left. All of them stop if the
-        controller cannot write what it decides: nothing may follow from it."""
-        for broker in [self.brokers[failed.node_id]] if failed.node_id else self.brokers.values():
-            if broker.alive and not broker.halts:
-                broker.halts = True
-                _log.error("broker %d halts: %s", broker.node_id, failed.strerror)
-                self.soon(partial(self.kill, broker.node_id))
 
     def pause_broker(self, node_id: int) -> None:
         """The broker does nothing until it is resumed, like a process that got SIGSTOP. Its connections stay."""
@@ -303,13 +305,8 @@ class Cluster(Context):
         for key, state in [*self._unsaved.items()]:
             self._keep(state)
             del self._unsaved[key]
-        mine = [partition for partition in self._partitions() if node_id in partition.replicas]
-        logs = [broker.logs.restart((each.topic, each.index), topic_id=each.topic_id, config=each.log.config) for each in mine]
-        broker.logs.started()
-        broker.start()
+        self.logs.restart(node_id)
         self.counters.restarts += 1
-        for partition, log in zip(mine, logs, strict=True):
-            partition.regain(node_id, log, killed=broker.killed)
         self.links_changed(node_id)
 
     def links_changed(self, node_id: int) -> None:
@@ -323,23 +320,18 @@ class Cluster(Context):
         """A follower may be behind, so its leader must look at its ISR."""
         self._isr_expiration.watch()
 
-    def create_logs(self, node: int) -> None:
-        """Creates the logs that a broker has not heard of before."""
-        manager = self.brokers[node].logs
-        for topic in self.topics:
-            for partition in topic.partitions:
-                replica = partition.on(node)
-                if replica is not None and replica.log is not manager.logs.get((topic.name, partition.index)):
-                    replica.log = self._new_logs(topic, partition.index, [node])[node]
-
     def leads(self, replica: Replica) -> None:
         """The replica leads now, in a new epoch."""
         for begin in self.on_leading:
             begin(replica)
 
-    def delete_log(self, topic: str, index: int, node: int) -> None:
-        """The replica of that broker has left."""
-        self.brokers[node].logs.delete(topic, index)
+    def delete_log(self, replica: Replica) -> None:
+        """The replica has left."""
+        self.logs.delete(replica)
+
+    def disk_failed(self, failed: StorageFailed) -> None:
+        """The log directory on that disk goes offline. A broker without another one halts."""
+        self.logs.disk_failed(failed)
 
     def cut_connections(self, node_id: int | None = None) -> int:
         """Ends every client connection, of one broker or of all; returns how many there were."""
@@ -408,7 +400,7 @@ class Cluster(Context):
         """Deletes the segments that retention gives up now; returns how many."""
         deleted = 0
         for partition in self._partitions():
-            with self._halting():
+            with self._surviving():
                 deleted += partition.delete_old_segments()
         return deleted
 
@@ -432,7 +424,7 @@ class Cluster(Context):
         topic.overrides = dict(overrides)
         topic.config = self.config.of_topic(topic.overrides)
         for partition in topic.partitions:
-            partition.configure(topic.config, self._log_config(topic))
+            partition.configure(topic.config, self.logs.config(topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
             self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
 
@@ -453,7 +445,7 @@ class Cluster(Context):
 
     def move_leader(self, partition: Partition, *, to: int | None = None) -> int:
         """Makes another in-sync replica the leader, by default the next one. ValueError if there is none. Returns the new leader."""
-        able = [node for node in partition.replicas if node in partition.isr and node in self.live and node != partition.leader]
+        able = [node for node in partition.replicas if node in partition.isr and node in partition.live and node != partition.leader]
         if not able:
             raise ValueError(f"{partition} has no in-sync replica to lead it instead of {partition.leader}: {partition.isr}")
         if to is not None and to not in able:
@@ -466,7 +458,7 @@ class Cluster(Context):
     def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
         """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
         added = [node for node in target if node not in partition.replicas]
-        logs = self._new_logs(topic, partition.index, added)
+        logs = self.logs.create(topic, partition.index, added)
         partition.reassign(target, logs)
 
     def _partitions(self) -> Iterator[Partition]:
@@ -480,29 +472,13 @@ class Cluster(Context):
                 for record in first:
                     self._keep(record)
                 for index, replicas in enumerate(assignments, before):
-                    self._add_partition(topic, self._new_logs(topic, index, replicas)).begin()
+                    self._add_partition(topic, self.logs.create(topic, index, replicas)).begin()
         except StorageFailed:
             del topic.partitions[before:]
             for index, replicas in enumerate(assignments, before):
                 for node in replicas:
-                    self.brokers[node].logs.delete(topic.name, index)
+                    self.brokers[node].logs.delete((topic.name, index), topic.id)
             raise
-
-    def _new_logs(self, topic: Topic, index: int, replicas: Iterable[int]) -> dict[int, PartitionLog]:
-        """The log of each replica. If its disk fails, the replica is there all the same, as in Kafka, and the broker halts. The log follows
-        when the broker is back."""
-        config, logs = self._log_config(topic), dict[int, PartitionLog]()
-        for node in replicas:
-            manager = self.brokers[node].logs
-            if not self.hears(node):
-                logs[node] = manager.unheard_of(config)
-                continue
-            try:
-                logs[node] = manager.create(topic.name, index, topic_id=topic.id, config=config)
-            except StorageFailed as failed:
-                logs[node] = manager.stand_in(config)
-                self.halt(failed)
-        return logs
 
     def _add_partition(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> Partition:
         index = len(topic.partitions)
@@ -517,9 +493,6 @@ class Cluster(Context):
         topic.partitions.append(partition)
         return partition
 
-    def _log_config(self, topic: Topic) -> LogConfig:
-        return LogConfig.from_properties({**topic.config, **{name: self.config[name] for name in OF_BROKERS}})
-
     # What lasts
 
     def close(self) -> None:
@@ -529,9 +502,7 @@ class Cluster(Context):
         self._keeps_files = False
         try:
             for broker in self.brokers.values():
-                try:
-                    broker.logs.close()
-                except StorageFailed as failed:
+                for failed in broker.logs.close():
                     _log.error("broker %d does not shut down cleanly: %s", broker.node_id, failed.strerror)
         finally:
             self.storage.close()
@@ -542,6 +513,8 @@ class Cluster(Context):
         found, count = metadata.found, len(self.brokers)
         if count < found.start.brokers:
             raise ValueError(f"brokers={count}: the data directory has the logs of brokers 1 to {found.start.brokers}")
+        for broker in self.brokers.values():
+            broker.logs.check_number()
         if found.cluster is not None:
             self.cluster_id = found.cluster.cluster_id
         elif any(broker.logs.partitions() for broker in self.brokers.values()):
@@ -558,12 +531,12 @@ class Cluster(Context):
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
-            config = self._log_config(topic)
+            config = self.logs.config(topic)
             self.topics.add(topic)
             for of in kept[topic.id]:
                 self._add_partition(
                     topic,
-                    {node: self.brokers[node].logs.load(topic.name, of.index, topic_id=topic.id, config=config) for node in of.replicas},
+                    {node: self.brokers[node].logs.load((topic.name, of.index), topic_id=topic.id, config=config) for node in of.replicas},
                 )
         for broker in self.brokers.values():
             broker.logs.loaded()
@@ -572,6 +545,8 @@ class Cluster(Context):
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, unclean=unclean)
+        for node in self.brokers:
+            self.logs.moves.resume(node)
 
     def _resume_security(self, found: Metadata) -> None:
         """Goes on with the quotas and ACLs. The ACLs that this start was given are created beside them."""
@@ -594,22 +569,22 @@ class Cluster(Context):
             self._keep(state)
         except StorageFailed as failed:
             self._unsaved[key] = state
-            self.halt(failed)
+            self.disk_failed(failed)
 
     def _proceed_cleaning(self) -> None:
-        with self._halting():
+        with self._surviving():
             self.log_cleaner.proceed()
 
     def _checkpoint(self, *kinds: str) -> None:
         for broker in self.brokers.values():
             if broker.alive:
-                with self._halting():
-                    broker.logs.checkpoint(*kinds)
+                for failed in broker.logs.checkpoint(*kinds):
+                    self.disk_failed(failed)
 
     @contextmanager
-    def _halting(self) -> Iterator[None]:
-        """For what no client has asked for: the broker whose disk fails is halted, and the others go on."""
+    def _surviving(self) -> Iterator[None]:
+        """For what no client has asked for: a log directory whose disk fails goes offline, and the others go on."""
         try:
             yield
         except StorageFailed as failed:
-            self.halt(failed)
+            self.disk_failed(failed)

@@ -48,7 +48,8 @@ SendFetch = Callable[[int, int, FetchRequest, Then], Out]
 
 
 class Context:
-    """Of one cluster. `seed` decides ids and nothing else. `storage`: by default everything is in memory."""
+    """Of one cluster. `seed` decides ids and nothing else. `storage`: by default everything is in memory. `log_dirs`: how many
+    log directories each broker has."""
 
     def __init__(
         self,
@@ -61,7 +62,9 @@ class Context:
         faults: Faults,
         seed: int,
         storage: NewStorage | None = None,
+        log_dirs: int = 1,
     ) -> None:
+        self._log_dirs = log_dirs
         self.now_ms = clock.now_ms
         self.timers = Timers()
         self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # runs it on the loop's thread, from any thread
@@ -166,7 +169,9 @@ class Context:
         return self.timers.at(self.now_ms() + delay_ms, partial(self.brokers[node].when_running, run))
 
     def _broker(self, node_id: int) -> Broker:
-        return Broker(node_id, lambda clock_ms: LogManager(node_id, self.storage, clock_ms=clock_ms), self.image, self.now_ms)
+        return Broker(
+            node_id, lambda clock_ms: LogManager(node_id, self.storage, clock_ms=clock_ms, log_dirs=self._log_dirs), self.image, self.now_ms
+        )
 
 
 def _nowhere(follower: int, leader: int, request: FetchRequest, then: Then) -> Out:

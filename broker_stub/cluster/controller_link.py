@@ -28,15 +28,23 @@ FORWARDING_MS: Final = 60_000
 
 class ControllerLink:
     """The links of all brokers of a cluster. `create_logs`: creates those of replicas that a broker has not heard of before.
-    `links_changed`: lets a broker and its followers fetch anew."""
+    `links_changed`: lets a broker and its followers fetch anew. `report`: a broker tells the controller which log directories
+    have failed."""
 
     def __init__(
-        self, context: Context, counters: Counters, *, create_logs: Callable[[int], None], links_changed: Callable[[int], None]
+        self,
+        context: Context,
+        counters: Counters,
+        *,
+        create_logs: Callable[[int], None],
+        links_changed: Callable[[int], None],
+        report: Callable[[int], None],
     ) -> None:
         self._context = context
         self._counters = counters
         self._create_logs = create_logs
         self._links_changed = links_changed
+        self._report = report
         self._sessions: dict[int, Timer] = {}  # of the brokers that the controller does not hear from
         self._forwarded: list[_Forwarded] = []
 
@@ -61,6 +69,7 @@ class ControllerLink:
         elif not self._context.hears(node):
             self._catch_up(broker)
         if self._context.reaches_controller(node):
+            self._report(node)
             for each in self._waiting(node):
                 each.end(got_there=True)
 

@@ -26,6 +26,8 @@ def leadership_error(
     (KIP-320)."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if replica is not None and replica.is_offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if replica is None or replica.known is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader_epoch != NO_EPOCH and leader_epoch < replica.leader_epoch:

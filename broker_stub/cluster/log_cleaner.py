@@ -47,8 +47,8 @@ class LogCleaner:
     def proceed(self) -> bool:
         """Do the next slice of the work, if there is any. Returns whether more is left."""
         read = 0
-        if self._cleaning is not None and not any(self._cleaning in partition.logs.values() for partition in self._partitions()):
-            self._work, self._cleaning = self._clean_all(), None  # that log was deleted, with its files
+        if self._cleaning is not None and not any(self._cleaning in partition.cleanable for partition in self._partitions()):
+            self._work, self._cleaning = self._clean_all(), None  # that log was deleted, or moves
         while self._work is not None and read < SLICE_BYTES:
             step = next(self._work, None)
             if step is None:
@@ -84,7 +84,7 @@ class LogCleaner:
         found = [
             (partition, log_to_clean(each, now_ms=now_ms))
             for partition in self._partitions()
-            for each in partition.logs.values()
+            for each in partition.cleanable
             if each.config.compacted and each not in done and each not in self._uncleanable
         ]
         return max((each for each in found if each[1].is_worth_it), key=lambda each: each[1].dirty_ratio, default=None)

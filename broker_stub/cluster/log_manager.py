@@ -1,199 +1,239 @@
-"""The logs of one broker, each in its directory, and the checkpoints of all (Kafka's `LogManager`).
+"""The logs of one broker, in its log directories (Kafka's `LogManager`).
 
-Checkpoints tell the next start of the broker what the files themselves do not: how far the logs are flushed, where they start, up to where
-they are replicated, and up to where they are compacted.
+A new log goes to the directory with the fewest logs, or to the one that an administrator asked for. A log is in one directory. While it
+moves there is a future log in another one, which takes its place in steps of which each survives a loss of power. What is in one directory
+is in `log_dir`; when logs move is in `log_dir_moves`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
+from functools import partial
 from uuid import UUID
 
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN, DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
 from fencepost.broker_stub.log import LogConfig, PartitionLog
-from fencepost.broker_stub.log.checkpoint_text import (
-    CLEANER_OFFSETS,
-    LOG_START_OFFSETS,
-    PARTITION_METADATA,
-    RECOVERY_POINTS,
-    REPLICATION_OFFSETS,
-    read_offsets,
-    read_partition_metadata,
-    write_offsets,
-    write_partition_metadata,
-)
-from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.broker_stub.storage.memory import MemoryDirectory
-from fencepost.producer.wire.records import CorruptBatch
 
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-META_PROPERTIES: Final = "meta.properties"
-
-_log = logging.getLogger(__name__)
-
-OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
-    RECOVERY_POINTS: lambda log: log.recovery_point,
-    LOG_START_OFFSETS: lambda log: log.log_start_offset,
-    REPLICATION_OFFSETS: lambda log: log.high_watermark,
-    CLEANER_OFFSETS: lambda log: log.first_dirty_offset,
-}
-"""What each checkpoint has of a log."""
+__all__ = ["CLEAN_SHUTDOWN", "LogManager"]
 
 
 class LogManager:
-    """See the module. `storage`: of the cluster; the logs of a broker are in a directory of it, on a disk of their own.
-    `must_load`: the broker lost its power, or its disk failed, so its next start reads the files."""
+    """See the module. `storage`: of the cluster; each log directory of a broker is in a directory of it, on a disk of its own. `dirs`: from
+    the first one on. `preferred`: where an administrator wants logs that the broker does not have yet."""
 
-    def __init__(self, node_id: int, storage: Directory, *, clock_ms: Callable[[], int]) -> None:
-        self._name = f"broker-{node_id}"
-        self.disk = DiskState(node_id)
-        self.directory = directory = storage.directory(self._name, self.disk)
-        self.logs: dict[tuple[str, int], PartitionLog] = {}
+    def __init__(self, node_id: int, storage: Directory, *, clock_ms: Callable[[], int], log_dirs: int = 1) -> None:
+        self._node_id = node_id
+        self._storage = storage
         self._clock_ms = clock_ms
-        self.must_load = False
-        self.is_clean = directory.read(CLEAN_SHUTDOWN) is not None
-        self._offsets: dict[str, dict[tuple[str, int], int]] | None = None  # of the checkpoints, until they are read
+        self.preferred: dict[Key, LogDir] = {}
+        self.dirs = [
+            LogDir(self._name(number), storage, DiskState(node_id, number=number if log_dirs > 1 else 0), clock_ms=clock_ms)
+            for number in range(1, log_dirs + 1)
+        ]
 
     @property
-    def path(self) -> str:
-        """The absolute path of its directory; a made-up one in memory."""
-        path = self.directory.path
-        return f"/memory/{self._name}" if path is None else str(path.absolute())
+    def logs(self) -> dict[Key, PartitionLog]:
+        """Those in directories that are not offline."""
+        return self.online[0].logs if len(self.dirs) == 1 else {key: log for each in self.online for key, log in each.logs.items()}
 
     @property
-    def space_bytes(self) -> tuple[int, int]:
-        """The whole space on its disk, and what is left of it; -1 in memory."""
-        return self.directory.space_bytes
+    def online(self) -> list[LogDir]:
+        """The directories that are not offline. A broker with one directory halts instead."""
+        return self.dirs if len(self.dirs) == 1 else [each for each in self.dirs if not each.is_offline]
 
-    def create(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """A new, empty log."""
-        name = f"{topic}-{index}"
-        self.directory.remove_directory(name)
-        directory = self.directory.directory(name)
-        self.directory.sync()
-        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
-        log = self.logs[topic, index] = PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
-        return log
+    @property
+    def is_clean(self) -> bool:
+        """Whether the last shutdown was clean."""
+        return all(each.is_clean for each in self.dirs)
+
+    @property
+    def must_load(self) -> bool:
+        """Whether the next start reads files."""
+        return any(each.must_load for each in self.dirs)
+
+    @property
+    def offline_keys(self) -> set[Key]:
+        """The partitions whose logs are in directories that are offline."""
+        return {key for each in self.dirs if each.is_offline for key in each.logs}
+
+    def dir_at(self, path: str) -> LogDir | None:
+        """The directory with that absolute path."""
+        return next((each for each in self.dirs if each.path == path), None)
+
+    def dir_of(self, key: Key) -> LogDir | None:
+        """The directory of that log, also one that is offline."""
+        return next((each for each in self.dirs if key in each.logs), None)
+
+    def dir_of_future(self, key: Key) -> LogDir | None:
+        """The directory of the future log of that partition."""
+        return next((each for each in self.dirs if key in each.futures), None)
+
+    def dir_on(self, disk: DiskState) -> LogDir | None:
+        """The directory on that disk."""
+        return next((each for each in self.dirs if each.disk is disk), None)
+
+    def create(self, key: Key, *, topic_id: UUID, config: LogConfig, failed: Callable[[StorageFailed], None]) -> PartitionLog:
+        """A new, empty log. If a disk fails, `failed` is called with that, and the log is in the next directory. After the last one
+        StorageFailed is raised."""
+        wanted = self.preferred.pop(key, None)
+        by_logs = sorted(self.online, key=lambda each: len(each.logs) + len(each.futures))
+        dirs = [wanted] if wanted is not None and not wanted.is_offline else by_logs
+        for each in dirs[:-1]:
+            try:
+                return each.create(key, topic_id=topic_id, config=config)
+            except StorageFailed as error:
+                failed(error)
+        return dirs[-1].create(key, topic_id=topic_id, config=config)
 
     def stand_in(self, config: LogConfig) -> PartitionLog:
-        """For a log that could not be created: an empty one that cannot be written. The broker creates the log when it starts again."""
-        self.must_load = True
-        return self._elsewhere(config, DiskState(self.disk.node_id, "failed"))
+        """For a log that is offline, or that could not be created: an empty one that cannot be written. The broker creates or loads the log
+        when it starts again."""
+        return self._elsewhere(config, DiskState(self._node_id, "failed"))
 
     def unheard_of(self, config: LogConfig) -> PartitionLog:
         """For a log that the broker creates when it hears of the partition: an empty one, elsewhere."""
-        return self._elsewhere(config, DiskState(self.disk.node_id))
+        return self._elsewhere(config, DiskState(self._node_id))
 
     def _elsewhere(self, config: LogConfig, disk: DiskState) -> PartitionLog:
         """An empty log in memory, in the place of one that is not there."""
         return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(disk))
 
-    def load(self, topic: str, index: int, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """The log of that partition as the directory has it; without one an empty log. ValueError for files that cannot be read, or that
-        are another topic's; they stay as they are."""
-        name = f"{topic}-{index}"
-        if name not in self.directory.directories():
-            return self.create(topic, index, topic_id=topic_id, config=config)
-        directory = self.directory.directory(name)
-        try:
-            if self._offsets is None:
-                self._offsets = {kind: self._read(kind) for kind in OFFSETS}
-            known = {kind: offsets.get((topic, index), 0) for kind, offsets in self._offsets.items()}
-            _check_topic_id(directory, topic_id)
-            log = self.logs[topic, index] = PartitionLog.load(
-                directory,
-                clock_ms=self._clock_ms,
-                config=config,
-                log_start_offset=known[LOG_START_OFFSETS],
-                high_watermark=known[REPLICATION_OFFSETS],
-                first_dirty_offset=known[CLEANER_OFFSETS],
-                recovery_point=None if self.is_clean else known[RECOVERY_POINTS],
-            )
-        except (CorruptBatch, CorruptFile) as error:
-            raise ValueError(
-                f"the log of {topic}-{index} of {self._name} cannot be loaded: {error}. Look at it with fencepost log verify"
-            ) from error
+    def load(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of that partition as the directories have it, and its future log; without one an empty log. ValueError for files that
+        cannot be read, or that are another topic's, and for a log that is in two directories."""
+        for each in self.online:
+            each.logs.pop(key, None)
+        there = [each for each in self.online if each.has(name_of(key))]
+        if len(there) > 1:
+            there = [each for each in there if each.has_log(key, topic_id)] or there
+        if len(there) > 1:
+            names = " and ".join(each.name for each in there)
+            raise ValueError(f"the log of {name_of(key)} is in {names}: remove the directory of which you know that its disk has failed")
+        for each in self.online if not there else ():
+            if each.has(name_of(key, topic_id, FUTURE)):  # the power failed when it was about to take the place of the other one
+                each.promote(key, topic_id)
+                there = [each]
+                break
+        log = (
+            there[0].load(key, topic_id=topic_id, config=config)
+            if there
+            else self.create(key, topic_id=topic_id, config=config, failed=_raised)
+        )
+        for each in self.online:
+            if each not in there:
+                each.load_future(key, topic_id=topic_id, config=config)
         return log
 
     def loaded(self) -> None:
-        """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. The directories of topics that
-        were deleted are removed."""
-        self.directory.remove(CLEAN_SHUTDOWN)
-        self.directory.sync()
-        there = {f"{topic}-{index}" for topic, index in self.logs}
-        for name in self.partitions():
-            if name not in there:
-                self.directory.remove_directory(name)
+        """Every log is loaded."""
+        for each in self.online:
+            each.loaded()
+
+    def check_number(self) -> None:
+        """Raises ValueError if there is a log in a directory that the broker has no more."""
+        number = len(self.dirs) + 1
+        for name in self._storage.directories():
+            given = name.removeprefix(f"{self._name(1)}.")
+            if given != name and given.isdecimal() and int(given) >= number:
+                for found in LogDir(name, self._storage, DiskState(self._node_id), clock_ms=self._clock_ms).partitions():
+                    if not found.endswith((FUTURE, DELETED)):
+                        raise ValueError(f"log_dirs={len(self.dirs)}: the data directory has the log of {found} in {name}")
 
     def stopped(self, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
         """The broker is down. A clean stop syncs its logs. A broker that lost its power, or that was halted because its disk failed, reads
         its files when it starts."""
-        if clean:
-            with suppress(StorageFailed):
-                for log in self.logs.values():
-                    log.flush()
-        if lost_power:
-            self.directory.lose_unsynced()
-        if lost_power or failed:
-            self.must_load, self.is_clean, self._offsets = True, False, None
+        self.preferred.clear()
+        for each in self.dirs:
+            if not each.is_offline:
+                each.stopped(clean=clean, lost_power=lost_power, failed=failed)
+            elif lost_power:
+                each.directory.lose_unsynced()
 
     def check(self) -> None:
-        """Raises StorageFailed if the broker cannot start, because its disk fails."""
-        self.disk.check_write()
+        """The broker is about to start: directories whose disks fail are offline. Raises StorageFailed if no other one is left."""
+        failures: list[StorageFailed] = []
+        for each in self.dirs:
+            each.is_offline = False
+            try:
+                each.disk.check_write()
+            except StorageFailed as failed:
+                failures.append(failed)
+                if len(self.dirs) > 1:
+                    each.failed()
+        if len(failures) == len(self.dirs):
+            raise failures[0]
 
-    def restart(self, partition: tuple[str, int], *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def restart(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of a broker that starts again."""
-        if self.must_load:
-            return self.load(*partition, topic_id=topic_id, config=config)
-        log = self.logs[partition]
-        log.reload()
-        return log
+        found = self.dir_of(key)
+        if found is not None and found.is_offline:
+            return self.stand_in(config)
+        if found is None or found.must_load:
+            return self.load(key, topic_id=topic_id, config=config)
+        for each in self.online:
+            if each.must_load:
+                each.load_future(key, topic_id=topic_id, config=config)
+            elif key in each.futures:
+                each.futures[key].reload()
+        found.logs[key].reload()
+        return found.logs[key]
 
     def started(self) -> None:
         """Every log was restarted."""
-        self.must_load = False
+        for each in self.online:
+            each.forget_files()
+            if each.must_load:
+                each.must_load = False
+                each.loaded()
 
-    def delete(self, topic: str, index: int) -> None:
-        """Deletes the log with its files."""
-        if self.logs.pop((topic, index), None) is not None:
-            self.directory.remove_directory(f"{topic}-{index}")
+    def delete(self, key: Key, topic_id: UUID) -> None:
+        """Deletes the log and its future log with their files."""
+        for each in self.dirs:
+            each.delete(key, topic_id)
 
-    def checkpoint(self, *kinds: str) -> None:
-        """Writes these checkpoints."""
-        for kind in kinds:
-            offsets = {key: OFFSETS[kind](log) for key, log in self.logs.items()}
-            self.directory.write(kind, write_offsets(offsets).encode())
+    def promote(self, key: Key, topic_id: UUID) -> None:
+        """The future log, which has everything and is flushed, takes the place of the current one, which is deleted. Each step survives a
+        loss of power: a start takes the future log if the current one is taken out. Raises StorageFailed; then nothing has changed."""
+        source, target = self.dir_of(key), self.dir_of_future(key)
+        assert source is not None
+        assert target is not None
+        target.checkpoint(*OFFSETS)
+        source.take_out(key, topic_id)
+        try:
+            target.promote(key, topic_id)
+        except StorageFailed:
+            source.put_back(key, topic_id)
+            raise
+        source.remove_taken_out(key, topic_id)
+        source.checkpoint(*OFFSETS)
 
-    def close(self) -> None:
-        """A clean shutdown: the next start scans no batches. The files of a broker that lost its power stay as they are."""
-        if self.must_load:
-            return
-        for log in self.logs.values():
-            log.close()
-        self.checkpoint(*OFFSETS)
-        self.directory.write(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+    def checkpoint(self, *kinds: str) -> list[StorageFailed]:
+        """Writes these checkpoints. Returns the failures of disks."""
+        return [failed for each in self.online if (failed := _failure(partial(each.checkpoint, *kinds))) is not None]
+
+    def close(self) -> list[StorageFailed]:
+        """A clean shutdown: the next start scans no batches. Returns the failures of disks."""
+        return [failed for each in self.dirs if (failed := _failure(each.close)) is not None]
 
     def partitions(self) -> list[str]:
         """The directories of partitions, by their names. There may be others beside them."""
-        return [name for name in self.directory.directories() if self.directory.directory(name).read(PARTITION_METADATA) is not None]
+        return [name for each in self.dirs for name in each.partitions()]
 
-    def _read(self, kind: str) -> dict[tuple[str, int], int]:
-        data = self.directory.read(kind)
-        try:
-            return {} if data is None else read_offsets(kind, data)
-        except CorruptFile as error:
-            _log.warning("%s; the logs are read from their start", error)
-            return {}
+    def _name(self, number: int) -> str:
+        return f"broker-{self._node_id}" if number == 1 else f"broker-{self._node_id}.{number}"
 
 
-def _check_topic_id(directory: Directory, topic_id: UUID) -> None:
-    """A log without its topic's id gets it, as in Kafka. CorruptFile for another one, or for one that cannot be read."""
-    data = directory.read(PARTITION_METADATA)
-    if data is None:
-        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
-    elif (found := read_partition_metadata(data)) != topic_id:
-        raise CorruptFile(PARTITION_METADATA, 2, f"the topic's id is {topic_id}, and this is {found}")
+def _failure(run: Callable[[], object]) -> StorageFailed | None:
+    """Runs it, and returns its failure."""
+    try:
+        run()
+    except StorageFailed as failed:
+        return failed
+    return None
+
+
+def _raised(failed: StorageFailed) -> None:
+    """Does nothing: there is nothing that could go offline during a start."""

@@ -19,6 +19,7 @@ COARSER = {
 OTHERS = {
     "auto.leader.rebalance.enable": ("true", Type.BOOLEAN),
     "fetch.max.bytes": ("57671680", Type.INT),
+    "log.dir": ("/tmp/kafka-logs", Type.LIST),
     "offsets.topic.compression.codec": ("0", Type.INT),
     "offsets.topic.segment.bytes": ("104857600", Type.INT),
     "queued.max.requests": ("500", Type.INT),

@@ -180,12 +180,12 @@ class Routes:
 
     def disk(self, request: Request, arguments: list[str]) -> Told:
         node = _number(arguments[0], "a broker")
-        (fault,) = _body(request, fault=None)
+        fault, log_dir = _body(request, fault=None, log_dir=None)
         if fault is None:
-            self._cluster.repair_disk(node)
+            self._cluster.repair_disk(node, log_dir=log_dir)
         else:
-            self._cluster.fail_disk(node, fault)
-        return HTTPStatus.OK, {"node": node, "fault": fault}
+            self._cluster.fail_disk(node, fault, log_dir=log_dir)
+        return HTTPStatus.OK, {"node": node, "fault": fault} | ({} if log_dir is None else {"log_dir": log_dir})
 
     def corrupt(self, request: Request, arguments: list[str]) -> Told:
         topic, partition, offset, node = _body(request, topic=..., partition=..., offset=..., node=None)

@@ -28,7 +28,7 @@ def request_refusal(
     call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, unset: bool = False
 ) -> Refusal | None:
     """The error of a resource before its configs are read. `configs`: their names; `nulls`: those without a value that need one; `twice`:
-    the request names the resource more than once; `unset`: it only deletes configs that no broker has."""
+    the request names the resource more than once; `unset`: it only sets or deletes limits of replication."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(configs)) < len(configs):

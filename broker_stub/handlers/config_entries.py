@@ -62,7 +62,13 @@ def broker_entries(cluster: Cluster, broker: Broker) -> list[DescribeConfigsReso
     """The configs of one broker that a client may describe."""
     config = cluster.config
     advertised, listener = (f"PLAINTEXT://{spelled(host, broker.port)}" for host in (broker.host, broker.listens_on or broker.host))
-    own = {"advertised.listeners": advertised, "broker.id": str(broker.node_id), "listeners": listener, "node.id": str(broker.node_id)}
+    own = {
+        "advertised.listeners": advertised,
+        "broker.id": str(broker.node_id),
+        "listeners": listener,
+        "log.dirs": ",".join(each.path for each in broker.logs.dirs),
+        "node.id": str(broker.node_id),
+    }
     entries = [_entry(name, [_synonym(name, value, Source.STATIC_BROKER)], _own_type(name), read_only=True) for name, value in own.items()]
     for topic_name, definition in TOPIC_CONFIGS.items():
         if topic_name not in _WITHOUT_BROKER:

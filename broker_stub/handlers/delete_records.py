@@ -17,6 +17,7 @@ from fencepost.broker_stub.requests.call import Call, Instead, Result
 from fencepost.broker_stub.requests.delayed_delete_records import NOWHERE, DelayedDeleteRecords, Raised
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.topic_admin import (
     DeleteRecordsPartition,
@@ -67,6 +68,9 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsPartition, raised: list[
         replica.advance_log_start(offset)
     except OffsetOutOfRange:
         return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except StorageFailed as failed:
+        call.cluster.disk_failed(failed)
+        return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
     raised.append(Raised(replica, result, offset, replica.leader_epoch, replica.low_watermark))
     return result

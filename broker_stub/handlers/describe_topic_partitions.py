@@ -114,5 +114,5 @@ def _partition(partition: PartitionState, live: list[int]) -> DescribeTopicParti
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible),
         last_known_elr=[] if partition.last_leader == NO_LEADER else [partition.last_leader],
-        offline_replicas=[node for node in partition.replicas if node not in live],
+        offline_replicas=[node for node in partition.replicas if node not in live or node in partition.offline],
     )

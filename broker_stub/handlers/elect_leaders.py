@@ -98,7 +98,7 @@ def _elect(call: Call, election_type: int, partition: Partition) -> int:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         return ErrorCode.ELECTION_NOT_NEEDED
-    if preferred not in partition.isr or preferred not in call.cluster.live:
+    if preferred not in partition.isr or preferred not in partition.live:
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     call.cluster.move_leader(partition, to=preferred)
     return ErrorCode.NONE

@@ -172,7 +172,7 @@ def _partition(partition: PartitionState, live: list[int]) -> MetadataResponsePa
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=[node_id for node_id in partition.replicas if node_id not in live],
+        offline_replicas=[node_id for node_id in partition.replicas if node_id not in live or node_id in partition.offline],
     )
 
 

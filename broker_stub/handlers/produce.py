@@ -164,6 +164,8 @@ def _serve(
     if code or partition is None:
         return _failed(data.index, code)
     replica = partition.on(call.broker.node_id)
+    if replica is not None and replica.is_offline:
+        return _failed(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
     if replica is None or not replica.leads:
         leader = current_leader(call.image, partition) if call.version >= LEADER_SINCE else None
         return _failed(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=leader)

@@ -58,6 +58,10 @@ class LeaderEpochs:
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else -1
 
+    def set_all(self, entries: Entries) -> None:
+        """These and no others."""
+        self._set([epoch for epoch, _ in entries], [start for _, start in entries])
+
     def clear(self) -> None:
         """Forgets all."""
         self.truncate_from_end(0)

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.log.candidates import candidates
 from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from fencepost.broker_stub.log.config import LogConfig, TimestampType
 from fencepost.broker_stub.log.errors import AppendRefused, CorruptFile, CorruptSnapshot, OffsetOutOfRange
@@ -31,7 +32,6 @@ from fencepost.broker_stub.log.producer_append_info import (
     Accepted,
     Candidate,
     Duplicate,
-    Marker,
     Origin,
     ProducerEntry,
     Refused,
@@ -59,23 +59,26 @@ from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import (
     BatchHeader,
-    ControlType,
     CorruptBatch,
     check_crc,
     iter_batches,
     read_header,
-    read_marker,
     read_records,
 )
 
 PRODUCE_VERSION: Final = 13
+NEVER: Final = 1 << 63
+"""Past every offset."""
 
 _log = logging.getLogger(__name__)
 
 
 class PartitionLog:
     """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins. `recovery_point`: what is
-    before it survives a loss of power."""
+    before it survives a loss of power. `lowest_truncation`: the smallest offset at which it was truncated since its copy was last told
+    (`LogCopy`)."""
+
+    lowest_truncation = NEVER
 
     def __init__(
         self,
@@ -172,7 +175,7 @@ class PartitionLog:
         stable = self._producers.transactions.last_stable_offset(self._high_watermark)
         if stable >= self._log_start_offset:
             return stable
-        return self._local.start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
+        return self.start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
 
     @property
     def leader_epoch(self) -> int:
@@ -256,6 +259,10 @@ class PartitionLog:
         ):  # Kafka names no aborted transactions for a first batch that fits only in part
             aborted = self._producers.transactions.aborted_between(offset, found.end_offset) if found.records else []
         return ReadResult(found.records, replicated, stable, self._log_start_offset, aborted, found.base_offset > readable)
+
+    def start_of_batch(self, offset: int) -> int:
+        """The base offset of the first batch that ends at or past this offset; without one the end of the log."""
+        return self._local.start_of_batch(offset)
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every batch of the log, also those below its start and beyond the high watermark."""
@@ -368,6 +375,7 @@ class PartitionLog:
             self._epochs.truncate_from_end(self.log_end_offset)  # one that was begun here, and in which nothing was written
             return
         self._local.truncate(offset, now_ms=self._clock_ms())
+        self.lowest_truncation = min(self.lowest_truncation, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self._epochs.truncate_from_end(offset)
         self._high_watermark = min(self._high_watermark, offset)
@@ -377,11 +385,28 @@ class PartitionLog:
 
     def restart_at(self, offset: int) -> None:
         """Removes everything and begins again at that offset, because the leader's log begins only there."""
+        self.lowest_truncation = 0
         self._local.restart_at(offset, now_ms=self._clock_ms())
         self._epochs.clear()
         self._snapshots.forget_from(0)
         self._producers = ProducerStateManager()
         self._high_watermark = self._log_start_offset = self.first_dirty_offset = self.recovery_point = offset
+
+    def take_over(self, log: PartitionLog) -> None:
+        """Goes on in the place of another log, whose batches it has. What does not follow from these comes from that log: producers whose
+        batches were deleted, what only a leader knows, the end of an epoch without batches, and the offsets. It may start later, if a loss
+        of power took from the other one where it started."""
+        self.flush()
+        self._epochs = LeaderEpochs(save=self._save_epochs)
+        self._epochs.set_all(log.epochs)
+        self._producers, self._verifications = log._producers, log._verifications
+        self._producers.transactions.forget_before(self.segments[0].base_offset)
+        self._local.end_offset = log.log_end_offset
+        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=True)
+        self._log_start_offset = max(self._log_start_offset, log.log_start_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        self._high_watermark = log.high_watermark
+        self.first_dirty_offset, self.replicated_at_once = log.first_dirty_offset, log.replicated_at_once
 
     def reload(self) -> None:
         """The log of a broker that was down and lost nothing: it knows the newest batch of each producer that has not expired meanwhile."""
@@ -456,11 +481,11 @@ class PartitionLog:
         for header, batch in self._local.batches_from(at):
             while missing and header.base_offset >= missing[0]:
                 self._snapshots.add(missing.popleft(), self.snapshot(), log_bytes=self.size, in_file=True)
-            candidates = _candidates([(header, batch)])
-            verdict = self._producers.judge(candidates, origin=Origin.REPLICATION)
+            found = candidates([(header, batch)])
+            verdict = self._producers.judge(found, origin=Origin.REPLICATION)
             if not isinstance(verdict, list):
                 raise CorruptFile("log", header.base_offset, f"the batch does not follow from those before: {verdict}")
-            self._producers.apply(candidates, verdict)
+            self._producers.apply(found, verdict)
         self._producers.transactions.committed(self._high_watermark)
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
@@ -486,18 +511,18 @@ class PartitionLog:
     ) -> Duplicate | None:
         """Stores valid batches if their producers may write them: all or none."""
         try:
-            candidates = _candidates(batches, transaction_version)
+            found = candidates(batches, transaction_version)
         except CorruptBatch as error:
             raise AppendRefused(ErrorCode.INVALID_RECORD, str(error), rule="V9") from error
         if guard is not None or (self._verifications and origin is Origin.CLIENT):
-            candidates = [replace(each, verified=self._verified(each, guard)) for each in candidates]
-        verdict = self._producers.judge(candidates, origin=origin)
+            found = [replace(each, verified=self._verified(each, guard)) for each in found]
+        verdict = self._producers.judge(found, origin=origin)
         if isinstance(verdict, Duplicate):
             return verdict
         if isinstance(verdict, Refused):
             raise AppendRefused(verdict.code, verdict.reason, rule=verdict.row)
         self._store(batches, now_ms)
-        self._applied(candidates, verdict)
+        self._applied(found, verdict)
         return None
 
     def _store(self, batches: Sequence[Batch], now_ms: int) -> None:
@@ -536,9 +561,9 @@ class PartitionLog:
             return None if guard is None else Verified(False)
         return Verified(guard is None or known.guard == guard, known.lowest_sequence, known.bumps)
 
-    def _applied(self, candidates: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
-        self._producers.apply(candidates, accepted)
-        for each in candidates:
+    def _applied(self, written: Sequence[Candidate], accepted: Sequence[Accepted]) -> None:
+        self._producers.apply(written, accepted)
+        for each in written:
             if each.transactional or each.marker is not None:
                 self._verifications.written(each.producer_id, each.epoch, marker=each.marker is not None)
         if self.replicated_at_once:
@@ -554,33 +579,3 @@ class PartitionLog:
                 if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                     return OffsetAt(record.offset, record.timestamp, read_header(batch).leader_epoch)
         return OffsetAt()
-
-
-def _candidates(batches: Iterable[tuple[BatchHeader, bytes | memoryview]], transaction_version: int = 0) -> list[Candidate]:
-    found = (candidate_of(header, batch, transaction_version) for header, batch in batches)
-    return [each for each in found if each is not None]
-
-
-def candidate_of(header: BatchHeader, batch: bytes | memoryview, transaction_version: int = 0) -> Candidate | None:
-    """The producer-related part of the batch. None: it has none, as a control batch that compaction emptied.
-
-    Raises CorruptBatch for an invalid marker.
-    """
-    if header.producer_id < 0 or (header.is_control and header.records_count == 0):
-        return None
-    marker = None
-    if header.is_control:
-        kind, coordinator_epoch, _ = read_marker(batch)
-        if kind not in (ControlType.ABORT, ControlType.COMMIT):
-            return None
-        marker = Marker(kind == ControlType.COMMIT, coordinator_epoch, transaction_version)
-    return Candidate(
-        producer_id=header.producer_id,
-        epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        base_offset=header.base_offset,
-        offset_delta=header.last_offset_delta,
-        timestamp=header.max_timestamp,
-        transactional=header.is_transactional,
-        marker=marker,
-    )

@@ -52,8 +52,8 @@ class Controller(Surroundings, Protocol):
         """Keeps what was decided, before anything follows from it."""
         ...
 
-    def delete_log(self, topic: str, index: int, node: int) -> None:
-        """The replica of that broker has left."""
+    def delete_log(self, replica: Replica) -> None:
+        """The replica has left."""
         ...
 
 
@@ -105,6 +105,17 @@ class Partition:
     def logs(self) -> dict[int, PartitionLog]:
         """Each replica's log, by its broker."""
         return {node: replica.log for node, replica in self._replicas.items()}
+
+    @property
+    def cleanable(self) -> list[PartitionLog]:
+        """The logs that may be compacted: those that do not move to another log directory."""
+        return [replica.log for replica in self._replicas.values() if replica.future is None]
+
+    @property
+    def live(self) -> list[int]:
+        """The live brokers, without those whose replica is in a log directory that failed."""
+        live, offline = self._cluster.live, self.state.offline
+        return [node for node in live if node not in offline] if offline else live
 
     @property
     def replicas(self) -> tuple[int, ...]:
@@ -160,6 +171,7 @@ class Partition:
             state,
             eligible=[node for node in state.eligible if node not in unclean],
             last_leader=state.last_leader if state.leader == NO_LEADER else NO_LEADER,
+            offline=(),
             leader_epoch=max(state.leader_epoch, *(replica.log.leader_epoch for replica in self._replicas.values())),
         )
         self.elect(preferred=state.leader)
@@ -174,9 +186,20 @@ class Partition:
         if self.leader != NO_LEADER and self.leader != node:
             self.leading.forget(node)
 
+    def take_offline(self, node: int, stand_in: PartitionLog) -> None:
+        """The log directory of that broker's replica failed, as the broker knows. `stand_in`: for its log."""
+        self._replicas[node].go_offline(stand_in)
+
+    def lose_directory(self, node: int) -> None:
+        """The log directory of that broker's replica failed, as the controller knows."""
+        if node in self._replicas and node not in self.state.offline:
+            self._fence(node, replace(self.state, offline=(*self.state.offline, node)))
+
     def fence(self, node: int) -> None:
         """Removes a broker from the ISR, and elects another leader in its place: it went down, or the controller does not hear from it."""
-        state = self.state
+        self._fence(node, self.state)
+
+    def _fence(self, node: int, state: PartitionState) -> None:
         if node in state.isr and (self._cluster.has_eligible or len(state.isr) > 1):
             state = self._in_sync(state, [each for each in state.isr if each != node])
         if state.leader == node:
@@ -186,7 +209,9 @@ class Partition:
 
     def regain(self, node: int, log: PartitionLog, *, killed: bool = False) -> None:
         """Notes that a broker is back, with the log that it has. Then it fetches from its leader."""
-        self._replicas[node].log = log
+        self._replicas[node].regain(log)
+        if node in self.state.offline:
+            self._decide(replace(self.state, offline=without(self.state.offline, (node,))))
         if self.leader != NO_LEADER:
             self.leading.forget(node)
         if killed and node in self.eligible:
@@ -208,7 +233,7 @@ class Partition:
         if node not in self.replicas:
             del self._replicas[node]
             replica.stop()
-            self._cluster.delete_log(self.topic, self.index, node)
+            self._cluster.delete_log(replica)
         elif self._cluster.is_up(node):
             replica.hear(self.state)
 
@@ -225,7 +250,7 @@ class Partition:
         if replica is None or replica.known is not state or state.leader != node or not self._cluster.reaches_controller(node):
             return False
         joins = without(isr, state.isr)
-        if without(joins, self._cluster.live):
+        if without(joins, self.live):
             return False
         self._decide(self._in_sync(state, list(isr)))
         if not self._cluster.hears(node):
@@ -295,7 +320,7 @@ class Partition:
 
     def _elected(self, state: PartitionState, *, preferred: int | None = None, unclean: bool = False) -> PartitionState:
         """The state after an election; the same if nothing changes."""
-        live = self._cluster.live
+        live = without(self._cluster.live, state.offline)
         able = [node for node in state.replicas if node in live and node in (state.isr or state.eligible)]
         if not able and not state.isr and not state.eligible and state.last_leader in live:
             able = [state.last_leader]
@@ -320,7 +345,14 @@ class Partition:
         """Sets the replicas and the ISR. If replicas leave, a leader epoch begins, with the same leader if it is still in the ISR."""
         gone = without(self.replicas, assignment.replicas)
         last = NO_LEADER if self.state.last_leader in gone else self.state.last_leader
-        state = replace(self.state, replicas=assignment.replicas, adding=assignment.adding, removing=assignment.removing, last_leader=last)
+        state = replace(
+            self.state,
+            replicas=assignment.replicas,
+            adding=assignment.adding,
+            removing=assignment.removing,
+            last_leader=last,
+            offline=without(self.state.offline, gone),
+        )
         state = self._in_sync(state, list(isr))
         self._decide(self._elected(state, preferred=state.leader) if gone else state)
         self._end_reassignment()

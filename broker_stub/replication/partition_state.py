@@ -14,7 +14,7 @@ NO_LEADER: Final = -1
 
 class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="type"):
     """It lasts when every broker is down. `eligible`: may lead, though not in sync. `last_leader`: the leader when the last replica left
-    the ISR, until there is another."""
+    the ISR, until there is another. `offline`: the log directories of these replicas have failed."""
 
     topic_id: UUID
     index: int
@@ -26,6 +26,7 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="ty
     last_leader: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
 
     @property
     def assignment(self) -> Assignment:

@@ -96,8 +96,8 @@ class Surroundings(Protocol):
         """Runs it in the next tick."""
         ...
 
-    def halt(self, failed: StorageFailed) -> None:
-        """The broker stops, because its disk failed."""
+    def disk_failed(self, failed: StorageFailed) -> None:
+        """The log directory on that disk goes offline. A broker without another one halts."""
         ...
 
     def leads(self, replica: Replica) -> None:
@@ -107,7 +107,8 @@ class Surroundings(Protocol):
 
 class Replica:
     """The replica of broker `node`. `known`: what the broker last heard about the partition; None: nothing, or the broker is down.
-    `changes` counts what a follower can learn by a fetch."""
+    `changes` counts what a follower can learn by a fetch. `future`: the log that is to take the place of `log`, from another log directory.
+    `is_offline`: its log directory failed, until the broker starts again; `log` is an empty one then."""
 
     __slots__ = (
         "_cluster",
@@ -116,6 +117,8 @@ class Replica:
         "_leads_since",
         "_remotes",
         "changes",
+        "future",
+        "is_offline",
         "isr",
         "known",
         "leader",
@@ -131,6 +134,8 @@ class Replica:
         self.partition = partition
         self.node = node
         self.log = log
+        self.future: PartitionLog | None = None
+        self.is_offline = False
         self.known: PartitionState | None = None
         self.isr: list[int] = []
         self.leader = NO_LEADER
@@ -164,12 +169,15 @@ class Replica:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start of the live replicas, as the leader knows them (`Partition.lowWatermarkIfLeader`)."""
+        """The smallest log start of the live replicas, as the leader knows them, and of its future log (`Partition.lowWatermarkIfLeader`)."""
         live = self._cluster.known_live(self.node)
-        return min([self.log.log_start_offset, *(each.log_start_offset for node, each in self._remotes.items() if node in live)])
+        own = [each.log_start_offset for each in (self.log, self.future) if each is not None]
+        return min([*own, *(each.log_start_offset for node, each in self._remotes.items() if node in live)])
 
     def hear(self, state: PartitionState) -> None:
-        """Learns what the controller decided (`Partition.makeLeader` and `makeFollower`)."""
+        """Learns what the controller decided (`Partition.makeLeader` and `makeFollower`). An offline replica learns nothing."""
+        if self.is_offline:
+            return
         was, self.known = self.known, state
         led, begins = self.leads, was is None or was.leader_epoch != state.leader_epoch
         self.leader, self.leader_epoch, self.isr = state.leader, state.leader_epoch, state.isr
@@ -191,6 +199,20 @@ class Replica:
         """Its broker went down, or it left the partition."""
         self._cluster.fetchers.forget(self)
         self.known, self.leader, self.leader_epoch, self.isr, self._remotes = None, NO_LEADER, -1, [], {}
+        self.tell_changed()
+
+    def go_offline(self, stand_in: PartitionLog) -> None:
+        """Its log directory failed (`Partition.markOffline`)."""
+        self.is_offline, self.log, self.future = True, stand_in, None
+        self.stop()
+
+    def regain(self, log: PartitionLog) -> None:
+        """Its broker is up again, with that log."""
+        self.is_offline, self.log, self.future = False, log, None
+
+    def move_to(self, log: PartitionLog) -> None:
+        """The future log has taken the place of the log."""
+        self.log, self.future = log, None
         self.tell_changed()
 
     def forget(self, node: int) -> None:
@@ -251,7 +273,7 @@ class Replica:
                 guard=guard,
             )
         except StorageFailed as failed:
-            self._cluster.halt(failed)
+            self._cluster.disk_failed(failed)
             raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(failed), rule="disk") from failed
         if result.batches:
             self.changes += 1
@@ -267,7 +289,9 @@ class Replica:
         self.tell_changed()
 
     def delete_old_segments(self) -> int:
-        """`PartitionLog.delete_old_segments`."""
+        """`PartitionLog.delete_old_segments`. As in Kafka, not while the log moves to another directory."""
+        if self.future is not None:
+            return 0
         start = self.log.log_start_offset
         deleted = self.log.delete_old_segments()
         if self.log.log_start_offset != start:
@@ -277,6 +301,8 @@ class Replica:
     def replicated(self, end_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The code for a batch that it wrote in that leader epoch and that ends before that offset. None: an in-sync replica still lacks
         it."""
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if leader_epoch < self._leads_since or not self.leads:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
@@ -317,7 +343,7 @@ class Replica:
         try:
             self.log.lead(self.leader_epoch)
         except StorageFailed as failed:
-            self._cluster.halt(failed)
+            self._cluster.disk_failed(failed)
         self._cluster.leads(self)
 
     def _replicate(self) -> None:

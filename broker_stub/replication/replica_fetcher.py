@@ -67,8 +67,8 @@ class Surroundings(Protocol):
         """Whether these brokers can talk to each other."""
         ...
 
-    def halt(self, failed: StorageFailed) -> None:
-        """The broker stops, because its disk failed."""
+    def disk_failed(self, failed: StorageFailed) -> None:
+        """The log directory on that disk goes offline. A broker without another one halts."""
         ...
 
     def watch_lag(self) -> None:
@@ -256,7 +256,7 @@ class ReplicaFetcher:
             self._apply(followed, log, data)
         except StorageFailed as failed:
             self._delay(followed)
-            self._cluster.halt(failed)
+            self._cluster.disk_failed(failed)
         except (AppendRefused, CorruptBatch, ValueError) as damaged:
             _log.error(
                 "broker %d cannot replicate %s from broker %d: %s", self._follower, followed.replica.partition, self._leader, damaged

@@ -16,6 +16,7 @@ from fencepost.broker_stub.log.errors import OffsetOutOfRange
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import (
     AbortedTransaction,
     EpochEndOffset,
@@ -190,6 +191,9 @@ class DelayedFetch(DelayedOperation):
             )
         except OffsetOutOfRange:
             return self._failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE, partition)
+        except StorageFailed as failed:
+            self._call.cluster.disk_failed(failed)
+            return self._failed(asked, ErrorCode.KAFKA_STORAGE_ERROR, partition)
         if self._heard and self._follower is not None:
             replica.fetched(self._follower, asked.offset, asked.log_start_offset)
         self._urgent = self._urgent or result.beyond  # the offset may be of a log that was truncated: Kafka responds at once

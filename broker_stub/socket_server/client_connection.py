@@ -268,7 +268,7 @@ class ClientConnection:
         """The stub itself failed at a request. Only this connection ends, though another client's bytes or timer may have run the code."""
         failed = sys.exception()
         if isinstance(failed, StorageFailed):
-            self._cluster.halt(failed)
+            self._cluster.disk_failed(failed)
             self._finish(flush=True)
             return
         _log.exception("broker %d closes connection %d: the stub failed at its request; this is a bug", self.broker.node_id, self.id)

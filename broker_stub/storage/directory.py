@@ -88,6 +88,10 @@ class Directory(Protocol):
         """Removes the file, if there is one. With a delay its space is freed later (Kafka's file.delete.delay.ms)."""
         ...
 
+    def rename_directory(self, name: str, to: str) -> None:
+        """Renames a directory. There must be none with the new name. Its files stay open, and its `Directory` is the same object."""
+        ...
+
     def remove_directory(self, name: str) -> None:
         """Removes the directory of that name with everything in it, if there is one."""
         ...

@@ -120,7 +120,7 @@ class DiskFile:
                 written += file.write(memoryview(data)[written:])
         except OSError as error:
             self._cut_back()
-            raise StorageFailed(self._disk.node_id, error) from error
+            raise StorageFailed(self._disk, error) from error
         self._size += written
 
     def read(self, position: int, size: int) -> bytes:
@@ -136,7 +136,7 @@ class DiskFile:
             while len(data) < wanted and (more := file.read(wanted - len(data))):
                 data += more
         except OSError as error:
-            raise StorageFailed(self._disk.node_id, error) from error
+            raise StorageFailed(self._disk, error) from error
         return data
 
     def overwrite(self, position: int, data: bytes) -> None:
@@ -175,7 +175,7 @@ def failing(disk: DiskState) -> Iterator[None]:
     except StorageFailed:
         raise
     except OSError as error:
-        raise StorageFailed(disk.node_id, error) from error
+        raise StorageFailed(disk, error) from error
 
 
 @contextmanager
@@ -267,6 +267,22 @@ class DiskDirectory:
             elif path.exists():
                 path.replace(self.path / (name + DELETED))
                 self._later(delay_ms, lambda: self.remove(name + DELETED))
+
+    def rename_directory(self, name: str, to: str) -> None:
+        path = self.path / name
+        self._open.close_all(path)
+        with writing(self._disk):
+            path.rename(self.path / to)
+        renamed = self._directories.pop(name, None)
+        if renamed is not None:
+            renamed.moved(self.path / to)
+            self._directories[to] = renamed
+
+    def moved(self, path: Path) -> None:
+        """It has another path now, and so have its files."""
+        self.path = path
+        for name, file in self._files.items():
+            file.path = path / name
 
     def remove_directory(self, name: str) -> None:
         path = self.path / name

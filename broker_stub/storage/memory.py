@@ -178,6 +178,10 @@ class MemoryDirectory:
     def remove(self, name: str, *, delay_ms: int = 0) -> None:
         self._files.pop(name, None)
 
+    def rename_directory(self, name: str, to: str) -> None:
+        self._disk.check_write()
+        self._directories[to] = self._directories.pop(name)
+
     def remove_directory(self, name: str) -> None:
         self._directories.pop(name, None)
 

@@ -152,6 +152,9 @@ class VolatileDirectory:
         if name in self._entries:
             self._change(lambda entries: entries.pop(name))
 
+    def rename_directory(self, name: str, to: str) -> None:
+        self.rename(name, to)
+
     def remove_directory(self, name: str) -> None:
         self.remove(name)
 

@@ -119,6 +119,7 @@ def broker(
     data_dir: Annotated[
         str | None, typer.Option(metavar="DIR", help="Keep the cluster in this directory, and go on with what it has. Default: in memory.")
     ] = None,
+    log_dirs: Annotated[int, typer.Option(min=1, help="The number of log directories that each broker has (JBOD).")] = 1,
 ) -> None:
     """Run a Kafka-compatible cluster, until Ctrl-C."""
     raise typer.Exit(
@@ -139,6 +140,7 @@ def broker(
             virtual_clock=virtual_clock,
             emulate=emulate,
             data_dir=data_dir,
+            log_dirs=log_dirs,
         )
     )
 

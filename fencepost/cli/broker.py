@@ -20,6 +20,7 @@ _PLAIN: Final[dict[str, type]] = {
     "--control": str,
     "--emulate": str,
     "--data-dir": str,
+    "--log-dirs": int,
 }
 
 
@@ -38,7 +39,11 @@ def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
         if kind is None or key in options or not value or (kind is int and not (value.isascii() and value.isdigit())):
             return None
         options[key] = kind(value)
-    in_range = options.get("brokers", 1) >= 1 and options.get("partitions", 1) >= 1 and options.get("port", 0) <= 65535
+    in_range = (
+        min(options.get("brokers", 1), options.get("log_dirs", 1)) >= 1
+        and options.get("partitions", 1) >= 1
+        and options.get("port", 0) <= 65535
+    )
     return options if in_range else None
 
 
@@ -60,6 +65,7 @@ def run(
     virtual_clock: bool = False,
     emulate: str = "4.3",
     data_dir: str | None = None,
+    log_dirs: int = 1,
 ) -> int:
     """Serve until a signal; return the exit code. On failure it prints the reason to standard error."""
     from fencepost.broker_stub.command import serve
@@ -83,6 +89,7 @@ def run(
             virtual_clock=virtual_clock,
             emulate=emulate,
             data_dir=data_dir,
+            log_dirs=log_dirs,
         )
     except (OSError, ValueError) as error:
         warn(f"fencepost broker: {error}")

@@ -3,7 +3,7 @@ clocks, disks and logs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import typer
 
@@ -46,6 +46,7 @@ class SlowLoading(TypedDict):
 class Disk(TypedDict):
     node: int
     fault: str | None
+    log_dir: NotRequired[int]
 
 
 class Place(TypedDict):
@@ -120,11 +121,14 @@ def loading(
 def disk(
     node: Node,
     state: Annotated[str, typer.Argument(metavar="FAULT", help="full (writes fail), failed (reads, too) or none (it works again).")],
+    log_dir: Annotated[int | None, typer.Option(min=1, help="Only the disk of this log directory. Default: all of the broker.")] = None,
     control: ControlUrl = None,
     json: Json = False,
 ) -> None:
-    """Make a broker's disk fail, or work again. As in Kafka, the broker halts at the next read or write that fails."""
-    body = {} if state == DISK_WORKS else {"fault": state}
+    """Make a broker's disk fail, or work again. As in Kafka, the next read or write that fails takes the log directory offline. A broker
+    without another one halts."""
+    body: dict[str, Any] = {} if state == DISK_WORKS else {"fault": state}
+    body |= {} if log_dir is None else {"log_dir": log_dir}
     _change("disk", control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
 
 

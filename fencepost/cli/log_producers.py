@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.log.partition_log import candidate_of
+from fencepost.broker_stub.log.candidates import candidate_of
 from fencepost.broker_stub.log.producer_append_info import Origin, ProducerEntry
 from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager
 from fencepost.broker_stub.log.txn_index import AbortedTxn

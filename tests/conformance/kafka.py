@@ -82,6 +82,10 @@ class KafkaBroker:
     def address(self) -> tuple[str, int]:
         return (HOST, self.port)
 
+    def log_dir(self, number: int) -> Path:
+        """One of its log directories, from 1 on."""
+        return self.directory / ("data" if number == 1 else f"data.{number}")
+
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
@@ -97,7 +101,8 @@ class KafkaCluster:
     `features` are finalized levels ("transaction.version": 0 gives TV1). `config` are broker properties. `jvm` are the JVM's flags, and
     `sharing` those for class data; by default the first cluster makes an archive. `listeners` are more listeners besides the plain one,
     name to security protocol. `formatting` are more arguments for formatting the directories. `version` is the release. `advertise(node,
-    listener, port)` is the port that the broker advertises for a listener, if it is not the listener's own.
+    listener, port)` is the port that the broker advertises for a listener, if it is not the listener's own. Each broker has `log_dirs`
+    directories.
     """
 
     def __init__(
@@ -114,6 +119,7 @@ class KafkaCluster:
         formatting: Sequence[str] = (),
         version: str = KAFKA_VERSION,
         advertise: Callable[[int, str, int], int] | None = None,
+        log_dirs: int = 1,
     ) -> None:
         self.java = find_java()
         self.home = kafka_home(version)
@@ -125,6 +131,7 @@ class KafkaCluster:
         self.listeners = dict(listeners or {})
         self.formatting = tuple(formatting)
         self.advertise = advertise or _itself
+        self.log_dirs = log_dirs
         self.cluster_id = new_cluster_id()
         self.directory = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
         reaper.watch_directory(self.directory)
@@ -240,7 +247,9 @@ class KafkaCluster:
         voters = ",".join(f"{b.node}@{HOST}:{self.advertise(b.node, 'CONTROLLER', b.controller_port)}" for b in self._controllers)
         replicas = min(3, len(self.brokers))
         for broker in self.brokers.values():
-            (broker.directory / "data").mkdir(parents=True)
+            dirs = [broker.log_dir(number) for number in range(1, self.log_dirs + 1)]
+            for each in dirs:
+                each.mkdir(parents=True)
             clients = {"PLAINTEXT": broker.port, **broker.other_ports}
             controls = broker in self._controllers
             everybody = {**clients, "CONTROLLER": broker.controller_port} if controls else clients
@@ -254,7 +263,7 @@ class KafkaCluster:
                 "advertised.listeners": _spelled(advertised),
                 "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
                 "controller.quorum.voters": voters,
-                "log.dirs": broker.directory / "data",
+                "log.dirs": ",".join(map(str, dirs)),
                 "default.replication.factor": replicas,
                 **{f"{name}.replication.factor": replicas for name in _REPLICATED_STATE},
                 **{f"{name}.min.isr": max(1, replicas - 1) for name in _REPLICATED_STATE if name != "offsets.topic"},
@@ -266,9 +275,10 @@ class KafkaCluster:
         checkpoint = self._checkpoint()
         for broker in self.brokers.values():
             (broker.directory / "data" / CHECKPOINT).write_bytes(checkpoint)
-            identity = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker.node, "directory.id": new_cluster_id()}
-            file = broker.directory / "data" / "meta.properties"
-            file.write_text("".join(f"{name}={value}\n" for name, value in identity.items()))
+            for number in range(1, self.log_dirs + 1):
+                identity = {"version": 1, "cluster.id": self.cluster_id, "node.id": broker.node, "directory.id": new_cluster_id()}
+                file = broker.log_dir(number) / "meta.properties"
+                file.write_text("".join(f"{name}={value}\n" for name, value in identity.items()))
 
     def _checkpoint(self) -> bytes:
         """What Kafka's tool writes into a formatted directory besides its identity: the features and credentials that the cluster begins

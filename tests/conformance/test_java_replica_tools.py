@@ -15,7 +15,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
-from fencepost.producer.wire.messages import replicas
+from fencepost.producer.wire.messages import log_dirs, replicas
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.conformance.kafka import KafkaCluster
@@ -39,14 +39,14 @@ class Place(NamedTuple):
 
 @contextmanager
 def on_stub() -> Iterator[Place]:
-    with BrokerStub(brokers=3) as stub:
+    with BrokerStub(brokers=3, log_dirs=2) as stub:
         yield Place(stub.addresses, stub.stop_broker, stub.start_broker)
 
 
 @contextmanager
 def on_kafka() -> Iterator[Place]:
     require_kafka()
-    with KafkaCluster(brokers=3) as cluster:
+    with KafkaCluster(brokers=3, log_dirs=2) as cluster:
         yield Place(cluster.addresses, cluster.stop_broker, cluster.start_broker)
 
 
@@ -65,7 +65,17 @@ class Story:
             said = self._tools.run(TOOLS + tool, "--bootstrap-server", self.bootstrap, *arguments, timeout=90.0)
         except RuntimeError as error:
             said = f"failed {re.split(r'failed: ', str(error), maxsplit=1)[1].split(chr(10) + chr(9))[0]}"
-        return re.sub(r'"(log_dirs":\[)[^]]*', r'"\1...', said).strip()
+        return re.sub(r"(?<!\w)/[^\s\",:]*", self._name_of, re.sub(r'"(log_dirs":\[)[^]]*', r'"\1...', said)).strip()
+
+    def _name_of(self, path: re.Match[str]) -> str:
+        """The number of a log directory."""
+        return f"directory {2 if path[0].rstrip('.').endswith('.2') else 1}"
+
+    def log_dirs(self, node: int) -> list[str]:
+        """The paths of a broker's log directories."""
+        with RawConnection(self.place.addresses[node]) as connection:
+            answer: Any = connection.ask(log_dirs.DescribeLogDirsRequest(topics=[]), 4)
+        return sorted(each.log_dir for each in answer.results)
 
     def tell(self, tool: str, *arguments: str) -> None:
         self.told.append(self.run(tool, *arguments))
@@ -112,10 +122,10 @@ class Story:
         assert isinstance(answer, replicas.AlterPartitionReassignmentsResponse)
         assert answer.responses[0].partitions[0].error_code == 0
 
-    def until_verified(self, file: str) -> None:
+    def until_verified(self, file: str, end: str = "is completed") -> None:
         """Run --verify until the reassignment is completed, and tell what it says then."""
         verify = ("reassign.ReassignPartitionsCommand", "--verify", "--reassignment-json-file", file)
-        self.told.append(until(lambda: self.run(*verify), "a reassignment", good=lambda said: "is completed" in said, timeout_s=WAIT_S))
+        self.told.append(until(lambda: self.run(*verify), "a reassignment", good=lambda said: end in said, timeout_s=WAIT_S))
 
     def _described(self, topic: str, field: str) -> str:
         found = re.search(rf"\t{field}: (\S*)", self.run("TopicCommand", "--describe", "--topic", topic).partition("\n")[2])
@@ -155,8 +165,42 @@ def of_directories(story: Story) -> None:
         ("--topic-list", "d,unknown", "--broker-list", "1"),
         ("--broker-list", "9", "--topic-list", "d"),
     ):
-        said = story.run("LogDirsCommand", "--describe", *arguments)
-        story.told.append(re.sub(r'"logDir":"/[^"]*"', '"logDir":"/"', re.sub(r'(?<="size":)[1-9]\d*', "some", said)))
+        story.told.append(without_sizes(story.run("LogDirsCommand", "--describe", *arguments)))
+
+
+def without_sizes(said: str) -> str:
+    """What kafka-log-dirs says, with the directories in order."""
+    lines = re.sub(r'(?<="size":)[1-9]\d*', "some", said).split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("{"):
+            described = json.loads(line.replace(":some", ":1"))
+            for broker in described["brokers"]:
+                broker["logDirs"].sort(key=lambda each: each["logDir"])
+            lines[number] = json.dumps(described, sort_keys=True)
+    return "\n".join(lines)
+
+
+def of_moves_between_directories(story: Story) -> None:
+    """kafka-reassign-partitions with log_dirs: a replica moves at its broker, under a throttle that is lifted at the end. Then one moves to
+    another broker, into the directory that was named."""
+    story.create("m", "1:2")
+    story.write("m")
+    here, there = story.log_dirs(1)
+    current = story.run("LogDirsCommand", "--describe", "--topic-list", "m", "--broker-list", "1")
+    target = there if re.search(r'"logDir":"directory 1"[^}]*"partition":"m-0"', current) else here
+    wanted = {"topic": "m", "partition": 0, "replicas": [1, 2], "log_dirs": [target, "any"]}
+    file = story.file({"version": 1, "partitions": [wanted]})
+    story.reassign("--execute", file, "--replica-alter-log-dirs-throttle", "1000000")
+    story.until_verified(file, "completed successfully")
+    story.told.append(without_sizes(story.run("LogDirsCommand", "--describe", "--topic-list", "m")))
+    to_third = {"topic": "m", "partition": 0, "replicas": [3, 2], "log_dirs": [story.log_dirs(3)[1], "any"]}
+    file = story.file({"version": 1, "partitions": [to_third]})
+    story.reassign("--execute", file)
+    story.until_isr("m", ["2", "3"])
+    story.until_verified(file, "completed successfully")
+    story.told.append(without_sizes(story.run("LogDirsCommand", "--describe", "--topic-list", "m")))
+    nowhere = {"topic": "m", "partition": 0, "replicas": [3, 2], "log_dirs": ["/nowhere", "any"]}
+    story.reassign("--verify", story.file({"version": 1, "partitions": [nowhere]}))
 
 
 def of_elections(story: Story) -> None:
@@ -195,7 +239,7 @@ def test_the_tools_say_the_same(java_tools: JavaTools | OneByOne, tmp_path: Path
     for place_of in (on_stub, on_kafka):
         with place_of() as place:
             story = Story(java_tools, place, tmp_path)
-            for tell in (of_moves, of_directories, of_elections):
+            for tell in (of_moves, of_directories, of_moves_between_directories, of_elections):
                 tell(story)
         told.append(story.told)
     ours, theirs = told

@@ -253,6 +253,8 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/brokers/9/lose-power", {}, 404, ["no broker 9"]),
         ("POST", "/brokers/1/disk", {"fault": "slow"}, 400, ["fault='slow'", "'full' or 'failed'"]),
         ("POST", "/brokers/1/disk", {"fault": 5}, 400, ["fault=5", "'full' or 'failed'"]),
+        ("POST", "/brokers/1/disk", {"fault": "full", "log_dir": 0}, 400, ["log_dir=0", "from 1 on"]),
+        ("POST", "/brokers/1/disk", {"fault": "full", "log_dir": 2}, 404, ["no log directory 2", "only 1 to 1"]),
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0}, 400, ["needs offset"]),
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": 3}, 404, ["no batch with offset 3"]),
         ("POST", "/logs/corrupt", {"topic": "t", "partition": 0, "offset": -1}, 400, ["offset=-1"]),

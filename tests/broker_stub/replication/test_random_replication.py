@@ -1,4 +1,5 @@
-"""Random runs of a partition on three brokers, which are killed, paused, cut off (also from the controller) and slow, while leaders move.
+"""Random runs of a partition on three brokers, which are killed, paused, cut off (also from the controller) and slow, while leaders move,
+replicas move between log directories, and directories fail.
 
 What was acknowledged with acks=all stays, wherever the leader is. Below the high watermark of two replicas their logs are the same. When
 the troubles end, every replica has the same log, and is in sync.
@@ -8,12 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from fencepost.broker_stub.cluster.context import CONTROLLER
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import read_records
 from tests.broker_stub.stub_calls import Inside, Pending, batch, only, produce_request
@@ -32,8 +35,8 @@ class World(Inside):
     """One run."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(brokers=3, journal=0)
         self.rng = random.Random(f"replication {seed}")
+        super().__init__(brokers=3, journal=0, log_dirs=self.rng.choice((1, 2)))
         self.topic(replicas=3, min_insync_replicas=self.rng.choice("12"), segment_bytes=self.rng.choice(("400", "100000")))
         self.partition = self.topic_named().partitions[0]
         self.sent: list[tuple[bytes, Pending]] = []
@@ -60,7 +63,32 @@ class World(Inside):
     def start(self) -> None:
         node = self.rng.choice((1, 2, 3))
         if self.cluster.controller_link.is_up(node):
+            self.repair(node)
             self.cluster.start_broker(node)
+
+    def repair(self, node: int) -> None:
+        for each in self.cluster.brokers[node].logs.dirs:
+            each.disk.fault = None
+
+    def fail_a_directory(self) -> None:
+        """Of a broker with two. It halts when the other one fails, too."""
+        dirs = self.cluster.brokers[self.rng.choice((1, 2, 3))].logs.dirs
+        if len(dirs) == 2:
+            self.rng.choice(dirs).disk.fault = self.rng.choice(("full", "failed"))
+
+    def repair_disks(self) -> None:
+        """Directories that are offline stay so until their broker starts again."""
+        self.repair(self.rng.choice((1, 2, 3)))
+
+    def change_directory(self) -> None:
+        node = self.rng.choice((1, 2, 3))
+        broker, replica = self.cluster.brokers[node], self.partition.on(node)
+        assert replica is not None
+        broker.move_bytes_per_second = self.rng.choice((None, 1, 1_000))
+        targets = [each for each in broker.logs.online if not {*each.logs, *each.futures}]
+        if broker.alive and not broker.paused and not replica.is_offline and len(broker.logs.online) == 2 and targets:
+            with suppress(StorageFailed):
+                self.cluster.logs.moves.begin(replica, targets[0])
 
     def sever(self) -> None:
         """The controller is an end, too."""
@@ -97,9 +125,19 @@ class World(Inside):
     def shorten(self) -> None:
         """The log's start rises."""
         if self.partition.leader != NO_LEADER:
-            self.partition.leading.advance_log_start(self.rng.randint(0, self.partition.log.high_watermark))
+            with suppress(StorageFailed):
+                self.partition.leading.advance_log_start(self.rng.randint(0, self.partition.log.high_watermark))
 
     def check(self) -> None:
+        """It reads logs whose disks fail, too."""
+        faults = {each.disk: each.disk.fault for broker in self.cluster.brokers.values() for each in broker.logs.dirs}
+        for disk in faults:
+            disk.fault = None
+        self._check()
+        for disk, fault in faults.items():
+            disk.fault = fault
+
+    def _check(self) -> None:
         for value, pending in self.sent:
             for reply in pending.replies:
                 answer = only(reply.response)
@@ -108,7 +146,7 @@ class World(Inside):
         self.sent = [each for each in self.sent if not each[1].replies] if self.rng.random() < 0.1 else self.sent
         there = values(self.partition.log)
         start = self.partition.log.log_start_offset
-        if self.partition.leader != NO_LEADER:
+        if self.partition.leader != NO_LEADER and not self.partition.leading.is_offline:
             lost = {offset: value for offset, value in self.acknowledged.items() if offset >= start and there.get(offset) != value}
             assert lost == {}, "acknowledged records are lost"
         for log in self.partition.logs.values():
@@ -134,6 +172,9 @@ class World(Inside):
             (self.move, 2),
             (self.slow_down, 3),
             (self.shorten, 1),
+            (self.change_directory, 3),
+            (self.fail_a_directory, 1),
+            (self.repair_disks, 2),
         ]
         for step in self.rng.choices([step for step, _ in steps], [weight for _, weight in steps], k=STEPS):
             step()
@@ -148,12 +189,18 @@ class World(Inside):
             self.cluster.broker_links.mend(one, other)
         for node in (1, 2, 3):
             self.cluster.resume_broker(node)
+            self.cluster.tick()
+            self.repair(node)
+            if len(self.cluster.brokers[node].logs.online) < len(self.cluster.brokers[node].logs.dirs):
+                self.cluster.stop_broker(node)
             self.cluster.start_broker(node)
+            self.cluster.logs.moves.limit(node, None)
         for _ in range(3):
             self.pass_time(LAG_MS)
         self.pass_time(1_000)
         self.check()
         leader = self.partition.log
+        assert len(self.cluster.logs.moves) == 0
         assert sorted(self.partition.isr) == [1, 2, 3]
         assert leader.high_watermark == leader.log_end_offset
         for log in self.partition.logs.values():

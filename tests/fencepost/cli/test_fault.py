@@ -323,6 +323,8 @@ def test_brokers_disks_and_logs_fail(broker: Running) -> None:
     assert fault(broker, "corrupt", "broken", 0, 0) == "the batch at offset 0 of broken-0 is damaged\n"
     assert fault(broker, "disk", 2, "full") == "broker 2: disk fault full\n"
     assert json.loads(fault(broker, "disk", 2, "none", "--json")) == {"node": 2, "fault": None}
+    assert json.loads(fault(broker, "disk", 2, "full", "--log-dir", 1, "--json")) == {"node": 2, "fault": "full", "log_dir": 1}
+    assert fault(broker, "disk", 2, "none", "--log-dir", 1) == "broker 2: disk fault none\n"
     assert fault(broker, "power", 2) == "broker 2 has lost its power\n"
     assert fault(broker, "start", 2).startswith("broker 2 listens on 127.0.0.1:")
     assert fault(broker, "stop", 2, "--kill") == "broker 2 is stopped\n"

@@ -1,0 +1,262 @@
+"""One log directory of a broker: its disk, the logs in it, each in a directory of its own, and their checkpoints.
+
+Checkpoints tell the next start of the broker what the files themselves do not: how far the logs are flushed, where they start, up to where
+they are replicated, and up to where they are compacted. A future log, which is to take the place of a log in another directory, has a
+directory whose name says so. This decides nothing about replicas; `log_manager` chooses among directories.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from uuid import UUID
+
+from fencepost.broker_stub.log import LogConfig, PartitionLog
+from fencepost.broker_stub.log.checkpoint_text import (
+    CLEANER_OFFSETS,
+    LOG_START_OFFSETS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    REPLICATION_OFFSETS,
+    read_offsets,
+    read_partition_metadata,
+    write_offsets,
+    write_partition_metadata,
+)
+from fencepost.broker_stub.log.errors import CorruptFile
+from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
+from fencepost.producer.wire.records import CorruptBatch
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+FUTURE: Final = "-future"
+DELETED: Final = "-delete"
+
+Key = tuple[str, int]
+"""A topic and the number of a partition."""
+
+_log = logging.getLogger(__name__)
+
+OFFSETS: Final[dict[str, Callable[[PartitionLog], int]]] = {
+    RECOVERY_POINTS: lambda log: log.recovery_point,
+    LOG_START_OFFSETS: lambda log: log.log_start_offset,
+    REPLICATION_OFFSETS: lambda log: log.high_watermark,
+    CLEANER_OFFSETS: lambda log: log.first_dirty_offset,
+}
+"""What each checkpoint has of a log."""
+
+
+def name_of(key: Key, topic_id: UUID | None = None, suffix: str = "") -> str:
+    """The name of a log's directory. `suffix`: of one that is no replica's log yet, or no longer."""
+    topic, index = key
+    return f"{topic}-{index}" if topic_id is None else f"{topic}-{index}.{topic_id.hex}{suffix}"
+
+
+class LogDir:
+    """See the module. `logs` and `futures`: by their partitions. `is_offline`: its disk failed, until the broker starts again.
+    `must_load`: the broker lost its power, or this disk failed, so the next start reads the files."""
+
+    def __init__(self, name: str, storage: Directory, disk: DiskState, *, clock_ms: Callable[[], int]) -> None:
+        self.name = name
+        self.disk = disk
+        self.directory = storage.directory(name, disk)
+        self.logs: dict[Key, PartitionLog] = {}
+        self.futures: dict[Key, PartitionLog] = {}
+        self.is_offline = self.must_load = False
+        self.is_clean = self.directory.read(CLEAN_SHUTDOWN) is not None
+        self._clock_ms = clock_ms
+        self._offsets: dict[str, dict[Key, int]] | None = None  # of the checkpoints, while logs are loaded
+        self._names: frozenset[str] | None = None  # of the directories in it, while logs are loaded
+
+    @property
+    def path(self) -> str:
+        """Its absolute path; a made-up one in memory."""
+        path = self.directory.path
+        return f"/memory/{self.name}" if path is None else str(path.absolute())
+
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        """The whole space on its disk, and what is left of it; -1 in memory."""
+        return self.directory.space_bytes
+
+    def has(self, name: str) -> bool:
+        """Whether there is a directory of that name in it."""
+        if self._names is None:
+            self._names = frozenset(self.directory.directories())
+        return name in self._names
+
+    def has_log(self, key: Key, topic_id: UUID) -> bool:
+        """Whether it has a directory for that log, which is no other topic's."""
+        name = name_of(key)
+        with suppress(CorruptFile):
+            data = self.directory.directory(name).read(PARTITION_METADATA) if self.has(name) else None
+            return self.has(name) and (data is None or read_partition_metadata(data) == topic_id)
+        return False
+
+    def create(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty log."""
+        log = self.logs[key] = self._create(name_of(key), topic_id, config)
+        return log
+
+    def create_future(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty future log."""
+        log = self.futures[key] = self._create(name_of(key, topic_id, FUTURE), topic_id, config)
+        return log
+
+    def load(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """The log of that partition. ValueError for files that cannot be read, or that are another topic's; they stay as they are."""
+        log = self.logs[key] = self._load(key, name_of(key), topic_id, config)
+        return log
+
+    def load_future(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
+        """The future log of that partition, if there is one. It is removed if it cannot be read: the current log has everything."""
+        name = name_of(key, topic_id, FUTURE)
+        self.futures.pop(key, None)
+        if not self.has(name):
+            return None
+        try:
+            log = self.futures[key] = self._load(key, name, topic_id, config)
+        except ValueError as error:
+            _log.warning("%s", error)
+            self.directory.remove_directory(name)
+            return None
+        return log
+
+    def loaded(self) -> None:
+        """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. The directories of topics that
+        were deleted are removed."""
+        self.forget_files()
+        self.directory.remove(CLEAN_SHUTDOWN)
+        self.directory.sync()
+        self.tidy_up()
+
+    def forget_files(self) -> None:
+        """No log is loaded any more: the checkpoints and names are read anew for the next one."""
+        self._names = self._offsets = None
+
+    def tidy_up(self) -> None:
+        """Removes the directories of logs that no replica has."""
+        logs, futures = {name_of(key) for key in self.logs}, {name_of(key) for key in self.futures}
+        for name in self.partitions():
+            current, _, _ = name.rpartition(".")
+            if name not in logs and not (name.endswith(FUTURE) and current in futures):
+                self.directory.remove_directory(name)
+
+    def delete(self, key: Key, topic_id: UUID) -> None:
+        """Deletes the log of that partition and the future log, with their files. A disk that failed keeps them until the next start."""
+        for logs, name in ((self.logs, name_of(key)), (self.futures, name_of(key, topic_id, FUTURE))):
+            if logs.pop(key, None) is not None and not self.is_offline:
+                self.directory.remove_directory(name)
+
+    def delete_future(self, key: Key, topic_id: UUID) -> None:
+        """Deletes the future log with its files. It must not come back: a later one may be elsewhere."""
+        if self.futures.pop(key, None) is not None and not self.is_offline:
+            self.directory.remove_directory(name_of(key, topic_id, FUTURE))
+            self.directory.sync()
+
+    def take_out(self, key: Key, topic_id: UUID) -> None:
+        """The log is to be deleted: from now on a start does not take it for the partition's."""
+        self.directory.remove_directory(name_of(key, topic_id, DELETED))
+        self.directory.rename_directory(name_of(key), name_of(key, topic_id, DELETED))
+        self.directory.sync()
+
+    def put_back(self, key: Key, topic_id: UUID) -> None:
+        """Undoes `take_out`."""
+        self.directory.rename_directory(name_of(key, topic_id, DELETED), name_of(key))
+        self.directory.sync()
+
+    def remove_taken_out(self, key: Key, topic_id: UUID) -> None:
+        """Deletes what `take_out` left."""
+        del self.logs[key]
+        self.directory.remove_directory(name_of(key, topic_id, DELETED))
+
+    def promote(self, key: Key, topic_id: UUID) -> None:
+        """The future log is the partition's log from now on."""
+        self.directory.rename_directory(name_of(key, topic_id, FUTURE), name_of(key))
+        self.directory.sync()
+        self._names = None
+        if key in self.futures:
+            self.logs[key] = self.futures.pop(key)
+
+    def stopped(self, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
+        """The broker is down. A clean stop syncs the logs. After a loss of power, and after a failure of the disk, the next start reads the
+        files."""
+        if clean:
+            with suppress(StorageFailed):
+                for log in (*self.logs.values(), *self.futures.values()):
+                    log.flush()
+        if lost_power:
+            self.directory.lose_unsynced()
+        if lost_power or failed:
+            self.must_load, self.is_clean = True, False
+            self.forget_files()
+
+    def failed(self) -> None:
+        """Its disk failed: it is offline until the broker starts again."""
+        self.is_offline = True
+        self.stopped(clean=False, failed=True)
+
+    def checkpoint(self, *kinds: str) -> None:
+        """Writes these checkpoints."""
+        for kind in kinds:
+            offsets = {key: OFFSETS[kind](log) for logs in (self.logs, self.futures) for key, log in logs.items()}
+            self.directory.write(kind, write_offsets(offsets).encode())
+
+    def close(self) -> None:
+        """A clean shutdown: the next start scans no batches. After a loss of power or a failure the files stay as they are."""
+        if self.must_load:
+            return
+        for log in (*self.logs.values(), *self.futures.values()):
+            log.close()
+        self.checkpoint(*OFFSETS)
+        self.directory.write(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+    def partitions(self) -> list[str]:
+        """The directories of partitions, by their names. There may be others beside them."""
+        there = self.directory
+        return [name for name in there.directories() if there.directory(name).read(PARTITION_METADATA) is not None]
+
+    def _create(self, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        self.directory.remove_directory(name)
+        directory = self.directory.directory(name)
+        self.directory.sync()
+        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
+        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
+
+    def _load(self, key: Key, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        directory = self.directory.directory(name)
+        try:
+            if self._offsets is None:
+                self._offsets = {kind: self._read(kind) for kind in OFFSETS}
+            known = {kind: offsets.get(key, 0) for kind, offsets in self._offsets.items()}
+            _check_topic_id(directory, topic_id)
+            return PartitionLog.load(
+                directory,
+                clock_ms=self._clock_ms,
+                config=config,
+                log_start_offset=known[LOG_START_OFFSETS],
+                high_watermark=known[REPLICATION_OFFSETS],
+                first_dirty_offset=known[CLEANER_OFFSETS],
+                recovery_point=None if self.is_clean else known[RECOVERY_POINTS],
+            )
+        except (CorruptBatch, CorruptFile) as error:
+            raise ValueError(f"the log of {name} of {self.name} cannot be loaded: {error}. Look at it with fencepost log verify") from error
+
+    def _read(self, kind: str) -> dict[Key, int]:
+        data = self.directory.read(kind)
+        try:
+            return {} if data is None else read_offsets(kind, data)
+        except CorruptFile as error:
+            _log.warning("%s; the logs are read from their start", error)
+            return {}
+
+
+def _check_topic_id(directory: Directory, topic_id: UUID) -> None:
+    """A log without its topic's id gets it, as in Kafka. CorruptFile for another one, or for one that cannot be read."""
+    data = directory.read(PARTITION_METADATA)
+    if data is None:
+        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
+    elif (found := read_partition_metadata(data)) != topic_id:
+        raise CorruptFile(PARTITION_METADATA, 2, f"the topic's id is {topic_id}, and this is {found}")
