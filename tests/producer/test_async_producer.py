@@ -24,6 +24,7 @@ from fencepost.producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
+from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stub_helpers import LIMIT_S, QUICK, drop, quick, run_story, values
 
@@ -379,7 +380,7 @@ async def story():
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("connected", [True, False])
-def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: str, *, connected: bool) -> None:
+def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: CompressionName, *, connected: bool) -> None:
     """A program that cancels every task of its loop, as many do before they leave, has a producer that still connects, packs and sends."""
 
     async def story() -> None:

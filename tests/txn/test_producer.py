@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from fencepost.producer.errors import (
     TopicUnavailable,
 )
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
@@ -52,7 +54,11 @@ NOWHERE = "127.0.0.1:1"
             "on_open_transaction='keep': one of 'abort_unprepared', 'abort', 'refuse'",
         ),
         ({"transactional_id": "a", "prepared": 7}, "prepared: tokens of prepared transactions"),
-        ({"transactional_id": "a", "existing_topics": "t"}, "existing_topics='t': a list of topics' names"),
+        ({"transactional_id": "a\ud800"}, "transactional_id='a.ud800' cannot be encoded as UTF-8: surrogates not allowed"),
+        ({"transactional_id": "a", "existing_topics": "t"}, r"existing_topics='t': a single name: write \[name\]"),
+        ({"transactional_id": "a", "existing_topics": 5}, "existing_topics=5: a list of topics' names"),
+        ({"transactional_id": "a", "existing_topics": [5]}, r"existing_topics=\[5\]: a list of topics' names"),
+        ({"transactional_id": "a", "existing_topics": b"t"}, "existing_topics=b't': a list of topics' names"),
         ({"transactional_id": "a", "prepared": "{}"}, "prepared: .* a JSON object with a field"),
         (
             {"transactional_id": "a", "transaction.two.phase.commit.enable": "yes"},
@@ -407,6 +413,13 @@ def test_errors_travel() -> None:
     unknown = pickle.loads(pickle.dumps(CommitOutcomeUnknown("what")))
     with pytest.raises(CommitOutcomeUnknown, match="what"):
         unknown.resolve(time.monotonic())
+
+
+@pytest.mark.parametrize("given", [{"t": 1}.keys(), (name for name in ["t"]), deque(["t"]), {"t"}])
+def test_existing_topics_in_any_iterable(given: Any) -> None:
+    """What the keyword's type promises is taken."""
+    ours, _ = read_transaction_settings({"transactional_id": "a", "existing_topics": given})
+    assert ours.existing_topics == ("t",)
 
 
 def test_a_topic_that_is_not_to_be_created() -> None:
