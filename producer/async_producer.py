@@ -126,9 +126,7 @@ class AsyncProducer(BaseProducer):
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record accepted before this call has its outcome and its callbacks have returned, as `Producer.flush`."""
         await self._drain(seconds(timeout, self._patience_s))
-        unseen = self._running().failures.take()
-        if unseen is not None:
-            raise unseen
+        await self._raise_unread(self._running())
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver the records that are left, then end the connections, as `Producer.close`. If it is cancelled, it ends them at once."""
@@ -145,9 +143,7 @@ class AsyncProducer(BaseProducer):
             # If it is interrupted before these lines, the program can call `close` once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._closed = True
-        unseen = side.failures.take()
-        if unseen is not None:
-            raise unseen
+        await self._raise_unread(side)
 
     async def __aenter__(self) -> Self:
         self._running()
@@ -215,8 +211,16 @@ class AsyncProducer(BaseProducer):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.whole = True
+            bulk._whole = True
         return bulk
+
+    async def _raise_unread(self, side: AsyncEngine) -> None:
+        """Raise the failures that the program has not read. Tasks that were woken to read theirs do so first."""
+        if side.failures.kept:
+            await asyncio.sleep(0)
+        unseen = side.failures.take()
+        if unseen is not None:
+            raise unseen
 
     async def _fill(self, chunk: Chunk, target: Target) -> None:
         """Append some of the chunk, waiting for room, and let other tasks run."""

@@ -242,7 +242,7 @@ class Producer(BaseProducer):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.whole = True
+            bulk._whole = True
         return bulk
 
     def _fill(self, chunk: Chunk, target: Target) -> None:
