@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -111,7 +111,7 @@ class AsyncProducer(BaseProducer):
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return await self._send_bulk(topic, chunks, None)
 
-    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    async def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._running()
@@ -123,12 +123,12 @@ class AsyncProducer(BaseProducer):
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    async def flush(self, timeout: float | None = None) -> None:
+    async def flush(self, timeout: SupportsFloat | None = None) -> None:
         """Wait until every record accepted before this call has its outcome and its callbacks have returned, as `Producer.flush`."""
         await self._drain(seconds(timeout, self._patience_s))
         await self._raise_unread(self._running())
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: SupportsFloat | None = None) -> None:
         """Deliver the records that are left, then end the connections, as `Producer.close`. If it is cancelled, it ends them at once."""
         limit_s = seconds(timeout, self._patience_s)
         if self._closed:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, SupportsFloat, TypeVar, Unpack
 
 from mypy_extensions import mypyc_attr
 
@@ -22,6 +22,7 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
 from fencepost.producer.config.keywords import ProducerKeywords
+from fencepost.producer.config.signature import ProducerSignature
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -146,7 +147,7 @@ class Producer(BaseProducer):
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return self._send_bulk(topic, chunks, None)
 
-    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._refuse_endless("partitions_for")
@@ -157,7 +158,7 @@ class Producer(BaseProducer):
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: SupportsFloat | None = None) -> None:
         """Wait until every record sent before this call has its outcome and its delivery callbacks have returned.
 
         `timeout`: seconds; None waits until the delivery deadline has decided all of them. Raises TimeoutError if the time passed first,
@@ -171,7 +172,7 @@ class Producer(BaseProducer):
         if unseen is not None:
             raise unseen
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: SupportsFloat | None = None) -> None:
         """Deliver the records that are left, then end the sender thread and its connections. Calling it again does nothing.
 
         `timeout`: seconds to wait for deliveries; None waits until the delivery deadline has decided all of them. Records without an
@@ -312,3 +313,6 @@ class Producer(BaseProducer):
         refusal = self._shared.why_no_wait(f"{call}()")
         if refusal:
             raise Misuse(refusal)
+
+
+setattr(Producer, "__signature__", ProducerSignature(Producer))  # noqa: B010  # mypyc knows no attributes of classes that are set later

@@ -8,7 +8,7 @@ transaction again), `Fatal` (a new producer, or another configuration), and `Com
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, SupportsFloat
 
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, Retriable
 
@@ -100,10 +100,10 @@ class CommitOutcomeUnknown(FencepostError):
 
     def __init__(self, reason: str) -> None:
         self.reason: Final = reason
-        self.resolver: Callable[[float | None], Any] | None = None
+        self.resolver: Callable[[SupportsFloat | None], Any] | None = None
         super().__init__(reason)
 
-    def resolve(self, timeout: float | None = None) -> Any:
+    def resolve(self, timeout: SupportsFloat | None = None) -> Any:
         """Ask for the outcome, for up to `timeout` seconds (None: max_block_ms)."""
         if self.resolver is None:
             raise type(self)(self.reason)

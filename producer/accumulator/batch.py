@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from threading import get_ident
 from types import CoroutineType
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, SupportsFloat, cast
 
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
-from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
+from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, bound_to_process, plain
 from fencepost.producer.foundations.runtime import Lock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
@@ -399,7 +399,7 @@ class RecordFuture:
         self._rehome()
         return self.batch.settled
 
-    def result(self, timeout: float | None = None) -> RecordMetadata:
+    def result(self, timeout: SupportsFloat | None = None) -> RecordMetadata:
         """Where the record is in the log. Waits up to `timeout` seconds for the outcome (None: until the delivery deadline decides).
 
         Raises DeliveryError (its `persisted` says whether the record may be in the log), or TimeoutError if `timeout` passed first.
@@ -417,7 +417,7 @@ class RecordFuture:
         timestamp = self._timestamp if batch.log_append_time == -1 else max(batch.log_append_time, -1)
         return RecordMetadata(batch.topic, int(batch.partition), int(offset), int(timestamp))
 
-    def exception(self, timeout: float | None = None) -> DeliveryError | None:
+    def exception(self, timeout: SupportsFloat | None = None) -> DeliveryError | None:
         """The failure, or None for an acknowledged record. Waits and raises TimeoutError like `result`."""
         limit_s = self.batch.shared.patience_s if timeout is None else seconds(timeout, 0.0)
         self._rehome()
@@ -465,6 +465,9 @@ class RecordFuture:
         else:
             outcome = f"offset {int(self.batch.base_offset + self._index)}" if self.batch.base_offset >= 0 else "acknowledged"
         return f"RecordFuture({self.batch.topic}-{int(self.batch.partition)}, {outcome})"
+
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("RecordFuture", "pass on what its result() returns")
 
     def _rehome(self) -> None:
         """After a split, point at the piece that holds this record now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, SupportsFloat
 
 from fencepost.producer.accumulator.batch import RecordFuture, Unread
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
@@ -27,7 +27,7 @@ class Settling(Protocol):
 class SettlingBulk(Settling, Protocol):
     """The future of a bulk."""
 
-    def result(self, timeout: float | None = None) -> Deliveries: ...
+    def result(self, timeout: SupportsFloat | None = None) -> Deliveries: ...
 
 
 async def outcome(future: RecordFuture) -> RecordMetadata:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, NoReturn, SupportsFloat
 
 from mypy_extensions import i64
 
 from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, Unread, deadline_after
 from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import Deliveries
-from fencepost.producer.errors import DeliveryError, Misuse, again, plain
+from fencepost.producer.errors import DeliveryError, Misuse, again, bound_to_process, plain
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.runtime import BytesWriter, read_i64_le, write_i64_le
 from fencepost.producer.foundations.timeouts import seconds
@@ -48,7 +48,7 @@ class BulkFuture:
         """Whether every row has its outcome."""
         return self._whole and not self._open_parts
 
-    def result(self, timeout: float | None = None) -> Deliveries:
+    def result(self, timeout: SupportsFloat | None = None) -> Deliveries:
         """The outcome of the rows. Waits up to `timeout` seconds for it (None: until the delivery deadline has decided all of them).
 
         The result contains failed deliveries; they are not raised. Raises TimeoutError if `timeout` passed first. Waiting sends the rows'
@@ -76,6 +76,9 @@ class BulkFuture:
         open_rows = int(self.accepted - self._acknowledged - failed)
         state = "done" if self.done() else "pending"
         return f"BulkFuture({state}, acknowledged={int(self._acknowledged)}, failed={failed}, open={open_rows})"
+
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("BulkFuture", "pass on what its result() returns")
 
     def add_done_callback(self, callback: Any) -> None:
         """Run `callback(self)` on the sender thread once every row has its outcome, or here at once if all have. What it raises is logged

@@ -6,6 +6,7 @@ One lock decides this. Records that were accepted before the end was requested b
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import SupportsFloat
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Shared
@@ -46,7 +47,7 @@ class Admission:
         accumulator.refusal = NO_TRANSACTION
         accumulator.takes_aside = False  # A record becomes part of the transaction that is open when it is sent, or of none.
 
-    def patience_s(self, timeout: float | None) -> float:
+    def patience_s(self, timeout: SupportsFloat | None) -> float:
         """The time limit of a call: the given one, or max_block_ms."""
         return seconds(timeout, self._max_block_ms / 1000.0)
 
