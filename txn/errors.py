@@ -38,12 +38,13 @@ class TransactionTimeout(Retriable, TimeoutError):
 class MustAbort(FencepostError):
     """The transaction cannot be committed: abort it, and write it again in a new one (KIP-1050's TransactionAbortableException).
 
-    `cause`: the delivery that failed first, if one did. `code`: the error code that is the cause, or 0.
+    `cause`, also `__cause__`: the delivery that failed first, if one did. `code`: the error code that is the cause, or 0.
     """
 
     def __init__(self, reason: str, cause: DeliveryError | None = None, code: int = 0) -> None:
         self.reason: Final = reason
         self.cause: Final = cause
+        self.__cause__ = cause
         self.code: Final = cause.code if cause is not None else code
         super().__init__(reason)
 

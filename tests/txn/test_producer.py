@@ -434,3 +434,19 @@ def test_a_topic_that_is_not_to_be_created() -> None:
         stub.create_topic("kept")
         with producer.transaction(20) as tx:
             tx.send("kept", b"x").result(20)
+
+
+def test_the_cause_of_must_abort() -> None:
+    """The delivery that failed is the error's `cause` and its `__cause__`, so a traceback shows it; also after a pickle."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        producer.begin(20)
+        stub.faults.on(Api.PRODUCE).before().error(ErrorCode.INVALID_RECORD)
+        failed = producer.send("t", b"x").exception(20)
+        with pytest.raises(MustAbort) as raised:
+            producer.commit(20)
+        producer.abort(20)
+    assert failed is not None
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert isinstance(error.__cause__, RecordRefused)
+        assert error.__cause__ is error.cause
+        assert str(error.__cause__) == str(failed)
