@@ -161,7 +161,7 @@ class AsyncProducer(BaseProducer):
 
     def _running(self) -> AsyncEngine:
         """The engine. The first call begins it, on the loop that runs."""
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

@@ -151,7 +151,7 @@ class Producer(BaseProducer):
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._refuse_endless("partitions_for")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         self._refuse_after_close()
         check_topic(topic)
         return list(range(self._hear_of(topic, -1, limit_s).partitions))
@@ -166,7 +166,7 @@ class Producer(BaseProducer):
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("flush")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         self._drain(limit_s)
         unseen = self._sender.failures.take()
         if unseen is not None:
@@ -182,7 +182,7 @@ class Producer(BaseProducer):
         limit_s = seconds(timeout, self._shared.patience_s)
         deadline = deadline_after(limit_s)
         self._refuse_endless("close")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         if self._closed:
             return
         try:
@@ -200,7 +200,7 @@ class Producer(BaseProducer):
             raise unseen
 
     def __enter__(self) -> Self:
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -160,6 +160,11 @@ class Shared:
         if self.leave is not None and isinstance(error, (KeyboardInterrupt, SystemExit)):
             self.leave(error)
 
+    def refuse_after_fork(self) -> None:
+        """Raise in a child of the process that made the producer: nothing works there."""
+        if self.forked is not None:
+            raise again(self.forked)
+
     def on_sender(self) -> bool:
         """Whether the caller is on the sender thread, which would wait for itself forever."""
         return get_ident() == self.sender_ident
@@ -441,8 +446,7 @@ class RecordFuture:
     def _when_settled(self, callback: OnDelivery) -> bool:
         """Have the callback run once the outcome is known; False if it already is."""
         shared = self.batch.shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared.refuse_after_fork()
         if shared.inside():
             raise Misuse(f"{INSIDE}: give `send` an `on_delivery` instead")
         with shared.region:
@@ -523,8 +527,7 @@ class RecordFuture:
 
     def _wait(self, limit_s: float) -> None:
         shared = self.batch.shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared.refuse_after_fork()
         refusal = shared.why_no_wait("waiting for a delivery")
         if refusal:
             raise Misuse(refusal)

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, Unread, deadline_after
 from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import Deliveries
-from fencepost.producer.errors import DeliveryError, Misuse, again, bound_to_process, plain
+from fencepost.producer.errors import DeliveryError, Misuse, bound_to_process, plain
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.runtime import BytesWriter, read_i64_le, write_i64_le
 from fencepost.producer.foundations.timeouts import seconds
@@ -83,8 +83,7 @@ class BulkFuture:
     def add_done_callback(self, callback: Any) -> None:
         """Run `callback(self)` on the sender thread once every row has its outcome, or here at once if all have. What it raises is logged
         and not raised."""
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
+        self._shared.refuse_after_fork()
         if self._shared.inside():
             raise Misuse(INSIDE)
         with self._shared.region:
@@ -210,8 +209,7 @@ class BulkFuture:
 
     def _wait(self, limit_s: float) -> None:
         shared = self._shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared.refuse_after_fork()
         refusal = shared.why_no_wait("waiting for deliveries")
         if refusal:
             raise Misuse(refusal)

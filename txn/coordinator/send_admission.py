@@ -12,7 +12,7 @@ from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.events import Called, Event
-from fencepost.producer.errors import ConfigError, FencepostError, Misuse, again
+from fencepost.producer.errors import ConfigError, FencepostError, Misuse
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.engine import now_ms
 from fencepost.txn.coordinator import state_machine as machine
@@ -87,8 +87,7 @@ class Admission:
 
     def refuse_after_fork(self) -> None:
         """Raise in a child of the process that made the producer: nothing works there."""
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
+        self._shared.refuse_after_fork()
 
     def stop(self, call: Call | None = None) -> None:
         """Accept no more records because of this call."""

@@ -235,7 +235,7 @@ class Participant(Producer):
 
     def _refuse_waiting(self, call: str) -> None:
         self._refuse_endless(call)
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         if self._closed:
             raise ProducerClosed("the participant is closed")
 
@@ -276,7 +276,7 @@ class Participant(Producer):
             self._sender.post(Called(call))
             while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
                 if not self._sender.running and call.outcome.cancel():
-                    self._refuse_after_fork()
+                    self._shared.refuse_after_fork()
                     raise ProducerClosed("the participant's sender has ended")
                 if time.monotonic() >= deadline and call.outcome.cancel():
                     late = f"{what}: the time of {plain(limit_s)} s passed"
