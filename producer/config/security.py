@@ -170,7 +170,7 @@ def _path(key: str, value: object) -> str | None:
     return path
 
 
-def _check_hostname(key: str, value: object) -> bool:
+def read_check_hostname(key: str, value: object) -> bool:
     """A bool, or Kafka's name of the check. None is refused: it must not switch the check off in a program that means the default."""
     known = CHECKS.get(str(value).lower()) if isinstance(value, str | int) else None
     if known is None:
@@ -204,7 +204,7 @@ SECURITY_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "ssl_certfile": _path,
     "ssl_keyfile": _path,
     "ssl_password": _secret,
-    "ssl_check_hostname": _check_hostname,
+    "ssl_check_hostname": read_check_hostname,
     "ssl_context": _context,
     "sasl_mechanism": _mechanism,
     "sasl_password": _secret,
