@@ -69,8 +69,23 @@ def compiled_extensions(modules: list[str], directory: Path) -> list[Extension]:
         extension.extra_compile_args = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
     for source in {source for extension in extensions for source in extension.sources}:
         file = Path(source)
-        file.write_text(with_docstrings(file.read_text(), modules))
+        file.write_text(with_named_arguments(with_docstrings(file.read_text(), modules)))
     return extensions
+
+
+REFUSED = re.compile(r'CPy_TypeError\("((?:str|int|float|bool)(?: or None)?)", obj_(\w+)\);')
+
+
+def with_named_arguments(generated: str) -> str:
+    """The C text with errors that name the argument whose type is wrong, in the words of the uncompiled checks."""
+
+    def named(call: re.Match[str]) -> str:
+        kind, name = call[1], call[2]
+        type_name = f"Py_TYPE(obj_{name})->tp_name"
+        short = f"strrchr({type_name}, '.') ? strrchr({type_name}, '.') + 1 : {type_name}"
+        return f'PyErr_Format(PyExc_TypeError, "{name} must be {"an" if kind[0] == "i" else "a"} {kind}, not %s", {short});'
+
+    return REFUSED.sub(named, generated)
 
 
 METHODS = re.compile(r"static PyMethodDef (\w+)_methods\[\] = \{.*?\n\s*\};", re.DOTALL)

@@ -1,6 +1,7 @@
 """Writes the settings once more, as TypedDicts in `keywords.py`, for type checkers: `python docs/make_keywords.py`.
 
-mypy and pyright then know the keyword arguments of public classes: `Producer(lingr_ms=5)` and `Producer(bootstrap_servers=5)` are errors.
+mypy and pyright then know the keyword arguments of public classes: `Producer(lingr_ms=5)` and `Producer(bootstrap_servers=5)` are errors,
+and so is a name that the producer does not take, such as `Producer(compression_type="zip")`.
 Nothing in those files is written by hand; a test compares them with the structs.
 """
 
@@ -10,28 +11,58 @@ import ast
 from pathlib import Path
 from typing import Final
 
+from fencepost.producer.config.bootstrap_servers import DNS_LOOKUP
+from fencepost.producer.config.callables import PARTITIONERS, SERIALIZERS
 from fencepost.producer.config.names import DOTTED
+from fencepost.producer.config.settings import MetadataRecovery, SaslMechanism, SecurityProtocol
+from fencepost.producer.wire.codecs.codec import Codec
+from fencepost.txn.config.on_open import OnOpen
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+LINE: Final = 140
+
+
+def names(*values: str) -> str:
+    """A type with exactly these texts."""
+    listed = ", ".join(f'"{value}"' for value in dict.fromkeys(values))
+    return f"Literal[{listed}]"
+
+
+def any_case(*values: str) -> str:
+    """The same for names that the producer reads in any case: in small and in capital letters."""
+    return names(*(spelling for value in values for spelling in (value, value.lower(), value.upper())))
+
+
+def alias(name: str, kind: str) -> str:
+    """A name for a type, on one line or as ruff breaks it."""
+    line = f"{name}: TypeAlias = {kind}"
+    return line if len(line) <= LINE else line.replace("[", "[\n    ").replace("]", "\n]")
+
 
 WIDER: Final = {
     "bootstrap_servers": "str | Sequence[str]",
-    "acks": 'int | Literal["all", "-1", "0", "1"]',
-    "compression_type": "Codec | str | None",
-    "partitioner": "Partitioner | str | Callable[..., int | None]",
-    "interceptors": "Any",
-    "metadata_recovery_strategy": "MetadataRecovery | str",
-    "security_protocol": "SecurityProtocol | str",
-    "sasl_mechanism": "SaslMechanism | str | None",
+    "client_dns_lookup": names(DNS_LOOKUP),
+    "acks": 'Literal[-1, 0, 1, "all", "-1", "0", "1"]',
+    "compression_type": "Codec | CompressionName | None",
+    "partitioner": "Partitioner | PartitionerName | Callable[..., int | None]",
+    "key_serializer": "SerializerName | Callable[..., object] | HasSerialize | None",
+    "value_serializer": "SerializerName | Callable[..., object] | HasSerialize | None",
+    "interceptors": "Interceptor | Sequence[Interceptor]",
+    "metadata_recovery_strategy": f"MetadataRecovery | {any_case(*(each.value for each in MetadataRecovery))}",
+    "security_protocol": "SecurityProtocol | SecurityProtocolName",
+    "sasl_mechanism": "SaslMechanism | SaslMechanismName | None",
+    "ssl_cafile": "str | PathLike[str] | None",
+    "ssl_certfile": "str | PathLike[str] | None",
+    "ssl_keyfile": "str | PathLike[str] | None",
     "ssl_password": "Secret[str] | str | None",
+    "ssl_check_hostname": f"bool | {names('https', 'HTTPS', 'none', '')}",
     "sasl_password": "Secret[str] | str | None",
-    "sasl_oauth_token_provider": "Any",
+    "sasl_oauth_token_provider": "Secret[Callable[..., object]] | Callable[..., object] | HasToken | None",
     "sasl_oauthbearer_config": "Secret[str] | str | None",
-    "on_open_transaction": "OnOpen | str",
+    "on_open_transaction": f"OnOpen | {names(*(each.value for each in OnOpen))}",
     "prepared": "Iterable[PreparedTransaction | str | bytes]",
     "existing_topics": "Iterable[str]",
     "topics": "Iterable[str] | None",
-    "ssl_endpoint_identification_algorithm": "str | None",
 }
 """The types that a caller may pass, if the struct's own type is narrower."""
 
@@ -39,17 +70,54 @@ PRODUCER: Final = (
     ROOT / "producer/config/keywords.py",
     ROOT / "producer/config/settings.py",
     "Settings",
-    '''"""The keyword arguments of a producer, for type checkers. Made by `docs/make_keywords.py` from `Settings`: do not edit."""
+    f'''"""The keyword arguments of a producer, for type checkers. Made by `docs/make_keywords.py` from `Settings`: do not edit."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from os import PathLike
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from fencepost.producer.config.secret import Secret
 from fencepost.producer.config.settings import MetadataRecovery, Partitioner, SaslMechanism, SecurityProtocol
 from fencepost.producer.wire.codecs.codec import Codec
+
+{alias("CompressionName", any_case(*(codec.name.lower() for codec in Codec)))}
+{alias("PartitionerName", names(*PARTITIONERS))}
+{alias("SerializerName", names("bytes", *SERIALIZERS))}
+{alias("SecurityProtocolName", any_case(*(each.value for each in SecurityProtocol)))}
+{alias("SaslMechanismName", any_case(*(each.value for each in SaslMechanism)))}
+
+
+class HasSerialize(Protocol):
+    """A serializer of kafka-python or aiokafka."""
+
+    def serialize(self, topic: Any, value: Any, /) -> object: ...
+
+
+class HasOnSend(Protocol):
+    """An interceptor that sees records before they are accepted."""
+
+    @property
+    def on_send(self) -> Callable[..., object]: ...
+
+
+class HasOnAcknowledgement(Protocol):
+    """An interceptor that sees the outcomes of records."""
+
+    @property
+    def on_acknowledgement(self) -> Callable[..., object]: ...
+
+
+class HasToken(Protocol):
+    """A token provider of kafka-python or aiokafka."""
+
+    @property
+    def token(self) -> Callable[..., object]: ...
+
+
+Interceptor: TypeAlias = Callable[..., object] | HasOnSend | HasOnAcknowledgement
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -66,6 +134,7 @@ TRANSACTIONS: Final = (
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from fencepost.producer.config.keywords import ProducerKeywords
 from fencepost.txn.config.on_open import OnOpen

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -111,7 +111,7 @@ class AsyncProducer(BaseProducer):
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return await self._send_bulk(topic, chunks, None)
 
-    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    async def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._running()
@@ -123,14 +123,12 @@ class AsyncProducer(BaseProducer):
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    async def flush(self, timeout: float | None = None) -> None:
+    async def flush(self, timeout: SupportsFloat | None = None) -> None:
         """Wait until every record accepted before this call has its outcome and its callbacks have returned, as `Producer.flush`."""
         await self._drain(seconds(timeout, self._patience_s))
-        unseen = self._running().failures.take()
-        if unseen is not None:
-            raise unseen
+        await self._raise_unread(self._running())
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: SupportsFloat | None = None) -> None:
         """Deliver the records that are left, then end the connections, as `Producer.close`. If it is cancelled, it ends them at once."""
         limit_s = seconds(timeout, self._patience_s)
         if self._closed:
@@ -145,9 +143,7 @@ class AsyncProducer(BaseProducer):
             # If it is interrupted before these lines, the program can call `close` once more.
             await side.end(ProducerClosed("the producer was closed before the record was acknowledged"))
             self._closed = True
-        unseen = side.failures.take()
-        if unseen is not None:
-            raise unseen
+        await self._raise_unread(side)
 
     async def __aenter__(self) -> Self:
         self._running()
@@ -165,7 +161,7 @@ class AsyncProducer(BaseProducer):
 
     def _running(self) -> AsyncEngine:
         """The engine. The first call begins it, on the loop that runs."""
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -215,8 +211,16 @@ class AsyncProducer(BaseProducer):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.whole = True
+            bulk._whole = True
         return bulk
+
+    async def _raise_unread(self, side: AsyncEngine) -> None:
+        """Raise the failures that the program has not read. Tasks that were woken to read theirs do so first."""
+        if side.failures.kept:
+            await asyncio.sleep(0)
+        unseen = side.failures.take()
+        if unseen is not None:
+            raise unseen
 
     async def _fill(self, chunk: Chunk, target: Target) -> None:
         """Append some of the chunk, waiting for room, and let other tasks run."""

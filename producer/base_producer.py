@@ -260,7 +260,7 @@ class BaseProducer:
     def _refuse_what_cannot_wait(self, topic: str) -> None:
         """Raise an error if the topic's name is illegal, or if the producer was forked, closed or ended."""
         check_topic(topic)
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         refusal = self._accumulator.refusal
         if refusal is not None:
             raise again(refusal)
@@ -273,7 +273,7 @@ class BaseProducer:
     def stats(self) -> ProducerStats:
         """The producer's metrics now, with Kafka's names. Any thread may call this at any time; it does not wait. `prometheus_text` formats
         them."""
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         return snapshot(self._settings, self._accumulator, self._core(), now_ms())
 
     def _core(self) -> Core | None:
@@ -347,10 +347,6 @@ class BaseProducer:
 
     def __reduce__(self) -> NoReturn:
         raise unpicklable(type(self).__name__)
-
-    def _refuse_after_fork(self) -> None:
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
 
     def _refuse_after_close(self) -> None:
         if self._closed:

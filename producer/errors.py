@@ -198,3 +198,8 @@ class UndeliveredRecords(FencepostError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.count, self.failures)
+
+
+def bound_to_process(name: str, instead: str) -> TypeError:
+    """The error for a program that pickles or copies an object that only works beside its producer."""
+    return TypeError(f"{name} cannot be pickled or copied: it belongs to a producer of this process; {instead}")

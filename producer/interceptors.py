@@ -94,7 +94,7 @@ class Interceptors:
             batch = future.batch
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
             if on_delivery is None:
-                future.overlooked()
+                future._note_unread()
             # On the sender thread even a BaseException of an interceptor must not end the thread.
             self._tell(future.result(0) if error is None else nowhere, error, headers, contained=BaseException)
             return on_delivery(future) if on_delivery is not None else None

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, SupportsFloat, TypeVar, Unpack
 
 from mypy_extensions import mypyc_attr
 
@@ -22,6 +22,7 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
 from fencepost.producer.config.keywords import ProducerKeywords
+from fencepost.producer.config.signature import ProducerSignature
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -146,18 +147,18 @@ class Producer(BaseProducer):
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         return self._send_bulk(topic, chunks, None)
 
-    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
         self._refuse_endless("partitions_for")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         self._refuse_after_close()
         check_topic(topic)
         return list(range(self._hear_of(topic, -1, limit_s).partitions))
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: SupportsFloat | None = None) -> None:
         """Wait until every record sent before this call has its outcome and its delivery callbacks have returned.
 
         `timeout`: seconds; None waits until the delivery deadline has decided all of them. Raises TimeoutError if the time passed first,
@@ -165,13 +166,13 @@ class Producer(BaseProducer):
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_endless("flush")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         self._drain(limit_s)
         unseen = self._sender.failures.take()
         if unseen is not None:
             raise unseen
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: SupportsFloat | None = None) -> None:
         """Deliver the records that are left, then end the sender thread and its connections. Calling it again does nothing.
 
         `timeout`: seconds to wait for deliveries; None waits until the delivery deadline has decided all of them. Records without an
@@ -181,7 +182,7 @@ class Producer(BaseProducer):
         limit_s = seconds(timeout, self._shared.patience_s)
         deadline = deadline_after(limit_s)
         self._refuse_endless("close")
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         if self._closed:
             return
         try:
@@ -199,7 +200,7 @@ class Producer(BaseProducer):
             raise unseen
 
     def __enter__(self) -> Self:
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -242,7 +243,7 @@ class Producer(BaseProducer):
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
-            bulk.whole = True
+            bulk._whole = True
         return bulk
 
     def _fill(self, chunk: Chunk, target: Target) -> None:
@@ -312,3 +313,6 @@ class Producer(BaseProducer):
         refusal = self._shared.why_no_wait(f"{call}()")
         if refusal:
             raise Misuse(refusal)
+
+
+setattr(Producer, "__signature__", ProducerSignature(Producer))  # noqa: B010  # mypyc knows no attributes of classes that are set later

@@ -44,7 +44,8 @@ class Topics:
         self._refused: dict[str, int] = {}
         self._missing: dict[str, str] = {}
         self._waits: dict[str, int] = {}  # how many calls wait for the topic
-        self._missing_since: dict[str, float | None] = {}  # None once it was said
+        self._missing_since: dict[str, float] = {}  # only while a call waits
+        self._warned: dict[str, bool] = {}  # the log has warned that it is missing
         self._unheard: dict[str, FencepostError] = {}
         self._short: set[str] = set()
         self._dead: FencepostError | None = None
@@ -62,14 +63,15 @@ class Topics:
                 self._short.add(heard.topic)
             if heard.change is not Change.MISSING:
                 self._missing_since.pop(heard.topic, None)
+                self._warned.pop(heard.topic, None)
             if news.failure is not None:
-                self._unheard[heard.topic] = news.failure
+                self._remember(self._unheard, heard.topic, news.failure)
             elif heard.change is Change.MISSING:
                 said = _missing_words(heard.code, creatable=news.creatable)
-                _remember(self._missing, heard.topic, said)
+                self._remember(self._missing, heard.topic, said)
                 waited_for = self._has_long_been_missing(heard.topic)
             elif heard.change is Change.REFUSED:
-                _remember(self._refused, heard.topic, heard.code)
+                self._remember(self._refused, heard.topic, heard.code)
             else:
                 self._learn(heard.topic, heard.partitions, list(news.available))
         self._changed.notify_all()
@@ -80,13 +82,22 @@ class Topics:
     def _has_long_been_missing(self, topic: str) -> bool:
         """Whether to warn now: a call waits, and the topic was missing for the first seconds of the wait. A topic that was just created is
         missing for a moment. There is one warning for each topic."""
-        if topic not in self._waits:
+        if topic not in self._waits or topic in self._warned:
             return False
         since = self._missing_since.setdefault(topic, time.monotonic())
-        if since is None or time.monotonic() - since < SAY_MISSING_S:
+        if time.monotonic() - since < SAY_MISSING_S:
             return False
-        self._missing_since[topic] = None
+        self._remember(self._warned, topic, words=True)
         return True
+
+    def _remember(self, said: dict[str, T], topic: str, words: T) -> None:
+        """Note what brokers said of the topic. The oldest note for which no call waits goes."""
+        said.pop(topic, None)
+        if len(said) >= REMEMBERED:
+            oldest = next((each for each in said if each not in self._waits), None)
+            if oldest is not None:
+                del said[oldest]
+        said[topic] = words
 
     def _learn(self, topic: str, partitions: int, available: list[int]) -> None:
         with self._accumulator.shared.region:
@@ -138,8 +149,7 @@ class Topics:
                 self._waits[topic] -= 1
                 if not self._waits[topic]:
                     del self._waits[topic]
-                    if self._missing_since.get(topic) is not None:
-                        del self._missing_since[topic]
+                    self._missing_since.pop(topic, None)
 
     def look(self, topic: str, partition: int) -> TopicQueues | None:
         """The topic's queues if it is known to have the partition, None if the caller has to wait. Raises as `wait` does, or the error
@@ -177,13 +187,6 @@ class Topics:
         if topic in self._missing:
             return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
         return TopicUnavailable(f"no broker told the partitions of topic {topic!r} {limit}: {trouble}")
-
-
-def _remember(said: dict[str, T], topic: str, words: T) -> None:
-    """Note what brokers said of the topic; the oldest note goes."""
-    if len(said) >= REMEMBERED:
-        del said[next(iter(said))]
-    said[topic] = words
 
 
 def _missing_words(code: int, *, creatable: bool) -> str:

@@ -11,12 +11,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.bulk.bulk import BulkFuture
-from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, bound_to_process
 from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
@@ -64,16 +64,16 @@ class AsyncTransactionalProducer:
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    async def init(self, timeout: float | None = None) -> None:
+    async def init(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.init`."""
         await self._call(Event.INIT, timeout)
 
-    def transaction(self, timeout: float | None = None) -> AsyncTransaction:
+    def transaction(self, timeout: SupportsFloat | None = None) -> AsyncTransaction:
         """A transaction as an `async with` block: committed at its end, aborted if an exception leaves it."""
         self._inner.admission.patience_s(timeout)
         return AsyncTransaction(self, timeout)
 
-    async def begin(self, timeout: float | None = None) -> AsyncTransaction:
+    async def begin(self, timeout: SupportsFloat | None = None) -> AsyncTransaction:
         """Begin a transaction. If the call is cancelled, no transaction has begun."""
         self._inner.admission.refuse_after_fork()
         limit_s = self._inner.admission.patience_s(timeout)
@@ -84,21 +84,21 @@ class AsyncTransactionalProducer:
         self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return AsyncTransaction(self, timeout, number=self._writing.current)
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.commit`. If the call is cancelled, the transaction may be committed: the next `commit` or `abort` reports
         it."""
         await self._end(Event.COMMIT, timeout, self._writing.current)
 
-    async def abort(self, timeout: float | None = None) -> None:
+    async def abort(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.abort`. If the call is cancelled, the abort continues, and another `abort` waits for it."""
         await self._end(Event.ABORT, timeout, self._writing.current)
 
-    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+    async def prepare(self, timeout: SupportsFloat | None = None) -> PreparedTransaction:
         """`TransactionalProducer.prepare`. If the call is cancelled, the transaction may be prepared; calling it again returns the
         token."""
         return await self._prepare(timeout, self._writing.current)
 
-    async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: float | None = None, attempts: int = 5) -> T:
+    async def run(self, work: Callable[[AsyncTransaction], Awaitable[T]], *, timeout: SupportsFloat | None = None, attempts: int = 5) -> T:
         """`TransactionalProducer.run`, of a coroutine function."""
         if attempts < 1:
             raise ValueError(f"attempts={attempts}: the smallest number is 1")
@@ -146,19 +146,19 @@ class AsyncTransactionalProducer:
             self._manager.refuse_spoilt()
             return await self._inner.send_arrow(topic, data, **columns)
 
-    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+    async def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.send_offsets`. If the call is cancelled, the offsets are still part of the transaction."""
         await self._send_offsets(offsets, group, timeout, self._writing.current)
 
-    async def flush(self, timeout: float | None = None) -> None:
+    async def flush(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.flush`."""
         await self._inner.flush(timeout)
 
-    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    async def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """`AsyncProducer.partitions_for`."""
         return await self._inner.partitions_for(topic, timeout)
 
-    async def replaced(self, timeout: float | None = None) -> bool:
+    async def replaced(self, timeout: SupportsFloat | None = None) -> bool:
         """`TransactionalProducer.replaced`."""
         identity, version2 = self._manager.identity, self._manager.version2
         limit_s = self._inner.admission.patience_s(timeout)
@@ -170,7 +170,7 @@ class AsyncTransactionalProducer:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.close`: aborts an open transaction, waits for a commit under way, and leaves a prepared transaction to the
         processes that have its token. If the call is cancelled, the producer ends at once."""
         left_s = limit_s = self._inner.admission.patience_s(timeout)
@@ -204,19 +204,19 @@ class AsyncTransactionalProducer:
 
     # -- small print -------------------------------------------------------------------------------------------------
 
-    async def _send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+    async def _send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
         given, member = read_offsets(offsets), read_group(group)
         self._manager.refuse_spoilt()
         if given:
             await self._call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
-    async def _share(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Participation:
+    async def _share(self, partitions: Iterable[TP], timeout: SupportsFloat | None, number: int) -> Participation:
         share_request = ShareRequest(partitions=check_partitions(partitions))
         await self._call(Event.SHARE, timeout, number, share_request=share_request)
         assert share_request.participation is not None
         return share_request.participation
 
-    async def _returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+    async def _returned(self, written: Iterable[Written], timeout: SupportsFloat | None, number: int) -> None:
         share_request = ShareRequest(written=read_written(written))
         if share_request.written:
             await self._call(Event.RETURNED, timeout, number, share_request=share_request)
@@ -224,7 +224,7 @@ class AsyncTransactionalProducer:
     async def _call(
         self,
         event: Event,
-        timeout: float | None,
+        timeout: SupportsFloat | None,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
         share_request: ShareRequest | None = None,
@@ -242,11 +242,11 @@ class AsyncTransactionalProducer:
                 await asyncio.sleep(0)  # The transaction is aborted meanwhile.
             raise
 
-    async def _prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+    async def _prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         await self._call(Event.PREPARE, timeout, number)
         return self._manager.hand_out()
 
-    async def _end(self, event: Event, timeout: float | None, number: int) -> None:
+    async def _end(self, event: Event, timeout: SupportsFloat | None, number: int) -> None:
         try:
             await self._end_or_find_out(event, self._inner.admission.patience_s(timeout), number)
         except CommitOutcomeUnknown as unknown:
@@ -291,7 +291,7 @@ class AsyncTransactionalProducer:
 class AsyncTransaction:
     """One transaction of a producer; see `AsyncTransactionalProducer.transaction`. `over`: it has been committed or aborted."""
 
-    def __init__(self, producer: AsyncTransactionalProducer, timeout: float | None, *, number: int = 0) -> None:
+    def __init__(self, producer: AsyncTransactionalProducer, timeout: SupportsFloat | None, *, number: int = 0) -> None:
         self._producer = producer
         self._inner = producer._inner
         self._writing = producer._writing
@@ -300,6 +300,9 @@ class AsyncTransaction:
         self._prepared = False
         self._aborted = False
         self.over = False
+
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("AsyncTransaction", "share it with a Participant, or make a producer in the worker or task")
 
     def __repr__(self) -> str:
         state = "over" if self.over else "prepared" if self._prepared else "open" if self._number else "not begun"
@@ -335,12 +338,12 @@ class AsyncTransaction:
             self._refuse_past()
             return await self._inner.send_arrow(topic, data, **columns)
 
-    async def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+    async def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None = None) -> None:
         """`AsyncTransactionalProducer.send_offsets`, while this transaction is open."""
         self._refuse_past()
         await self._producer._send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
-    async def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
+    async def share(self, partitions: Iterable[TP], timeout: SupportsFloat | None = None) -> Participation:
         """`Transaction.share`. If the call is cancelled, the partitions may be shared although the caller has no participation: abort."""
         self._refuse_past()
         return await self._producer._share(partitions, self._timeout if timeout is None else timeout, self._number)
@@ -350,7 +353,7 @@ class AsyncTransaction:
         self._refuse_past()
         await self._producer._returned(written, self._timeout, self._number)
 
-    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+    async def prepare(self, timeout: SupportsFloat | None = None) -> PreparedTransaction:
         """`AsyncTransactionalProducer.prepare`, for this transaction only. Leaving the block afterwards aborts nothing."""
         if not self._number:
             raise NoTransaction("prepare: this transaction has not begun")
@@ -358,11 +361,11 @@ class AsyncTransaction:
         self._prepared = True
         return token
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: SupportsFloat | None = None) -> None:
         """`AsyncTransactionalProducer.commit`, for this transaction only."""
         await self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
 
-    async def abort(self, timeout: float | None = None) -> None:
+    async def abort(self, timeout: SupportsFloat | None = None) -> None:
         """`AsyncTransactionalProducer.abort`, for this transaction only."""
         await self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
 
@@ -410,7 +413,7 @@ class AsyncTransaction:
             log.warning("transactional id %s: not aborted after %r: %s", self._producer.transactional_id, late, second)
         raise late
 
-    async def _finish(self, event: Event, timeout: float | None) -> None:
+    async def _finish(self, event: Event, timeout: SupportsFloat | None) -> None:
         if not self._number:
             raise NoTransaction(f"{event.value}: this transaction has not begun")
         await self._producer._end(event, timeout, self._number)

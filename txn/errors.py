@@ -8,7 +8,7 @@ transaction again), `Fatal` (a new producer, or another configuration), and `Com
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, SupportsFloat
 
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Misuse, Retriable
 
@@ -38,12 +38,13 @@ class TransactionTimeout(Retriable, TimeoutError):
 class MustAbort(FencepostError):
     """The transaction cannot be committed: abort it, and write it again in a new one (KIP-1050's TransactionAbortableException).
 
-    `cause`: the delivery that failed first, if one did. `code`: the error code that is the cause, or 0.
+    `cause`, also `__cause__`: the delivery that failed first, if one did. `code`: the error code that is the cause, or 0.
     """
 
     def __init__(self, reason: str, cause: DeliveryError | None = None, code: int = 0) -> None:
         self.reason: Final = reason
         self.cause: Final = cause
+        self.__cause__ = cause
         self.code: Final = cause.code if cause is not None else code
         super().__init__(reason)
 
@@ -100,10 +101,10 @@ class CommitOutcomeUnknown(FencepostError):
 
     def __init__(self, reason: str) -> None:
         self.reason: Final = reason
-        self.resolver: Callable[[float | None], Any] | None = None
+        self.resolver: Callable[[SupportsFloat | None], Any] | None = None
         super().__init__(reason)
 
-    def resolve(self, timeout: float | None = None) -> Any:
+    def resolve(self, timeout: SupportsFloat | None = None) -> Any:
         """Ask for the outcome, for up to `timeout` seconds (None: max_block_ms)."""
         if self.resolver is None:
             raise type(self)(self.reason)

@@ -20,6 +20,7 @@ TAG: Final = b"CGMDv2:"
 
 INSTEAD: Final = "pass GroupMetadata(group_id, generation_id=..., member_id=..., group_instance_id=...) instead"
 I32_MAX: Final = 2_147_483_647
+TEXT_BYTES_MAX: Final = 32_767
 OF_NO_MEMBER: Final = 0
 """The generation that is sent for a consumer that is not a member. Consumers then say -1, which a coordinator takes as a request not to
 check. It takes any other generation for a member's."""
@@ -41,6 +42,8 @@ class GroupMetadata(Struct, frozen=True):
         for name, value in (("group_id", self.group_id), ("member_id", self.member_id), ("group_instance_id", self.group_instance_id)):
             if not isinstance(value, str) and not (name == "group_instance_id" and value is None):
                 raise TypeError(f"{name}={value!r}: a str is wanted, not {type(value).__name__}")
+            if value is not None:
+                check_text(name, value)
         if not self.group_id:
             raise ValueError("group_id='': the consumer has no group whose offsets could be committed")
         generation = self.generation_id
@@ -55,6 +58,16 @@ class GroupMetadata(Struct, frozen=True):
     def named(self) -> bool:
         """Whether the coordinator must check a member, which it cannot before Kafka 2.5 (KIP-447)."""
         return (self.generation_id, self.member_id, self.group_instance_id) != (-1, "", None)
+
+
+def check_text(name: str, value: str) -> None:
+    """Refuse a text that Kafka's protocol cannot carry. Raises ValueError."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}={value!r:.60} cannot be encoded as UTF-8: {error.reason}") from None
+    if size > TEXT_BYTES_MAX:
+        raise ValueError(f"{name}={value!r:.60}: {size} bytes are too long, at most {TEXT_BYTES_MAX} are possible")
 
 
 def read_group(group: object) -> GroupMetadata:

@@ -18,7 +18,7 @@ from fencepost.producer.wire.messages.txn_offsets import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from fencepost.txn.group_metadata import GroupMetadata
+from fencepost.txn.group_metadata import GroupMetadata, check_text
 
 OFFSET_MAX: Final = (1 << 63) - 1
 EPOCH_MAX: Final = 2_147_483_647
@@ -90,6 +90,7 @@ def _offset(tp: tuple[str, int], value: Any) -> OffsetAndMetadata:
         _check(f"{where}: leader_epoch", epoch, EPOCH_MAX)
     if metadata is not None and not isinstance(metadata, str):
         raise TypeError(f"{where}: metadata={metadata!r}: a str is wanted, not {type(metadata).__name__}")
+    check_text(f"{where}: metadata", metadata or "")
     return OffsetAndMetadata(value.offset, -1 if epoch is None else epoch, metadata or "")
 
 

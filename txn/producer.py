@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.base_producer import unpicklable
@@ -58,24 +58,24 @@ class TransactionalProducer:
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    def init(self, timeout: float | None = None) -> None:
+    def init(self, timeout: SupportsFloat | None = None) -> None:
         """Register with the coordinator. It fences an older producer of this id, and aborts its open transaction. The first `begin` does so
         by itself."""
         self._calls.call(Event.INIT, timeout)
 
-    def transaction(self, timeout: float | None = None) -> Transaction:
+    def transaction(self, timeout: SupportsFloat | None = None) -> Transaction:
         """A transaction as a `with` block: committed at its end, aborted if an exception leaves it. `timeout` limits the beginning, and
         then the end."""
         self._inner.admission.patience_s(timeout)
         return Transaction(self._calls, timeout)
 
-    def begin(self, timeout: float | None = None) -> Transaction:
+    def begin(self, timeout: SupportsFloat | None = None) -> Transaction:
         """Begin a transaction. Waits until the previous one is over, and the first time for the coordinator."""
         tx = Transaction(self._calls, timeout)
         tx._number = self._calls.begin(timeout)
         return tx
 
-    def commit(self, timeout: float | None = None) -> None:
+    def commit(self, timeout: SupportsFloat | None = None) -> None:
         """Wait for every record of the transaction, then ask the coordinator to commit it.
 
         Raises MustAbort if any part of it failed, whether or not the program read that future: then abort. TransactionTimeout: nothing is
@@ -84,11 +84,11 @@ class TransactionalProducer:
         """
         self._calls.end(Event.COMMIT, timeout, self._writing.current)
 
-    def abort(self, timeout: float | None = None) -> None:
+    def abort(self, timeout: SupportsFloat | None = None) -> None:
         """Abort the transaction: unsent records fail with DeliveryAborted, and readers with read_committed never see the others."""
         self._calls.end(Event.ABORT, timeout, self._writing.current)
 
-    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+    def prepare(self, timeout: SupportsFloat | None = None) -> PreparedTransaction:
         """The first half of a commit: wait for every record, and return a token with which any process can commit or abort (`txn.resume`).
         The producer sends nothing more. Closing it, leaving the block and ending the process leave the transaction open.
 
@@ -96,7 +96,7 @@ class TransactionalProducer:
         """
         return self._calls.prepare(timeout, self._writing.current)
 
-    def run(self, work: Callable[[Transaction], T], *, timeout: float | None = None, attempts: int = 5) -> T:
+    def run(self, work: Callable[[Transaction], T], *, timeout: SupportsFloat | None = None, attempts: int = 5) -> T:
         """Call `work(tx)` in a transaction, and again in a new one if the first must be aborted for a cause outside the records, up to
         `attempts` times. Returns the result of the committed attempt. Any other exception aborts, and is raised."""
         if attempts < 1:
@@ -145,7 +145,7 @@ class TransactionalProducer:
             self._manager.refuse_spoilt()
             return self._inner.send_arrow(topic, data, **columns)
 
-    def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+    def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None = None) -> None:
         """Commit a consumer group's offsets with the open transaction, and wait until the group's coordinator has them.
 
         `offsets`: of the next records to read. A mapping of (topic, partition) or TopicPartition to an offset or OffsetAndMetadata, or the
@@ -157,11 +157,11 @@ class TransactionalProducer:
         """
         self._calls.send_offsets(offsets, group, timeout, self._writing.current)
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: SupportsFloat | None = None) -> None:
         """Wait until every record sent so far has its outcome. A commit does so too, and raises failures, which `flush` does not."""
         self._inner.flush(timeout)
 
-    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+    def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """`Producer.partitions_for`."""
         return self._inner.partitions_for(topic, timeout)
 
@@ -170,7 +170,7 @@ class TransactionalProducer:
         """`Producer.record_limit`."""
         return self._inner.record_limit
 
-    def replaced(self, timeout: float | None = None) -> bool:
+    def replaced(self, timeout: SupportsFloat | None = None) -> bool:
         """Whether another producer has registered under the transactional id since this one: the coordinator is asked (Kafka 3.0).
 
         After `Fenced`, False means that the transaction took longer than `transaction_timeout_ms`. With transaction version 1 it is False
@@ -185,7 +185,7 @@ class TransactionalProducer:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: SupportsFloat | None = None) -> None:
         """Abort the open transaction, if there is one, and end. The call waits for a commit under way, and leaves a prepared transaction to
         the processes that have its token. Calling it again does nothing.
 

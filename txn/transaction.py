@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self, SupportsFloat
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
 from fencepost.producer.bulk.bulk import BulkFuture
-from fencepost.producer.errors import FencepostError
+from fencepost.producer.errors import FencepostError, bound_to_process
 from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
@@ -30,7 +30,7 @@ log: Final = logging.getLogger("fencepost.txn")
 class Transaction:
     """One transaction of a producer; see `TransactionalProducer.transaction`. `over`: it has been committed or aborted."""
 
-    def __init__(self, calls: TransactionCalls, timeout: float | None) -> None:
+    def __init__(self, calls: TransactionCalls, timeout: SupportsFloat | None) -> None:
         self._calls = calls
         self._inner: InnerProducer = calls.inner
         self._writing: SendGate = calls.writing
@@ -40,6 +40,9 @@ class Transaction:
         self._prepared = False
         self._aborted = False
         self.over = False
+
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("Transaction", "share it with a Participant, or make a producer in the worker or task")
 
     def __repr__(self) -> str:
         state = "over" if self.over else "prepared" if self._prepared else "open" if self._number else "not begun"
@@ -75,12 +78,12 @@ class Transaction:
             self._refuse_past()
             return self._inner.send_arrow(topic, data, **columns)
 
-    def send_offsets(self, offsets: object, group: object, timeout: float | None = None) -> None:
+    def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.send_offsets`, while this transaction is open."""
         self._refuse_past()
         self._calls.send_offsets(offsets, group, self._timeout if timeout is None else timeout, self._number)
 
-    def share(self, partitions: Iterable[TP], timeout: float | None = None) -> Participation:
+    def share(self, partitions: Iterable[TP], timeout: SupportsFloat | None = None) -> Participation:
         """Share these (topic, partition) pairs of the transaction with other processes. A `Participant` writes to them with the returned
         participation. Only this producer ends the transaction. In the same transaction it cannot write to them itself.
 
@@ -100,7 +103,7 @@ class Transaction:
         self._refuse_past()
         self._calls.returned(written, self._timeout, self._number)
 
-    def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+    def prepare(self, timeout: SupportsFloat | None = None) -> PreparedTransaction:
         """`TransactionalProducer.prepare`, for this transaction only. Leaving the block afterwards aborts nothing."""
         if not self._number:
             raise NoTransaction("prepare: this transaction has not begun")
@@ -108,11 +111,11 @@ class Transaction:
         self._prepared = True
         return token
 
-    def commit(self, timeout: float | None = None) -> None:
+    def commit(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.commit`, for this transaction only."""
         self._finish(Event.COMMIT, self._timeout if timeout is None else timeout)
 
-    def abort(self, timeout: float | None = None) -> None:
+    def abort(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.abort`, for this transaction only."""
         self._finish(Event.ABORT, self._timeout if timeout is None else timeout)
 
@@ -160,7 +163,7 @@ class Transaction:
             log.warning("transactional id %s: not aborted after %r: %s", self._calls.transactional_id, late, second)
         raise late
 
-    def _finish(self, event: Event, timeout: float | None) -> None:
+    def _finish(self, event: Event, timeout: SupportsFloat | None) -> None:
         if not self._number:
             raise NoTransaction(f"{event.value}: this transaction has not begun")
         self._calls.end(event, timeout, self._number)

@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from threading import get_ident
 from types import CoroutineType
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, SupportsFloat, cast
 
 from mypy_extensions import i64, mypyc_attr
 
+from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
-from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, plain
+from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, bound_to_process, plain
 from fencepost.producer.foundations.runtime import Lock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
@@ -158,6 +159,11 @@ class Shared:
         """A callback raised. Where callbacks run on the caller's event loop, KeyboardInterrupt and SystemExit go on to that loop."""
         if self.leave is not None and isinstance(error, (KeyboardInterrupt, SystemExit)):
             self.leave(error)
+
+    def refuse_after_fork(self) -> None:
+        """Raise in a child of the process that made the producer: nothing works there."""
+        if self.forked is not None:
+            raise again(self.forked)
 
     def on_sender(self) -> bool:
         """Whether the caller is on the sender thread, which would wait for itself forever."""
@@ -320,7 +326,8 @@ class Batch:
                 follower.settle()
         if callbacks is not None and watched is not None:
             for index in range(len(callbacks)):
-                watched[index].looked()
+                if not isinstance(callbacks[index], Unread):
+                    watched[index]._note_read()
                 run_callback(callbacks[index], watched[index])
 
     def split_into(self, pieces: list[Batch]) -> None:
@@ -332,7 +339,7 @@ class Batch:
             self._waiting = self._callbacks = self._watched = None
             if callbacks is not None and watched is not None:
                 for index in range(len(callbacks)):
-                    watched[index].move()
+                    watched[index]._move()
                     watched[index].batch._watch(watched[index], callbacks[index])
             followers, self._followers, self.newest_follower = self._followers, None, None
             if followers is not None:
@@ -394,10 +401,10 @@ class RecordFuture:
 
     def done(self) -> bool:
         """Whether the record has been acknowledged or has failed."""
-        self.rehome()
+        self._rehome()
         return self.batch.settled
 
-    def result(self, timeout: float | None = None) -> RecordMetadata:
+    def result(self, timeout: SupportsFloat | None = None) -> RecordMetadata:
         """Where the record is in the log. Waits up to `timeout` seconds for the outcome (None: until the delivery deadline decides).
 
         Raises DeliveryError (its `persisted` says whether the record may be in the log), or TimeoutError if `timeout` passed first.
@@ -406,36 +413,48 @@ class RecordFuture:
         failure = self.exception(timeout)
         if failure is not None:
             raise failure
+        return self._metadata()
+
+    def _metadata(self) -> RecordMetadata:
+        """Where the acknowledged record is in the log."""
         batch = self.batch
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         timestamp = self._timestamp if batch.log_append_time == -1 else max(batch.log_append_time, -1)
         return RecordMetadata(batch.topic, int(batch.partition), int(offset), int(timestamp))
 
-    def exception(self, timeout: float | None = None) -> DeliveryError | None:
+    def exception(self, timeout: SupportsFloat | None = None) -> DeliveryError | None:
         """The failure, or None for an acknowledged record. Waits and raises TimeoutError like `result`."""
         limit_s = self.batch.shared.patience_s if timeout is None else seconds(timeout, 0.0)
-        self.rehome()
+        self._rehome()
         if not self.batch.settled:
             self._wait(limit_s)
-        self.looked()
+        self._note_read()
         failure = self.batch.failure
         return None if failure is None else failure.again()
 
     def add_done_callback(self, callback: OnDelivery) -> None:
         """Run `callback(self)` on the sender thread once the outcome is known, or here at once if it already is."""
+        if not self._when_settled(callback):
+            self._note_read()
+            run_callback(callback, self)
+
+    def _tell(self, onlooker: Unread) -> None:
+        """The same for a callback of this package, after which the outcome does not count as read."""
+        if not self._when_settled(onlooker):
+            run_callback(onlooker, self)
+
+    def _when_settled(self, callback: OnDelivery) -> bool:
+        """Have the callback run once the outcome is known; False if it already is."""
         shared = self.batch.shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared.refuse_after_fork()
         if shared.inside():
             raise Misuse(f"{INSIDE}: give `send` an `on_delivery` instead")
         with shared.region:
-            self.move()
+            self._move()
             waits = not self.batch.settled
             if waits:
                 self.batch._watch(self, callback)
-        if not waits:
-            self.looked()
-            run_callback(callback, self)
+        return waits
 
     def concurrent(self) -> concurrent.futures.Future[RecordMetadata]:
         """A `concurrent.futures.Future` with this record's outcome, for `concurrent.futures.wait` and `as_completed`. Cancelling it does
@@ -451,13 +470,16 @@ class RecordFuture:
             outcome = f"offset {int(self.batch.base_offset + self._index)}" if self.batch.base_offset >= 0 else "acknowledged"
         return f"RecordFuture({self.batch.topic}-{int(self.batch.partition)}, {outcome})"
 
-    def rehome(self) -> None:
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("RecordFuture", "pass on what its result() returns")
+
+    def _rehome(self) -> None:
         """After a split, point at the piece that holds this record now."""
         if self.batch.pieces is not None and not self.batch.shared.inside():
             with self.batch.shared.region:
-                self.move()
+                self._move()
 
-    def move(self) -> None:
+    def _move(self) -> None:
         """The same, under the lock."""
         pieces = self.batch.pieces
         while pieces is not None:
@@ -473,14 +495,14 @@ class RecordFuture:
         record."""
         return self.batch.shared.awaiter(self).__await__()
 
-    def hasten(self) -> None:
+    def _hasten(self) -> None:
         """Have the record's batch sent without further lingering, because a caller waits for it."""
         shared = self.batch.shared
         if not self.batch.urgent or (shared.urgent and not shared.woken):
             shared.hasten([self.batch])
 
-    def overlooked(self) -> None:
-        """The caller that waited for the outcome has left: the outcome counts as not read."""
+    def _note_unread(self) -> None:
+        """The program has not read the outcome after all."""
         batch = self.batch
         if batch.shared.inside():
             self._see(batch, False)
@@ -488,7 +510,7 @@ class RecordFuture:
             with batch.shared.region:
                 self._see(batch, False)
 
-    def looked(self) -> None:
+    def _note_read(self) -> None:
         """The program has read this record's outcome, so `flush` and `close` need not report its failure."""
         batch = self.batch
         if not self._looked and batch.failure is not None:
@@ -505,19 +527,18 @@ class RecordFuture:
 
     def _wait(self, limit_s: float) -> None:
         shared = self.batch.shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared.refuse_after_fork()
         refusal = shared.why_no_wait("waiting for a delivery")
         if refusal:
             raise Misuse(refusal)
         deadline = deadline_after(limit_s)
         while not self.batch.settled:
-            self.hasten()
+            self._hasten()
             if not self.batch._wait_until(deadline):
                 raise TimeoutError(
                     f"{self.batch.topic}-{self.batch.partition}: no outcome within {plain(limit_s)} s; the record is still on its way"
                 )
-            self.rehome()
+            self._rehome()
 
 
 def deadline_after(seconds: float) -> float:
@@ -525,27 +546,29 @@ def deadline_after(seconds: float) -> float:
     return time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
 
 
-def follow(future: Any) -> concurrent.futures.Future[Any]:
-    """A `concurrent.futures.Future` that gets the outcome of a RecordFuture or BulkFuture as soon as there is one."""
-    followed: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    followed.set_running_or_notify_cancel()
-    future.add_done_callback(Telling(followed))
-    return followed
+class Unread:
+    """A callback of this package. It passes on that there is an outcome, or the outcome itself, which the program may never read."""
+
+    def __init__(self, call: Callable[[Any], object]) -> None:
+        self._call = call
+
+    def __call__(self, settled: Any) -> object:
+        return self._call(settled)
 
 
-class Telling:
-    """Tells a `concurrent.futures.Future` the outcome of a RecordFuture or BulkFuture."""
+def follow(future: RecordFuture) -> concurrent.futures.Future[RecordMetadata]:
+    """A `concurrent.futures.Future` that gets the record's outcome as soon as there is one."""
+    followed: concurrent.futures.Future[RecordMetadata] = ConcurrentFuture(future._note_read)
 
-    def __init__(self, followed: concurrent.futures.Future[Any]) -> None:
-        self._followed = followed
-
-    def __call__(self, settled: Any) -> None:
-        try:
-            outcome = settled.result(0)
-        except DeliveryError as error:
-            self._followed.set_exception(error)
+    def tell(settled: RecordFuture) -> None:
+        failure = settled.batch.failure
+        if failure is not None:
+            followed.set_exception(failure.again())
         else:
-            self._followed.set_result(outcome)
+            followed.set_result(settled._metadata())
+
+    future._tell(Unread(tell))
+    return followed
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:

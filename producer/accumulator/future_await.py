@@ -1,16 +1,16 @@
 """`await` for a record's future, on any event loop: the loop of an AsyncProducer, or another one beside a sender thread.
 
-It never blocks a loop. Cancelling the waiter does not cancel the record. If that record then fails, the failure counts as not read.
+It never blocks a loop. Cancelling the waiter does not cancel the record. A failure counts as read when the waiter gets it, not when the
+sender thread wakes the waiter: the waiter may be cancelled until then, or its loop may be closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol, SupportsFloat
 
-from fencepost.producer.accumulator.batch import RecordFuture
+from fencepost.producer.accumulator.batch import RecordFuture, Unread
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
 
 
@@ -19,40 +19,38 @@ class Settling(Protocol):
 
     def done(self) -> bool: ...
 
-    def hasten(self) -> None: ...
+    def _hasten(self) -> None: ...
 
-    def add_done_callback(self, callback: Any) -> None: ...
+    def _tell(self, onlooker: Unread) -> None: ...
 
 
 class SettlingBulk(Settling, Protocol):
     """The future of a bulk."""
 
-    def result(self, timeout: float | None = None) -> Deliveries: ...
+    def result(self, timeout: SupportsFloat | None = None) -> Deliveries: ...
 
 
 async def outcome(future: RecordFuture) -> RecordMetadata:
     """The record's metadata once it is acknowledged; raises its DeliveryError."""
     if not future.done():
-        await _settled(future, future.overlooked)
+        await _settled(future)
     return future.result(0)
 
 
 async def bulk_outcome(bulk: SettlingBulk) -> Deliveries:
     """The results of a bulk's rows, once every row has one."""
     if not bulk.done():
-        await _settled(bulk, lambda: None)
+        await _settled(bulk)
     return bulk.result(0)
 
 
-async def _settled(future: Settling, abandoned: Callable[[], None]) -> None:
+async def _settled(future: Settling) -> None:
     loop = asyncio.get_running_loop()
     settled = loop.create_future()
 
     def tell(_: object) -> None:
         try:
-            if settled.cancelled():
-                abandoned()
-            elif _running() is loop:
+            if _running() is loop:
                 _wake(settled)
             else:
                 hand_over()
@@ -62,11 +60,11 @@ async def _settled(future: Settling, abandoned: Callable[[], None]) -> None:
             raise
 
     def hand_over() -> None:
-        with suppress(RuntimeError):  # the waiter's loop is closed
+        with suppress(RuntimeError):  # The waiter's loop is closed.
             loop.call_soon_threadsafe(_wake, settled)
 
-    future.hasten()
-    future.add_done_callback(tell)
+    future._hasten()
+    future._tell(Unread(tell))
     await settled
 
 

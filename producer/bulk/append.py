@@ -55,7 +55,7 @@ class Target:
                     else:
                         queue = self.topic.queue_for(key, self.topic.partitions)
                     batch = accumulator.begin_record(queue, need)
-                    part = self.bulk.part_of(batch)
+                    part = self.bulk._part_of(batch)
                     noted: i64 = part.count
                     begun: i64 = batch.size
                     overhead: i64 = 0

@@ -304,7 +304,7 @@ def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batche
             batch = batches[place]
             queue = draft.queue
             added: i64 = draft.count - draft.begun
-            part = target.bulk.part_of(batch)
+            part = target.bulk._part_of(batch)
             noted: i64 = part.count
             size: i64 = batch.size
             try:

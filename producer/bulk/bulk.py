@@ -11,13 +11,14 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, NoReturn, SupportsFloat
 
 from mypy_extensions import i64
 
-from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, deadline_after, follow
+from fencepost.producer.accumulator.batch import INSIDE, Batch, Follower, Shared, Unread, deadline_after
+from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import Deliveries
-from fencepost.producer.errors import DeliveryError, Misuse, again, plain
+from fencepost.producer.errors import DeliveryError, Misuse, bound_to_process, plain
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.runtime import BytesWriter, read_i64_le, write_i64_le
 from fencepost.producer.foundations.timeouts import seconds
@@ -28,13 +29,13 @@ ROW_MASK: Final[i64] = 0xFFFFFFFF
 
 
 class BulkFuture:
-    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: the number of appended rows. `whole`: no more rows will
-    follow. It is set without a call, at which Ctrl-C could strike, and before the caller has the future."""
+    """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: the number of appended rows."""
 
     def __init__(self, shared: Shared) -> None:
-        self.shared = shared
         self.accepted = 0
-        self.whole = False
+        # No more rows will follow. It is set without a call, at which Ctrl-C could strike, and before the caller has the future.
+        self._whole = False
+        self._shared = shared
         self._open_parts: dict[Part, None] = {}
         self._acknowledged: i64 = 0
         self._spans: dict[int, list[tuple[int, int]]] = {}
@@ -45,27 +46,30 @@ class BulkFuture:
 
     def done(self) -> bool:
         """Whether every row has its outcome."""
-        return self.whole and not self._open_parts
+        return self._whole and not self._open_parts
 
-    def result(self, timeout: float | None = None) -> Deliveries:
+    def result(self, timeout: SupportsFloat | None = None) -> Deliveries:
         """The outcome of the rows. Waits up to `timeout` seconds for it (None: until the delivery deadline has decided all of them).
 
         The result contains failed deliveries; they are not raised. Raises TimeoutError if `timeout` passed first. Waiting sends the rows'
         batches without further lingering.
         """
-        limit_s = seconds(timeout, self.shared.patience_s)
+        limit_s = seconds(timeout, self._shared.patience_s)
         if not self.done():
             self._wait(limit_s)
-        return self._tell()
+        self._note_read()
+        return self._deliveries()
 
     def __await__(self) -> Generator[Any, None, Deliveries]:
         """`await bulk` is `result()` for asyncio, without a thread that waits."""
-        awaited: Generator[Any, None, Deliveries] = self.shared.bulk_awaiter(self).__await__()
+        awaited: Generator[Any, None, Deliveries] = self._shared.bulk_awaiter(self).__await__()
         return awaited
 
     def concurrent(self) -> concurrent.futures.Future[Deliveries]:
         """A `concurrent.futures.Future` with `result()`, for `concurrent.futures.wait` and `as_completed`."""
-        return follow(self)
+        followed: concurrent.futures.Future[Deliveries] = ConcurrentFuture(self._note_read)
+        self._tell(Unread(lambda settled: followed.set_result(settled._deliveries())))
+        return followed
 
     def __repr__(self) -> str:
         failed = sum(len(pairs) // 8 for _, pairs in list(self._failed))
@@ -73,23 +77,29 @@ class BulkFuture:
         state = "done" if self.done() else "pending"
         return f"BulkFuture({state}, acknowledged={int(self._acknowledged)}, failed={failed}, open={open_rows})"
 
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process("BulkFuture", "pass on what its result() returns")
+
     def add_done_callback(self, callback: Any) -> None:
         """Run `callback(self)` on the sender thread once every row has its outcome, or here at once if all have. What it raises is logged
         and not raised."""
-        if self.shared.forked is not None:
-            raise again(self.shared.forked)
-        if self.shared.inside():
+        self._shared.refuse_after_fork()
+        if self._shared.inside():
             raise Misuse(INSIDE)
-        with self.shared.region:
+        with self._shared.region:
             waits = not self.done()
             if waits:
                 self._waiters.append(callback)
         if not waits:
             self._run(callback)
 
+    def _tell(self, onlooker: Unread) -> None:
+        """The same for a callback of this package."""
+        self.add_done_callback(onlooker)
+
     # -- appending -------------------------------------------------------------------------------------------------------
 
-    def part_of(self, batch: Batch) -> Part:
+    def _part_of(self, batch: Batch) -> Part:
         """The bulk's part of a batch, begun if there is none. The caller holds the lock."""
         newest = batch.newest_follower
         if isinstance(newest, Part) and newest.bulk is self:
@@ -99,17 +109,17 @@ class BulkFuture:
         self._open_parts[part] = None
         return part
 
-    def give_up(self, part: Part) -> None:
+    def _give_up(self, part: Part) -> None:
         """Remove the newest part of its batch, which got no row. The caller holds the lock."""
         self._open_parts.pop(part, None)
         part.batch.follow_no_more(part)
 
     # -- outcomes --------------------------------------------------------------------------------------------------------
 
-    def settled(self, part: Part, pairs: bytes) -> None:
+    def _settled(self, part: Part, pairs: bytes) -> None:
         """A part's batch has its outcome."""
         batch = part.batch
-        with self.shared.region:
+        with self._shared.region:
             del self._open_parts[part]
             if batch.failure is not None:
                 self._failed.append((batch, pairs))
@@ -121,7 +131,7 @@ class BulkFuture:
         if over:
             self._over()
 
-    def moved(self, part: Part, parts: list[Part]) -> None:
+    def _moved(self, part: Part, parts: list[Part]) -> None:
         """A part's batch was split. The caller holds the lock."""
         del self._open_parts[part]
         for each in parts:
@@ -148,7 +158,7 @@ class BulkFuture:
         spans.append((int(begun), int(last)))
 
     def _over(self) -> None:
-        with self.shared.region:
+        with self._shared.region:
             condition, waiters = self._condition, self._waiters
             self._condition, self._waiters = None, []
         if condition is not None:
@@ -159,20 +169,26 @@ class BulkFuture:
     def _run(self, callback: Any) -> None:
         try:
             callback(self)
-            self.shared.came_back()
+            self._shared.came_back()
         except BaseException as error:
-            self.shared.came_back(error)
+            self._shared.came_back(error)
             log.exception("a callback of a bulk raised")
-            self.shared.pass_on(error)
+            self._shared.pass_on(error)
 
-    def _tell(self) -> Deliveries:
-        if self.shared.inside():
+    def _note_read(self) -> None:
+        """The program has read the outcomes so far, so `flush` and `close` need not report the failures among them."""
+        if self._shared.inside():
             raise Misuse(INSIDE)
-        with self.shared.region:
-            failed = list(self._failed)
-            for batch, pairs in failed[self._looked :]:
+        with self._shared.region:
+            for batch, pairs in self._failed[self._looked :]:
                 batch.unseen -= len(pairs) // 8
-            self._looked = len(failed)
+            self._looked = len(self._failed)
+
+    def _deliveries(self) -> Deliveries:
+        if self._shared.inside():
+            raise Misuse(INSIDE)
+        with self._shared.region:
+            failed = list(self._failed)
             acknowledged = int(self._acknowledged)
             spans = {partition: list(found) for partition, found in sorted(self._spans.items())}
         # After the lock is released, because this takes time for each row, and the sender thread waits for the lock.
@@ -185,21 +201,20 @@ class BulkFuture:
         offsets = {partition: joined(found) for partition, found in spans.items()}
         return Deliveries(acknowledged, offsets, dict(sorted(failures.items())))
 
-    def hasten(self) -> None:
+    def _hasten(self) -> None:
         """Have the batches sent without further lingering, because a caller waits."""
-        with self.shared.region:
+        with self._shared.region:
             batches = [part.batch for part in self._open_parts]
-        self.shared.hasten(batches)
+        self._shared.hasten(batches)
 
     def _wait(self, limit_s: float) -> None:
-        shared = self.shared
-        if shared.forked is not None:
-            raise again(shared.forked)
+        shared = self._shared
+        shared.refuse_after_fork()
         refusal = shared.why_no_wait("waiting for deliveries")
         if refusal:
             raise Misuse(refusal)
         deadline = deadline_after(limit_s)
-        self.hasten()
+        self._hasten()
         with shared.region:
             if self.done():
                 return
@@ -234,10 +249,10 @@ class Part(Follower):
         self._pairs.truncate(count << 3)
         self.count = count
         if count == 0:
-            self.bulk.give_up(self)
+            self.bulk._give_up(self)
 
     def settle(self) -> None:
-        self.bulk.settled(self, self._pairs.getvalue())
+        self.bulk._settled(self, self._pairs.getvalue())
 
     def move(self, pieces: list[Batch]) -> None:
         pairs = self._pairs.getvalue()
@@ -257,7 +272,7 @@ class Part(Follower):
             if part.count > 0:
                 piece.follow(part)
                 parts.append(part)
-        self.bulk.moved(self, parts)
+        self.bulk._moved(self, parts)
 
 
 def joined(spans: list[tuple[int, int]]) -> list[range]:

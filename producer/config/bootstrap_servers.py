@@ -8,6 +8,7 @@ resolves its name and tries all addresses, as Kafka does with `client.dns.lookup
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Final
 
 from fencepost.producer.config.settings import SecurityProtocol, Settings
@@ -20,16 +21,21 @@ DNS_LOOKUP: Final = "use_all_dns_ips"
 
 
 def read_servers(key: str, value: object) -> tuple[str, ...]:
-    """The servers, each checked, from a str with commas, a list or a tuple. Raises ConfigError."""
-    servers = tuple(value.split(",")) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
-    servers = tuple(filter(None, (server.strip() if isinstance(server, str) else server for server in servers)))
+    """The servers, each checked, from a str with commas, a list or another sequence. Raises ConfigError."""
+    if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
+        raise ConfigError(f"{key}={value!r}: it must be a str, or a list of str, not {type(value).__name__}")
+    given: Sequence[object] = value.split(",") if isinstance(value, str) else value
+    servers: list[str] = []
+    for server in given:
+        if not isinstance(server, str):
+            raise ConfigError(f"{key}={value!r}: a server must be a str 'host:port', not {server!r}")
+        if server.strip():
+            servers.append(server.strip())
     if not servers:
         raise ConfigError(f"{key}={value!r}: give at least one broker as 'host:port', several separated by commas")
     for server in servers:
-        if not isinstance(server, str):
-            raise ConfigError(f"{key}={value!r}: a server must be a str 'host:port', not {server!r}")
         _read(server)
-    return servers
+    return tuple(servers)
 
 
 def read_dns_lookup(key: str, value: object) -> str:

@@ -5,7 +5,7 @@ These functions check the value alone. They never call the caller's code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +67,8 @@ def read_serializer(key: str, value: object) -> object:
 
 def read_interceptors(key: str, value: object) -> tuple[object, ...]:
     """The setting. Raises ConfigError."""
-    given = tuple(value) if isinstance(value, list | tuple) else (value,)
+    several = isinstance(value, Sequence) and not isinstance(value, str | bytes) and not callable(value)
+    given = tuple(value) if isinstance(value, Sequence) and several else (value,)
     for each in given:
         if isinstance(each, str | type) or not (callable(each) or hasattr(each, "on_send") or hasattr(each, "on_acknowledgement")):
             raise ConfigError(

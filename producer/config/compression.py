@@ -6,6 +6,7 @@ refuses a level that the codec does not have, and a level of a codec that is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -58,7 +59,7 @@ def read_codec(key: str, value: object) -> Codec:
     """The codec of that name. Raises ConfigError."""
     if isinstance(value, Codec):
         return value
-    name = str(value).upper()
+    name = "NONE" if value is None else value.upper() if isinstance(value, str) else ""
     if name not in Codec.__members__:
         raise ConfigError(f"{key}={value!r}: the codecs are {', '.join(codec.name.lower() for codec in Codec)}")
     return Codec[name]
@@ -70,19 +71,20 @@ def check_key(key: str, value: object) -> None:
         raise ConfigError(f"{key}={value!r}: {key.replace('.', '_').split('_')[1]} has no levels: leave the setting out")
 
 
-def settle_level(s: Settings) -> Settings:
-    """The settings with the level of the chosen codec in `compression_level`. Raises ConfigError."""
-    chosen = s.compression_type
+def settle_level(s: Settings, written: Mapping[str, str]) -> Settings:
+    """The settings with the level of the chosen codec in `compression_level`. `written`: the names that the caller used. Raises
+    ConfigError."""
+    chosen, kind = s.compression_type, written["compression_type"]
     said: dict[str, Any] = {name: getattr(s, name) for name in ("compression_level", *LEVEL_OF) if getattr(s, name) is not None}
-    for name, level in said.items():
-        codec = LEVEL_OF.get(name, chosen)
+    for setting, level in said.items():
+        codec, name = LEVEL_OF.get(setting, chosen), written[setting]
         if codec is not chosen:
-            raise ConfigError(f"{name}={level} would be ignored, because compression_type is {chosen.name.lower()}: leave it out")
+            raise ConfigError(f"{name}={level} would be ignored, because {kind} is {chosen.name.lower()}: leave it out")
         levels = LEVELS.get(codec)
         if levels is None:
-            raise ConfigError(f"{name}={level}: compression_type is {chosen.name.lower()}, which has no levels: leave {name} out")
+            raise ConfigError(f"{name}={level}: {kind} is {chosen.name.lower()}, which has no levels: leave {name} out")
         if level not in levels:
             raise ConfigError(f"{name}={level} is out of range: the levels of {codec.name.lower()} are {levels}")
     if len(said) > 1:
-        raise ConfigError(f"{' and '.join(f'{name}={level}' for name, level in said.items())}: give only one of them")
+        raise ConfigError(f"{' and '.join(f'{written[name]}={level}' for name, level in said.items())}: give only one of them")
     return msgspec.structs.replace(s, compression_level=next(iter(said.values()), None))

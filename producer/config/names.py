@@ -50,6 +50,13 @@ DOTTED: Final[dict[str, str]] = {
 """For each dotted name the setting: Kafka's names, ours in the same style, and names of other clients."""
 
 
+class Written(dict[str, str]):
+    """For each setting the name that the caller wrote, for errors; the setting's own name if the caller did not give it."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
 def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Iterator[tuple[str, str, Any]]:
     """For each setting its own name, the key that the caller used, and the value. Raises ConfigError for one given in two spellings, and
     one for all names that are unknown."""

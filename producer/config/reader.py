@@ -7,7 +7,9 @@ with all defaults.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Mapping
+from numbers import Integral, Real
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +18,7 @@ from fencepost.producer.config.bootstrap_servers import check_protocols, read_dn
 from fencepost.producer.config.callables import read_callback, read_interceptors, read_partitioner, read_serializer
 from fencepost.producer.config.compression import read_codec, settle_level
 from fencepost.producer.config.limits import check_conflicts, check_ranges
-from fencepost.producer.config.names import setting_name, spelled
+from fencepost.producer.config.names import Written, setting_name, spelled
 from fencepost.producer.config.security import SECURITY_READERS, check_security
 from fencepost.producer.config.settings import MetadataRecovery, Settings
 from fencepost.producer.config.tls_context import client_context
@@ -40,16 +42,18 @@ ACKS: Final[dict[object, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1"
 def read_settings(given: Mapping[str, Any]) -> Settings:
     """Settings from keyword arguments or a dictionary in either spelling. Raises ConfigError."""
     named: dict[str, Any] = {}
+    written = Written()
     for name, key, value in spelled(given, setting_name):
+        written[name] = key
         named[name] = READERS[name](key, value) if name in READERS else value
     if "bootstrap_servers" not in named:
         raise ConfigError("bootstrap_servers is missing: give at least one broker as 'host:port'")
     _soften(named)
-    settings = settle_level(_fit(_typed(named), given=named))
-    check_ranges(settings)
-    check_conflicts(settings)
+    settings = settle_level(_fit(_typed(named, written), given=named), written)
+    check_ranges(settings, written)
+    check_conflicts(settings, written)
     check_protocols(settings)
-    check_security(settings, given={name for name, value in named.items() if value is not None})
+    check_security(settings, given={name for name, value in named.items() if value is not None}, written=written)
     if settings.security_protocol.tls and settings.ssl_context is None:
         settings = msgspec.structs.replace(settings, ssl_context=client_context(settings))
     return settings
@@ -103,16 +107,27 @@ def _soften(named: dict[str, Any]) -> None:
         named["enable_idempotence"] = False
 
 
-def _typed(named: dict[str, Any]) -> Settings:
+def _typed(named: dict[str, Any], written: Written) -> Settings:
     """Convert with msgspec: a number may be given as "5"."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     ready: dict[str, Any] = {}
     for name, value in named.items():
         try:
-            ready[name] = value if name in READERS else msgspec.convert(value, types[name], strict=False)
-        except (msgspec.ValidationError, UnicodeEncodeError):
-            raise ConfigError(f"{name}={value!r}: it must be {WANTED[types[name]]}") from None
+            ready[name] = value if name in READERS else msgspec.convert(_basic(value, types[name]), types[name], strict=False)
+        except (msgspec.ValidationError, UnicodeEncodeError, OverflowError):
+            raise ConfigError(f"{written[name]}={value!r:.300}: it must be {WANTED[types[name]]}") from None
     return Settings(**ready)
+
+
+def _basic(value: object, kind: object) -> object:
+    """A number or a text of another class, such as numpy's or a subclass, as Python's own, because msgspec takes no other."""
+    if isinstance(value, bool):
+        return value
+    if kind is float and isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Integral):
+        return operator.index(value)
+    return float(value) if isinstance(value, float) else str.__str__(value) if isinstance(value, str) else value
 
 
 def _fit(settings: Settings, *, given: Mapping[str, Any]) -> Settings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.secret import Secret
@@ -50,6 +50,9 @@ NEEDS: Final[dict[SaslMechanism, tuple[str, ...]]] = {
 TAKES: Final[dict[SaslMechanism, tuple[str, ...]]] = {**dict.fromkeys(SaslMechanism, PASSWORD), SaslMechanism.OAUTHBEARER: TOKEN}
 """The settings that each mechanism uses."""
 
+CHECKS: Final[dict[str, bool]] = {"https": True, "true": True, "1": True, "": False, "none": False, "false": False, "0": False}
+"""The words that switch the check of the host name on and off: Kafka's 'https' and '', librdkafka's 'none', and those of a bool."""
+
 NOT_MECHANISMS: Final[dict[str, str]] = {
     "GSSAPI": "Kerberos is not supported",
     "AWS_MSK_IAM": "use OAUTHBEARER, with a 'sasl_oauth_token_provider' that signs for AWS",
@@ -57,32 +60,36 @@ NOT_MECHANISMS: Final[dict[str, str]] = {
 """Mechanisms of other clients, and what an error says of them."""
 
 
-def check_security(s: Settings, *, given: Collection[str]) -> None:
-    """Refuse settings that contradict each other or would be ignored. `given`: the names of the settings that the caller gave."""
+def check_security(s: Settings, *, given: Collection[str], written: Mapping[str, str]) -> None:
+    """Refuse settings that contradict each other or would be ignored. `given`: the names of the settings that the caller gave. `written`:
+    the names that the caller used for them."""
     protocol = s.security_protocol
+    said = f"{written['security_protocol']}={protocol.value}"
     for name in sorted(given):
         if name.startswith("ssl_") and not protocol.tls:
             with_tls = "SASL_SSL" if protocol.sasl else "SSL, or SASL_SSL with SASL"
-            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no TLS: set it to {with_tls}")
+            raise ConfigError(f"{written[name]} is set, but {said} uses no TLS: set it to {with_tls}")
         if name.startswith("sasl_") and not protocol.sasl:
             with_sasl = "SASL_SSL" if protocol.tls else "SASL_SSL, or SASL_PLAINTEXT without TLS"
-            raise ConfigError(f"{name} is set, but security_protocol={protocol.value} uses no SASL: set it to {with_sasl}")
+            raise ConfigError(f"{written[name]} is set, but {said} uses no SASL: set it to {with_sasl}")
     if protocol.tls:
-        _check_tls(s, given)
+        _check_tls(s, given, written)
     if protocol.sasl:
-        _check_sasl(s, given)
+        _check_sasl(s, given, written)
 
 
-def _check_tls(s: Settings, given: Collection[str]) -> None:
+def _check_tls(s: Settings, given: Collection[str], written: Mapping[str, str]) -> None:
     beside = [name for name in sorted(given) if name.startswith("ssl_") and name != "ssl_context"]
     if s.ssl_context is not None:
         if beside:
-            raise ConfigError(f"{beside[0]} would be ignored beside ssl_context: put it into the context, or leave ssl_context out")
+            raise ConfigError(
+                f"{written[beside[0]]} would be ignored beside ssl_context: put it into the context, or leave ssl_context out"
+            )
         _try_out(s.ssl_context)
     if s.ssl_certfile is None:
         for name in ("ssl_keyfile", "ssl_password"):
             if name in given:
-                raise ConfigError(f"{name} is set without ssl_certfile: set ssl_certfile to the certificate of the key")
+                raise ConfigError(f"{written[name]} is set without ssl_certfile: set ssl_certfile to the certificate of the key")
 
 
 def _try_out(context: ssl.SSLContext) -> None:
@@ -93,21 +100,32 @@ def _try_out(context: ssl.SSLContext) -> None:
         raise ConfigError(f"ssl_context cannot be used for a client: {error}") from None
 
 
-def _check_sasl(s: Settings, given: Collection[str]) -> None:
+def _check_sasl(s: Settings, given: Collection[str], written: Mapping[str, str]) -> None:
     mechanism = s.sasl_mechanism
     if mechanism is None:
-        raise ConfigError(f"security_protocol={s.security_protocol.value} needs sasl_mechanism: one of {_mechanisms()}")
+        raise ConfigError(f"{written['security_protocol']}={s.security_protocol.value} needs sasl_mechanism: one of {_mechanisms()}")
+    said = f"{written['sasl_mechanism']}={mechanism.value}"
     for name in NEEDS[mechanism]:
         if name not in given:
-            raise ConfigError(f"sasl_mechanism={mechanism.value} needs {name}")
+            raise ConfigError(f"{said} needs {name}")
     for name in (*PASSWORD, *TOKEN):
         if name in given and name not in TAKES[mechanism]:
-            raise ConfigError(f"sasl_mechanism={mechanism.value} does not use {name}: it uses {' and '.join(TAKES[mechanism])}")
+            raise ConfigError(f"{said} does not use {written[name]}: it uses {' and '.join(TAKES[mechanism])}")
     for name in PASSWORD:
         value = getattr(s, name)
         text = value.reveal() if isinstance(value, Secret) else value
         if text is not None and (not text or "\0" in text):
-            raise ConfigError(f"{name} {'is empty' if not text else 'contains a NUL character'}: no broker accepts that")
+            raise ConfigError(f"{written[name]} {'is empty' if not text else 'contains a NUL character'}: no broker accepts that")
+        if text is not None and not text.isascii() and not _is_utf8(text):
+            raise ConfigError(f"{written[name]} cannot be encoded as UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _mechanisms() -> str:
@@ -117,7 +135,7 @@ def _mechanisms() -> str:
 def _protocol(key: str, value: object) -> SecurityProtocol:
     if isinstance(value, SecurityProtocol):
         return value
-    name = str(value).upper()
+    name = value.upper() if isinstance(value, str) else ""
     if name not in SecurityProtocol.__members__:
         raise ConfigError(f"{key}={value!r}: the security protocols are {', '.join(SecurityProtocol.__members__)}")
     return SecurityProtocol[name]
@@ -126,7 +144,7 @@ def _protocol(key: str, value: object) -> SecurityProtocol:
 def _mechanism(key: str, value: object) -> SaslMechanism | None:
     if value is None or isinstance(value, SaslMechanism):
         return value
-    name = str(value).upper()
+    name = value.upper() if isinstance(value, str) else ""
     try:
         return SaslMechanism(name)
     except ValueError:
@@ -152,12 +170,12 @@ def _path(key: str, value: object) -> str | None:
     return path
 
 
-def _check_hostname(key: str, value: object) -> bool:
-    """A bool, or Kafka's name of the check."""
-    words: dict[object, bool] = {"https": True, "true": True, "1": True, "none": False, "": False, "false": False, "0": False}
-    known = words.get(str(value).lower())
+def read_check_hostname(key: str, value: object) -> bool:
+    """A bool, or Kafka's name of the check. None is refused: it must not switch the check off in a program that means the default."""
+    known = CHECKS.get(str(value).lower()) if isinstance(value, str | int) else None
     if known is None:
-        raise ConfigError(f"{key}={value!r}: it must be True or False, or Kafka's 'https' or 'none'")
+        words = "it must be True or 'https' to check the host name, False or '' not to"
+        raise ConfigError(f"{key}={value!r}: {words}{'; leave it out for the default, True' if value is None else ''}")
     return known
 
 
@@ -186,7 +204,7 @@ SECURITY_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "ssl_certfile": _path,
     "ssl_keyfile": _path,
     "ssl_password": _secret,
-    "ssl_check_hostname": _check_hostname,
+    "ssl_check_hostname": read_check_hostname,
     "ssl_context": _context,
     "sasl_mechanism": _mechanism,
     "sasl_password": _secret,

@@ -96,7 +96,7 @@ class ExitGuard:
         if self.sender.strands_children and self._shared.on_sender():
             self._shared.stranded = end_child
         self._accumulator.refusal = forked
-        BURIED.append(self.sender)
+        PARENTS_SENDERS.append(self.sender)
 
 
 def end_child(error: BaseException | None) -> None:
@@ -118,7 +118,7 @@ def end_child(error: BaseException | None) -> None:
 
 
 LIVE: weakref.WeakSet[ExitGuard] = weakref.WeakSet()
-BURIED: list[SenderThread | AsyncEngine] = []
+PARENTS_SENDERS: list[SenderThread | AsyncEngine] = []
 """In a forked child, the parent's senders. They are kept, so that no destructor touches a socket or an epoll set that the parent uses."""
 
 

@@ -1,7 +1,7 @@
 """Failed deliveries that the program did not read: they are logged once, and the next `flush` or `close` raises them.
 
-The program reads a failure with `result`, `exception` or a delivery callback. At most `KEPT` batches are kept, and at most `TOLD` of
-their errors are raised. Failures beyond that are only counted.
+The program reads a failure with `result`, `exception` or a delivery callback. At least the newest `KEPT` batches are kept, less
+than twice as many, and at most `TOLD` of their errors are raised. Failures beyond that are only counted.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ class Failures:
         with self._lock:
             self._unlogged.append(batch)
             self._batches.append(batch)
-            if len(self._batches) > KEPT:
-                self._batches = [kept for kept in self._batches if kept.unseen > 0]
-            if len(self._batches) > KEPT:
-                self._dropped += int(self._batches.pop(0).unseen)
+            if len(self._batches) >= 2 * KEPT:
+                # Rarely, because it takes about a millisecond, on the sender thread.
+                unread = [kept for kept in self._batches if kept.unseen > 0]
+                self._dropped += sum(int(oldest.unseen) for oldest in unread[:-KEPT])
+                self._batches = unread[-KEPT:]
+
+    @property
+    def kept(self) -> bool:
+        """Whether `take` may find failures."""
+        return bool(self._batches) or self._dropped > 0
 
     @property
     def unlogged(self) -> bool:

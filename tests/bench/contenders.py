@@ -13,6 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Producer as ConfluentProducer
 
 from fencepost.producer import BulkFuture, Producer, RecordFuture
+from fencepost.producer.wire.codecs.codec import Codec
 from tests.bench.load import Contender, Load
 
 POLL_EVERY = 1_000
@@ -250,7 +251,7 @@ def fencepost_producer(load: Load) -> Producer:
         linger_ms=load.linger_ms,
         batch_size=load.batch_bytes,
         buffer_memory=load.buffer_bytes,
-        compression_type=load.codec,
+        compression_type=Codec[load.codec.upper()],
     )
 
 

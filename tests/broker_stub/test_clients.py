@@ -13,6 +13,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer as OurProducer
+from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import read_header
 from tests.broker_stub.stub_calls import DEADLINE_S, Talker
@@ -195,7 +196,7 @@ def test_aiokafka(stub: BrokerStub, topic: str, codec: str) -> None:
 
 
 @CODECS
-def test_everybody_reads_what_our_producer_packed(stub: BrokerStub, topic: str, codec: str) -> None:
+def test_everybody_reads_what_our_producer_packed(stub: BrokerStub, topic: str, codec: CompressionName) -> None:
     """Batches of our own producer, opened by three clients that share none of our code."""
     with OurProducer(bootstrap_servers=stub.bootstrap, compression_type=codec, linger_ms=5) as producer:
         for key, value in sent():

@@ -34,7 +34,8 @@ def test_the_console_consumer_reads_what_we_packed(kafka: KafkaCluster, java_too
         Admin(bootstrap).create(topic)
         expected = []
         for codec in CODECS:
-            with Producer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=1_000, batch_size=200_000) as producer:
+            packed = Codec[codec.upper()]
+            with Producer(bootstrap_servers=bootstrap, compression_type=packed, linger_ms=1_000, batch_size=200_000) as producer:
                 for number in range(COUNT):
                     key, value = b"%s-%d" % (codec.encode(), number), b"a line of text, packed, %d " % number * (20 if number else 1)
                     producer.send(topic, value, key=key)

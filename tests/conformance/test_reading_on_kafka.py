@@ -11,6 +11,7 @@ from confluent_kafka import Producer as Librdkafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.producer import Producer
 from fencepost.txn.producer import TransactionalProducer
@@ -21,7 +22,7 @@ from tests.conformance.kafka import KafkaCluster
 from tests.waiting import until
 
 WAIT_S = 60.0
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: tuple[CompressionName, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def new_topic(kafka: KafkaCluster, **config: str) -> str:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections import UserList
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from fencepost import AsyncProducer, AsyncTransactionalProducer, BrokerStub, Participant, Producer, TransactionalProducer, resume
+from fencepost.producer import ProducerRecord, RecordMetadata
 from fencepost.txn.spark import ExactlyOnceKafkaWriter, write_once
+
+
+class Audit:
+    def on_send(self, record: ProducerRecord) -> None: ...
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None: ...
+
+
+class Upper:
+    def serialize(self, topic: str, value: str) -> bytes:
+        return value.upper().encode()
+
+
+class Tokens:
+    def token(self) -> str:
+        return "t"
 
 
 def right(config: Mapping[str, Any], df: DataFrame) -> None:
@@ -30,6 +49,13 @@ def right(config: Mapping[str, Any], df: DataFrame) -> None:
     ExactlyOnceKafkaWriter("localhost:9092", "orders", topic="t")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", guard="auto", on_bad_row="dead", linger_ms=5)
     write_once(df, "localhost:9092", "orders", job_id="j", version=1, topic="t", max_reruns=1)
+    Producer(config, partitioner="consistent_random", key_serializer="string", value_serializer=Upper())
+    Producer(config, value_serializer=lambda value: str(value).encode(), interceptors=[Audit(), lambda record: None])
+    Producer(config, security_protocol="ssl", ssl_check_hostname="https", ssl_cafile=Path("ca.pem"))
+    Producer(config, ssl_endpoint_identification_algorithm="", sasl_oauth_token_provider=Tokens())
+    Producer(config, sasl_oauth_token_provider=lambda: "token", metadata_recovery_strategy="none", interceptors=Audit())
+    Producer(bootstrap_servers=UserList(["a:9092"]), compression_type="GZIP")
+    TransactionalProducer(config, existing_topics={"t": 1}.keys(), on_open_transaction="refuse")
     BrokerStub(brokers=3, config={"num.partitions": 3})
     Producer(bootstrap_servers="localhost:9092").send("t", b"v", key=b"k", headers=[("a", b"1")]).result(1.5)
 
@@ -43,6 +69,21 @@ def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
     Producer(config, enable_idempotence="maybe")
     Producer(config, partitioner=3)
     Producer(config, ssl_cafile=7)
+    Producer(config, acks=2)
+    Producer(config, compression_type="zstandard")
+    Producer(config, security_protocol="TLS")
+    Producer(config, sasl_mechanism="SCRAM")
+    Producer(config, partitioner="rnd")
+    Producer(config, value_serializer=5)
+    Producer(config, key_serializer="yaml")
+    Producer(config, interceptors=5)
+    Producer(config, ssl_check_hostname=None)
+    Producer(config, ssl_endpoint_identification_algorithm=None)
+    Producer(config, client_dns_lookup="default")
+    Producer(config, metadata_recovery_strategy="always")
+    Producer(config, sasl_oauth_token_provider=5)
+    TransactionalProducer(config, on_open_transaction="commit")
+    TransactionalProducer(config, existing_topics=5)
     AsyncProducer(bootstrap_server="localhost:9092")
     AsyncProducer(config, on_statistics="print")
     TransactionalProducer(config, transactional_id=7)

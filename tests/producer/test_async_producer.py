@@ -15,6 +15,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import (
     AsyncProducer,
     BufferFull,
+    DeliveryError,
     DeliveryFatal,
     Misuse,
     Persisted,
@@ -24,6 +25,7 @@ from fencepost.producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
+from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stub_helpers import LIMIT_S, QUICK, drop, quick, run_story, values
 
@@ -158,6 +160,57 @@ def test_a_failure_whose_waiter_was_cancelled_is_not_silent() -> None:
             with pytest.raises(UndeliveredRecords, match="1 record was not delivered"):
                 await producer.flush()
             assert fault.hits == 1
+
+    with BrokerStub(default_partitions=1) as stub:
+        run_story(story())
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_failure_whose_waiter_was_cancelled_at_the_last_moment(*, bulk: bool) -> None:
+    """The failure has come and the waiter is cancelled before it runs: the program has read nothing, so `flush` raises it."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            await producer.partitions_for("t")
+            stub.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
+            future = await (producer.send_many("t", [b"x"], partition=0) if bulk else producer.send("t", b"x", partition=0))
+
+            async def wait() -> None:
+                await future
+
+            waiter = asyncio.ensure_future(wait())
+            await asyncio.sleep(0)
+            while not future.done():
+                await asyncio.sleep(0)
+            waiter.cancel()
+            await asyncio.wait([waiter])
+            assert waiter.cancelled()
+            with pytest.raises(UndeliveredRecords, match="1 record was not delivered"):
+                await producer.flush()
+
+    with BrokerStub(default_partitions=1) as stub:
+        run_story(story())
+
+
+def test_a_failure_that_a_task_is_about_to_read() -> None:
+    """`flush` lets tasks that were woken to read their failures do so first."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            await producer.partitions_for("t")
+            stub.faults.on(Api.PRODUCE).before().forever().error(ErrorCode.INVALID_RECORD)
+
+            future = await producer.send("t", b"x", partition=0)
+
+            async def wait() -> None:
+                with pytest.raises(DeliveryError):
+                    await future
+
+            waiter = asyncio.ensure_future(wait())
+            while not future.done():
+                await asyncio.sleep(0)
+            await producer.flush()
+            await waiter
 
     with BrokerStub(default_partitions=1) as stub:
         run_story(story())
@@ -379,7 +432,7 @@ async def story():
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("connected", [True, False])
-def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: str, *, connected: bool) -> None:
+def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: CompressionName, *, connected: bool) -> None:
     """A program that cancels every task of its loop, as many do before they leave, has a producer that still connects, packs and sends."""
 
     async def story() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
 import pickle
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer import AsyncProducer, Misuse, Producer, ProducerClosed, RecordTooLarge, TopicUnavailable
+from fencepost.producer import AsyncProducer, BulkFuture, Misuse, Producer, ProducerClosed, RecordFuture, RecordTooLarge, TopicUnavailable
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.producer import TransactionalProducer
@@ -111,3 +115,117 @@ def test_a_transactional_id_that_no_request_carries() -> None:
         producer.transaction(timeout=20) as tx,
     ):
         tx.send("t", b"x")
+
+
+@pytest.mark.parametrize("kind", ["record", "bulk", "transaction", "async transaction"])
+@pytest.mark.parametrize("take_along", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_belongs_to_a_producer_stays_with_it(kind: str, take_along: Callable[[object], object]) -> None:
+    """Futures and transactions cannot be pickled or copied. The error says so, and what to do."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        settings: dict[str, Any] = {"bootstrap_servers": stub.bootstrap, **TRANSACTIONAL}
+        with TransactionalProducer(**settings) as transactional:
+            made: dict[str, Callable[[], object]] = {
+                "record": lambda: producer.send("t", b"v"),
+                "bulk": lambda: producer.send_many("t", [b"v"]),
+                "transaction": transactional.transaction,
+                "async transaction": AsyncTransactionalProducer(**settings).transaction,
+            }
+            with pytest.raises(TypeError, match="cannot be pickled or copied: it belongs to a producer of"):
+                take_along(made[kind]())
+
+
+class Number:
+    """A number that is neither int nor float, as numpy.int64 is one."""
+
+    def __float__(self) -> float:
+        return 20.0
+
+
+class Unusable:
+    """Something like an array: it has a float only if it has one element."""
+
+    def __float__(self) -> float:
+        raise TypeError("only length-1 arrays can be converted")
+
+
+TIMEOUTS: dict[str, Callable[[Producer, Any], object]] = {
+    "flush": lambda producer, timeout: producer.flush(timeout),
+    "close": lambda producer, timeout: producer.close(timeout),
+    "partitions_for": lambda producer, timeout: producer.partitions_for("t", timeout),
+    "result": lambda producer, timeout: producer.send("t", b"v").result(timeout),
+    "exception": lambda producer, timeout: producer.send("t", b"v").exception(timeout),
+    "bulk": lambda producer, timeout: producer.send_many("t", [b"v"]).result(timeout),
+}
+
+
+@pytest.mark.parametrize("call", TIMEOUTS)
+def test_timeouts(call: str) -> None:
+    """Numbers of any class are seconds. The error for another value names the argument and the value."""
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ("x", TypeError, "timeout='x': it must be a number of seconds or None, not str"),
+        (True, TypeError, "timeout=True: it must be a number of seconds or None, not bool"),
+        ([1], TypeError, r"timeout=\[1\]: it must be a number of seconds or None, not list"),
+        (Unusable(), TypeError, r"timeout=.*Unusable.*: it must be a number of seconds or None: only length-1 arrays"),
+        (-1, ValueError, "timeout=-1: it must be at least 0 seconds"),
+        (float("nan"), ValueError, "timeout=nan: it must be at least 0 seconds"),
+        (10**400, ValueError, "timeout=1000.*: it is too large"),
+        (10**5000, ValueError, "timeout=<int>: it is too large"),
+    ]
+    with BrokerStub() as stub, quick(stub) as producer:
+        for timeout, error, words in wrong:
+            with pytest.raises(error, match=words):
+                TIMEOUTS[call](producer, timeout)
+        for right in (Number(), Decimal(20), Fraction(20), 20, 20.0, None):
+            TIMEOUTS[call](producer, right)
+
+
+def test_the_timeout_of_a_transaction() -> None:
+    """The same in the calls of transactions."""
+    with TransactionalProducer(bootstrap_servers="127.0.0.1:9", **TRANSACTIONAL) as producer:
+        for timeout in ("x", True):
+            with pytest.raises(TypeError, match=f"timeout={timeout!r}: it must be a number of seconds or None"):
+                producer.transaction(timeout)  # type: ignore[arg-type]  # the mistake under test
+            with pytest.raises(TypeError, match=f"timeout={timeout!r}: it must be a number of seconds or None"):
+                producer.begin(timeout)  # type: ignore[arg-type]  # the mistake under test
+
+
+@pytest.mark.parametrize("method", ["send", "try_send"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topic": 5}, "topic must be a str, not int"),
+        ({"topic": None}, "topic must be a str, not NoneType"),
+        ({"partition": 0.0}, "partition must be an int or None, not float"),
+        ({"partition": "0"}, "partition must be an int or None, not str"),
+        ({"partition": True}, "partition must be an int or None, not bool"),
+        ({"timestamp": 5.0}, "timestamp must be an int or None, not float"),
+        ({"timestamp": Decimal(5)}, "timestamp must be an int or None, not Decimal"),
+        ({"headers": "a"}, "headers must be a list of"),
+        ({"on_delivery": 5}, "on_delivery must be callable, not int"),
+    ],
+)
+def test_arguments_of_another_type(method: str, given: dict[str, Any], words: str) -> None:
+    """Compiled or not, the error names the argument, what it must be and what it is."""
+    with BrokerStub() as stub, quick(stub) as producer:
+        producer.partitions_for("t")
+        with pytest.raises(TypeError, match=words):
+            getattr(producer, method)(**{"topic": "t", "value": b"v", **given})
+
+
+def test_the_signature_of_a_producer() -> None:
+    """Compiled or not, `inspect.signature` shows the settings' type. A subclass has its own."""
+
+    class Own(Producer):
+        def __init__(self, host: str) -> None:
+            super().__init__(bootstrap_servers=host)
+
+    assert inspect.signature(Producer) == inspect.signature(AsyncProducer)
+    assert "ProducerKeywords" in str(inspect.signature(Producer))
+    assert list(inspect.signature(Own).parameters) == ["host"]
+
+
+@pytest.mark.parametrize("kind", [RecordFuture, BulkFuture])
+def test_help_for_futures(kind: type) -> None:
+    """`help` shows what programs call, and nothing else that can be called."""
+    public = {name for name in vars(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    assert public == {"done", "result", "concurrent", "add_done_callback"} | ({"exception"} if kind is RecordFuture else set())

@@ -137,7 +137,7 @@ def test_a_key_of_text_beside_a_serializer_of_values() -> None:
         (5, "value_serializer=5 is not a serializer"),
     ],
 )
-def test_unknown_serializers(value: object, words: str) -> None:
+def test_unknown_serializers(value: Any, words: str) -> None:
     """Refused with what there is."""
     with pytest.raises(ConfigError, match=words):
         Producer(bootstrap_servers="127.0.0.1:1", value_serializer=value)

@@ -224,7 +224,7 @@ def _open_ended(producer: Producer, *args: Any) -> BulkFuture:
         return SEND_BULK(producer, *args)
     except BaseException as error:
         if bulk := vars(error).get("sent"):
-            bulk.whole = False
+            bulk._whole = False
         raise
 
 

@@ -130,3 +130,13 @@ def test_metadata_that_cannot_be(fields: tuple[object, ...], kind: type[Exceptio
     """Each field is checked where it is given, not by a coordinator later."""
     with pytest.raises(kind, match=words):
         GroupMetadata(*fields)  # type: ignore[arg-type] # wrong on purpose
+
+
+@pytest.mark.parametrize("field", ["group_id", "member_id", "group_instance_id"])
+@pytest.mark.parametrize(
+    ("text", "words"), [("a\ud800", "cannot be encoded as UTF-8: surrogates not allowed"), ("ä" * 16_384, "32768 bytes are too long")]
+)
+def test_names_that_no_request_carries(field: str, text: str, words: str) -> None:
+    """They are refused in the program's call, because on the sender thread they would end the producer."""
+    with pytest.raises(ValueError, match=rf"{field}=.*{words}"):
+        GroupMetadata(**{"group_id": "g", field: text})  # type: ignore[arg-type]  # each field is a text

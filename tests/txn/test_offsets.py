@@ -58,3 +58,9 @@ def test_what_cannot_be_committed(given: object, kind: type[Exception], words: s
     """The error names the partition, the value, and what it may be."""
     with pytest.raises(kind, match=words):
         read_offsets(given)
+
+
+def test_a_note_that_no_request_carries() -> None:
+    """It is refused in the program's call, with the partition."""
+    with pytest.raises(ValueError, match=r"t-0: metadata='a.ud800' cannot be encoded as UTF-8"):
+        read_offsets({("t", 0): OffsetAndMetadata(1, metadata="a\ud800")})

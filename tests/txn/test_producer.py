@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from fencepost.producer.errors import (
     TopicUnavailable,
 )
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.coordinator.inner_producer import NoTransaction
 from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
@@ -52,7 +54,11 @@ NOWHERE = "127.0.0.1:1"
             "on_open_transaction='keep': one of 'abort_unprepared', 'abort', 'refuse'",
         ),
         ({"transactional_id": "a", "prepared": 7}, "prepared: tokens of prepared transactions"),
-        ({"transactional_id": "a", "existing_topics": "t"}, "existing_topics='t': a list of topics' names"),
+        ({"transactional_id": "a\ud800"}, "transactional_id='a.ud800' cannot be encoded as UTF-8: surrogates not allowed"),
+        ({"transactional_id": "a", "existing_topics": "t"}, r"existing_topics='t': a single name: write \[name\]"),
+        ({"transactional_id": "a", "existing_topics": 5}, "existing_topics=5: a list of topics' names"),
+        ({"transactional_id": "a", "existing_topics": [5]}, r"existing_topics=\[5\]: a list of topics' names"),
+        ({"transactional_id": "a", "existing_topics": b"t"}, "existing_topics=b't': a list of topics' names"),
         ({"transactional_id": "a", "prepared": "{}"}, "prepared: .* a JSON object with a field"),
         (
             {"transactional_id": "a", "transaction.two.phase.commit.enable": "yes"},
@@ -409,6 +415,13 @@ def test_errors_travel() -> None:
         unknown.resolve(time.monotonic())
 
 
+@pytest.mark.parametrize("given", [{"t": 1}.keys(), (name for name in ["t"]), deque(["t"]), {"t"}])
+def test_existing_topics_in_any_iterable(given: Any) -> None:
+    """What the keyword's type promises is taken."""
+    ours, _ = read_transaction_settings({"transactional_id": "a", "existing_topics": given})
+    assert ours.existing_topics == ("t",)
+
+
 def test_a_topic_that_is_not_to_be_created() -> None:
     """`existing_topics` are not created when they are sent to, where others are."""
     settings: dict[str, Any] = {"transactional_id": "a", "existing_topics": ["kept"], "max_block_ms": 2_000}
@@ -421,3 +434,19 @@ def test_a_topic_that_is_not_to_be_created() -> None:
         stub.create_topic("kept")
         with producer.transaction(20) as tx:
             tx.send("kept", b"x").result(20)
+
+
+def test_the_cause_of_must_abort() -> None:
+    """The delivery that failed is the error's `cause` and its `__cause__`, so a traceback shows it; also after a pickle."""
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        producer.begin(20)
+        stub.faults.on(Api.PRODUCE).before().error(ErrorCode.INVALID_RECORD)
+        failed = producer.send("t", b"x").exception(20)
+        with pytest.raises(MustAbort) as raised:
+            producer.commit(20)
+        producer.abort(20)
+    assert failed is not None
+    for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert isinstance(error.__cause__, RecordRefused)
+        assert error.__cause__ is error.cause
+        assert str(error.__cause__) == str(failed)

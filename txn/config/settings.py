@@ -5,7 +5,7 @@ All other settings go to `fencepost.producer.config.reader`. A setting that cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -49,7 +49,11 @@ def read_transaction_settings(given: Mapping[str, Any]) -> tuple[TransactionSett
     name, timeout_ms = ours["transactional_id"], ours.get("transaction_timeout_ms", DEFAULT_TIMEOUT_MS)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"transactional_id={name!r}: must be a non-empty text")
-    if len(name.encode(errors="replace")) > ID_BYTES_MAX:
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"transactional_id={name!r:.60} cannot be encoded as UTF-8: {error.reason}") from None
+    if len(encoded) > ID_BYTES_MAX:
         raise ConfigError(f"transactional_id={name!r:.60}: Kafka's protocol takes at most {ID_BYTES_MAX} bytes")
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or not 0 < timeout_ms <= TIMEOUT_MS_MAX:
         raise ConfigError(f"transaction_timeout_ms={timeout_ms!r}: a whole number of milliseconds from 1 to {TIMEOUT_MS_MAX}")
@@ -80,9 +84,11 @@ def _read_flag(given: object) -> bool:
 
 
 def _read_topics(given: object) -> tuple[str, ...]:
-    if isinstance(given, list | tuple | set | frozenset) and all(isinstance(each, str) for each in given):
-        return tuple(given)
-    raise ConfigError(f"existing_topics={given!r}: a list of topics' names")
+    topics = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+    if topics is None or not all(isinstance(each, str) for each in topics):
+        what = "a single name: write [name]" if isinstance(given, str) else "a list of topics' names"
+        raise ConfigError(f"existing_topics={given!r:.300}: {what}")
+    return topics
 
 
 def _read_tokens(given: Any) -> tuple[PreparedTransaction, ...]:

@@ -28,9 +28,9 @@ class InnerProducer(Producer):
         except ConfigError:
             self.close()
             raise
-        self._take_lease(manager)
+        self._replace_exit_guard(manager)
 
-    def _take_lease(self, manager: TransactionManager) -> None:
+    def _replace_exit_guard(self, manager: TransactionManager) -> None:
         """Replaces the producer's. It is not in `__init__`, because mypyc takes an attribute that a base class has set for a new one and
         never releases the old value: the whole producer."""
         self._exit_guard.end()

@@ -40,6 +40,7 @@ class OffsetCommits:
         self.taken: set[str] = set()
         self._connection_to = connection_to
         self._connections: dict[str, CoordinatorConnection] = {}
+        self._used: set[str] = set()
         self._orders: dict[GroupMetadata, Order] = {}
         self._sent: dict[CoordinatorConnection, Order] = {}
         self._strays: dict[tuple[str, tuple[str, int]], set[OffsetAndMetadata]] = {}
@@ -62,6 +63,7 @@ class OffsetCommits:
 
     def want(self, call: Call, group: GroupMetadata, offsets: Offsets) -> None:
         """Commit these offsets for the call."""
+        self._used.add(group.group_id)
         connection = self._connections.get(group.group_id)
         if connection is None:
             connection = self._connections[group.group_id] = self._connection_to(group.group_id)
@@ -90,7 +92,14 @@ class OffsetCommits:
         self._orders.clear()
 
     def clear(self) -> None:
-        """A new transaction begins."""
+        """A new transaction begins. The connections of the last transaction's groups stay, because the next one usually has the same
+        groups and their coordinators are known. Others stay only while a request is in flight."""
+        self._connections = {
+            group_id: connection
+            for group_id, connection in self._connections.items()
+            if group_id in self._used or connection.request is not None
+        }
+        self._used.clear()
         self._orders.clear()
         self.added.clear()
         self.taken.clear()

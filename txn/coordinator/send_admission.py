@@ -6,12 +6,13 @@ One lock decides this. Records that were accepted before the end was requested b
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import SupportsFloat
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.events import Called, Event
-from fencepost.producer.errors import ConfigError, FencepostError, Misuse, again
+from fencepost.producer.errors import ConfigError, FencepostError, Misuse
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.engine import now_ms
 from fencepost.txn.coordinator import state_machine as machine
@@ -46,7 +47,7 @@ class Admission:
         accumulator.refusal = NO_TRANSACTION
         accumulator.takes_aside = False  # A record becomes part of the transaction that is open when it is sent, or of none.
 
-    def patience_s(self, timeout: float | None) -> float:
+    def patience_s(self, timeout: SupportsFloat | None) -> float:
         """The time limit of a call: the given one, or max_block_ms."""
         return seconds(timeout, self._max_block_ms / 1000.0)
 
@@ -86,8 +87,7 @@ class Admission:
 
     def refuse_after_fork(self) -> None:
         """Raise in a child of the process that made the producer: nothing works there."""
-        if self._shared.forked is not None:
-            raise again(self._shared.forked)
+        self._shared.refuse_after_fork()
 
     def stop(self, call: Call | None = None) -> None:
         """Accept no more records because of this call."""

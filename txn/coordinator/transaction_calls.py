@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import Final, SupportsFloat
 
 from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
 from fencepost.txn.coordinator.inner_producer import InnerProducer
@@ -46,7 +46,7 @@ class TransactionCalls:
         self.closed = False
         self.transactional_id = manager.transactional_id
 
-    def begin(self, timeout: float | None) -> int:
+    def begin(self, timeout: SupportsFloat | None) -> int:
         """Begin a transaction, and return its number."""
         self.inner.admission.refuse_after_fork()
         limit_s = self.inner.admission.patience_s(timeout)
@@ -58,21 +58,21 @@ class TransactionCalls:
         self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
         return number
 
-    def send_offsets(self, offsets: object, group: object, timeout: float | None, number: int) -> None:
+    def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
         """Commit the offsets with the transaction."""
         given, member = read_offsets(offsets), read_group(group)
         self.manager.refuse_spoilt()
         if given:
             self.call(Event.SEND_OFFSETS, timeout, number, (member, given))
 
-    def share(self, partitions: Iterable[TP], timeout: float | None, number: int) -> Participation:
+    def share(self, partitions: Iterable[TP], timeout: SupportsFloat | None, number: int) -> Participation:
         """Share these partitions of the transaction."""
         share_request = ShareRequest(partitions=check_partitions(partitions))
         self.call(Event.SHARE, timeout, number, share_request=share_request)
         assert share_request.participation is not None
         return share_request.participation
 
-    def returned(self, written: Iterable[Written], timeout: float | None, number: int) -> None:
+    def returned(self, written: Iterable[Written], timeout: SupportsFloat | None, number: int) -> None:
         """Take what participants wrote."""
         share_request = ShareRequest(written=read_written(written))
         if share_request.written:
@@ -81,7 +81,7 @@ class TransactionCalls:
     def call(
         self,
         event: Event,
-        timeout: float | None,
+        timeout: SupportsFloat | None,
         number: int = 0,
         offsets: tuple[GroupMetadata, Offsets] | None = None,
         share_request: ShareRequest | None = None,
@@ -111,12 +111,12 @@ class TransactionCalls:
                 abort.outcome.wait(SOON_S)
             raise
 
-    def prepare(self, timeout: float | None, number: int) -> PreparedTransaction:
+    def prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         """Prepare the transaction, and return its token."""
         self.call(Event.PREPARE, timeout, number)
         return self.manager.hand_out()
 
-    def end(self, event: Event, timeout: float | None, number: int) -> None:
+    def end(self, event: Event, timeout: SupportsFloat | None, number: int) -> None:
         """Commit or abort the transaction."""
         try:
             self._end_or_find_out(event, self.inner.admission.patience_s(timeout), number)
@@ -154,7 +154,7 @@ class TransactionCalls:
         except FencepostError as error:
             log.debug("transactional id %s: %s", self.transactional_id, error)
 
-    def replaced(self, timeout: float | None) -> bool:
+    def replaced(self, timeout: SupportsFloat | None) -> bool:
         """Whether another producer has registered under the id since."""
         assert self.transactional_id is not None
         identity, version2 = self.manager.identity, self.manager.version2

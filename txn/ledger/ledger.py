@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, SupportsFloat, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -82,7 +82,7 @@ class Ledger:
         self._partitions: int | None = None
         self._topic_id: UUID | None = None
 
-    def ensure(self, timeout: float | None = None) -> int:
+    def ensure(self, timeout: SupportsFloat | None = None) -> int:
         """Create the topic if it is missing, and check that it can be a ledger. Returns the number of its partitions. Once the topic was
         there it is not created again: LedgerUnusable says that it was deleted or replaced."""
         return len(self._run(timeout, self._ensure))
@@ -91,7 +91,7 @@ class Ledger:
         """The partition of the sink's entries: Kafka's own partitioner (murmur2), over the number of partitions that was read last."""
         return partition_for_key(sink.encode(), self._partitions or self.ensure())
 
-    def read(self, sink: str, timeout: float | None = None) -> LedgerEntry | None:
+    def read(self, sink: str, timeout: SupportsFloat | None = None) -> LedgerEntry | None:
         """The sink's newest committed entry, or None. The topic is created if it is missing.
 
         The markers in the log, up to its present end, say what is committed. Take over the sink's transactional id first: then none of its
@@ -109,7 +109,7 @@ class Ledger:
             )
         return self.entry_of(sink, found)
 
-    def standing(self, sink: str, timeout: float | None = None) -> Standing:
+    def standing(self, sink: str, timeout: SupportsFloat | None = None) -> Standing:
         """The entries that `read` would use, for a caller that has not taken over the sink. They may change a moment later. The topic is
         created if it is missing."""
         found, doubtful = self._run(timeout, lambda client, deadline: self._read(client, deadline, sink))
@@ -120,11 +120,11 @@ class Ledger:
         """Key and value of the entry's record; send it to `partition_of(entry.key)` within the batch's transaction."""
         return entry.key.encode(), entry.dumps()
 
-    def list(self, timeout: float | None = None) -> list[LedgerEntry]:
+    def list(self, timeout: SupportsFloat | None = None) -> list[LedgerEntry]:
         """The newest committed entry of each sink and job, by key."""
         return [entry for key, found in self.look(timeout).items() if (entry := self.entry_of(key, found.stored)) is not None]
 
-    def look(self, timeout: float | None = None) -> dict[str, Found]:
+    def look(self, timeout: SupportsFloat | None = None) -> dict[str, Found]:
         """The logs' undecoded values of each key, in order; nothing if the topic is missing. It creates no topic."""
         return self._run(timeout, self._look)
 
@@ -148,7 +148,7 @@ class Ledger:
             ) from None
         return entry
 
-    def reset(self, sink: str, timeout: float | None = None, *, transactional_id: str | None = None) -> Stored | None:
+    def reset(self, sink: str, timeout: SupportsFloat | None = None, *, transactional_id: str | None = None) -> Stored | None:
         """Delete the sink's entry, and return it, or None. Stop the query first, because this call takes over its transactional id.
         `transactional_id`: needed if the entry does not name it and it is not the usual one.
 
@@ -248,7 +248,7 @@ class Ledger:
             for key in sorted(keys)
         }
 
-    def _run(self, timeout: float | None, ask: Callable[[ClusterClient, Deadline], Awaitable[T]]) -> T:
+    def _run(self, timeout: SupportsFloat | None, ask: Callable[[ClusterClient, Deadline], Awaitable[T]]) -> T:
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
 
         async def run() -> T:

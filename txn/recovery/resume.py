@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.config.keywords import ProducerOptions
 from fencepost.producer.config.reader import read_settings
@@ -62,7 +62,7 @@ class Resumed(_Prepared):
     """A prepared transaction, to end or to ask about. Times are seconds; without a `timeout` it is `max_block_ms`. Any process can make
     each call, any number of times: the answer stays true."""
 
-    def commit(self, timeout: float | None = None) -> PreparedStatus:
+    def commit(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """Commit the transaction. Returns COMMITTED (`already` if it was committed before) or NOTHING_WRITTEN.
 
         Raises TransactionAborted if it has been aborted, CommitOutcomeUnknown if the outcome cannot be known (its `resolve` asks again),
@@ -70,16 +70,16 @@ class Resumed(_Prepared):
         """
         return self._call(run, timeout, committed=True)
 
-    def abort(self, timeout: float | None = None) -> PreparedStatus:
+    def abort(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """Abort the transaction. Returns ABORTED or NOTHING_WRITTEN. Raises TransactionCommitted if it has been committed, and otherwise
         what `commit` raises. After CommitOutcomeUnknown, `resolve` goes on aborting, and raises TransactionAborted when that is done."""
         return self._call(run, timeout, committed=False)
 
-    def status(self, timeout: float | None = None) -> PreparedStatus:
+    def status(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """The outcome, with its evidence; this call changes nothing. UNKNOWN without evidence, and `why` says what is missing."""
         return self._call(run, timeout, committed=None)
 
-    def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: float | None, *, committed: bool | None) -> T:
+    def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: SupportsFloat | None, *, committed: bool | None) -> T:
         timeout_s = _seconds(self._settings, timeout)
         try:
             return ask_now(lambda: ask(self.token, self._settings, timeout_s, committed=committed))
@@ -91,19 +91,19 @@ class Resumed(_Prepared):
 class AsyncResumed(_Prepared):
     """`Resumed` for asyncio. A cancelled call may have been carried out: ask again."""
 
-    async def commit(self, timeout: float | None = None) -> PreparedStatus:
+    async def commit(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """`Resumed.commit`."""
         return await self._call(run, timeout, committed=True)
 
-    async def abort(self, timeout: float | None = None) -> PreparedStatus:
+    async def abort(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """`Resumed.abort`."""
         return await self._call(run, timeout, committed=False)
 
-    async def status(self, timeout: float | None = None) -> PreparedStatus:
+    async def status(self, timeout: SupportsFloat | None = None) -> PreparedStatus:
         """`Resumed.status`."""
         return await self._call(run, timeout, committed=None)
 
-    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: float | None, *, committed: bool | None) -> T:
+    async def _call(self, ask: Callable[..., Coroutine[Any, Any, T]], timeout: SupportsFloat | None, *, committed: bool | None) -> T:
         try:
             return await ask(self.token, self._settings, _seconds(self._settings, timeout), committed=committed)
         except CommitOutcomeUnknown as unknown:
@@ -130,7 +130,7 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return came.result(threading.TIMEOUT_MAX)
 
 
-def _seconds(settings: Settings, timeout: float | None) -> float:
+def _seconds(settings: Settings, timeout: SupportsFloat | None) -> float:
     return seconds(timeout, settings.max_block_ms / 1000.0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Unpack
+from typing import Any, Final, SupportsFloat, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, deadline_after
 from fencepost.producer.bulk.bulk import BulkFuture
@@ -80,7 +80,7 @@ class Participant(Producer):
         """Whether `begin` can succeed, now or after the current participation. If not, make a new participant."""
         return not self._closed and self._shared_identity.death is None and self._shared.forked is None and self._sender.running
 
-    def begin(self, participation: Participation | str, timeout: float | None = None, *, participants: int = 1) -> None:
+    def begin(self, participation: Participation | str, timeout: SupportsFloat | None = None, *, participants: int = 1) -> None:
         """Begin to write under a participation, given as `Transaction.share` returned it or as its text. Raises Misuse if the previous one
         is neither finished nor abandoned, and the error that ended this participant if it cannot continue.
 
@@ -104,7 +104,7 @@ class Participant(Producer):
             self._stop()  # `begin` may have succeeded before Ctrl-C interrupted it.
             raise
 
-    def finish(self, timeout: float | None = None) -> list[Written]:
+    def finish(self, timeout: SupportsFloat | None = None) -> list[Written]:
         """Wait until every record is acknowledged, and return what was written, for each partition with records. Then the participation is
         over.
 
@@ -128,7 +128,7 @@ class Participant(Producer):
         self._participation = None
         return written
 
-    def abandon(self, timeout: float | None = None) -> None:
+    def abandon(self, timeout: SupportsFloat | None = None) -> None:
         """Give the participation up, after a failure or because its result is not needed. Unsent records fail with DeliveryAborted. The
         call waits for records that are in flight, up to `timeout` seconds (None: request_timeout_ms), and then raises TransactionTimeout:
         call it again, or close. Without a participation it does nothing."""
@@ -141,7 +141,7 @@ class Participant(Producer):
             self._ask(ParticipantCall(None), limit_s, "abandon")
         self._participation = None
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: SupportsFloat | None = None) -> None:
         """Abandon the participation, if there is one, and end the producer. Calling it again does nothing."""
         limit_s = seconds(timeout, self._shared.patience_s)
         deadline = deadline_after(limit_s)
@@ -235,7 +235,7 @@ class Participant(Producer):
 
     def _refuse_waiting(self, call: str) -> None:
         self._refuse_endless(call)
-        self._refuse_after_fork()
+        self._shared.refuse_after_fork()
         if self._closed:
             raise ProducerClosed("the participant is closed")
 
@@ -276,7 +276,7 @@ class Participant(Producer):
             self._sender.post(Called(call))
             while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
                 if not self._sender.running and call.outcome.cancel():
-                    self._refuse_after_fork()
+                    self._shared.refuse_after_fork()
                     raise ProducerClosed("the participant's sender has ended")
                 if time.monotonic() >= deadline and call.outcome.cancel():
                     late = f"{what}: the time of {plain(limit_s)} s passed"

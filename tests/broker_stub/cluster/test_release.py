@@ -20,6 +20,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.release import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, RELEASES, UNSTABLE_4_3, Differences
 from fencepost.broker_stub.requests.router import served
 from fencepost.producer import Producer
+from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.wire import REQUESTS, Api, ApiVersionsRequest, ApiVersionsResponse
 from tests.broker_stub.stub_calls import Talker, fetch_request, produce_request
 from tests.conformance.raw import Closed
@@ -86,7 +87,7 @@ def test_old_message_formats_are_not_served(older: BrokerStub) -> None:
 
 
 @OLDER
-def test_our_producer(older: BrokerStub, compression: str) -> None:
+def test_our_producer(older: BrokerStub, compression: CompressionName) -> None:
     """It writes in the newest version that there is, and every record is there once."""
     with Producer(bootstrap_servers=older.bootstrap, compression_type=compression) as producer:
         futures = [producer.send("t", value) for value in RECORDS]

@@ -274,7 +274,7 @@ def test_a_row_of_a_bulk_that_the_encoder_refuses(before: int) -> None:
     with pytest.raises((TypeError, ValueError)):
         target.append_rows(rows, 0, 5, 0, -7)
     assert not bulk.done()
-    bulk.whole = True
+    bulk._whole = True
     assert bench.wakes == (1 if before else 0)
     assert bulk.accepted == before
     assert bulk.done() is (before == 0)

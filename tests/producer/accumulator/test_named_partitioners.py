@@ -74,7 +74,7 @@ def test_names() -> None:
     with Producer(bootstrap_servers="127.0.0.1:1", partitioner="consistent_random") as producer:
         assert producer._settings.partitioner is Partitioner.CRC32
     with pytest.raises(ConfigError, match=r"partitioner='lucky': it must be one of default, round_robin, crc32, fnv1a"):
-        Producer(bootstrap_servers="127.0.0.1:1", partitioner="lucky")
+        Producer(bootstrap_servers="127.0.0.1:1", partitioner="lucky")  # type: ignore[arg-type]  # the mistake under test
 
 
 def test_a_function_may_change_the_lists_that_it_is_given() -> None:

@@ -50,7 +50,7 @@ def test_levels_are_read(codec: Codec) -> None:
         ({"compression_type": "gzip", "compression_level": 10}, "compression_level=10 is out of range: the levels of gzip are 1 to 9"),
         (
             {"compression_type": "lz4", "compression.lz4.level": 18},
-            "compression_lz4_level=18 is out of range: the levels of lz4 are 1 to 17",
+            "compression.lz4.level=18 is out of range: the levels of lz4 are 1 to 17",
         ),
         (
             {"compression_type": "zstd", "compression_level": 23},
@@ -68,7 +68,7 @@ def test_levels_are_read(codec: Codec) -> None:
         ({"compression_gzip_level": 3}, "compression_gzip_level=3 would be ignored, because compression_type is none"),
         (
             {"compression_type": "zstd", "compression_level": 3, "compression.zstd.level": 4},
-            "compression_level=3 and compression_zstd_level=4: give only one of them",
+            "compression_level=3 and compression.zstd.level=4: give only one of them",
         ),
         ({"compression_type": "gzip", "compression_level": "fast"}, "compression_level='fast'"),
         ({"compression_type": "brotli"}, "compression_type='brotli': the codecs are none, gzip, snappy, lz4, zstd"),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections import UserList, deque
+from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import msgspec
@@ -242,7 +246,7 @@ def test_servers_are_needed() -> None:
 def test_a_config_error_is_a_value_error() -> None:
     """Callers that know nothing of this library catch it as ValueError."""
     with pytest.raises(ValueError, match="acks"):
-        Producer(bootstrap_servers="a:1", acks=7)
+        Producer(bootstrap_servers="a:1", acks=7)  # type: ignore[arg-type]  # the mistake under test
 
 
 def test_settings_are_frozen() -> None:
@@ -260,3 +264,93 @@ def test_a_refused_producer_leaves_nothing_behind() -> None:
     with pytest.raises(ConfigError):
         Producer(bootstrap_servers="a:1", linger_ms=-1)
     assert threading.active_count() == before
+
+
+class Exactly(float):
+    """A float of another class, as numpy.float64 is one."""
+
+
+class Whole(int):
+    """An int of another class."""
+
+
+class Name(str):
+    """A str of another class, as a member of a StrEnum is one."""
+
+    __slots__ = ()
+
+
+@Integral.register
+class Machine:
+    """A number that is neither int nor float, as numpy.int64 is one."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
+
+    def __float__(self) -> float:
+        return float(self._number)
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "read_as"),
+    [
+        ("linger_ms", Exactly(5.5), 5.5),
+        ("linger_ms", Machine(5), 5.0),
+        ("linger_ms", Fraction(11, 2), 5.5),
+        ("batch_size", Whole(5000), 5000),
+        ("batch_size", Machine(5000), 5000),
+        ("compression_level", Machine(3), 3),
+        ("client_id", Name("me"), "me"),
+        ("acks", Whole(-1), -1),
+    ],
+)
+def test_numbers_and_texts_of_other_classes(setting: str, given: Any, read_as: object) -> None:
+    """Subclasses and numpy's numbers are read as Python's own."""
+    kept = getattr(read(**{setting: given}, compression_type="zstd"), setting)
+    assert kept == read_as
+    assert type(kept) is type(read_as)
+
+
+@pytest.mark.parametrize("given", [True, None, "soon", 10**400, b"5"])
+def test_no_numbers(given: object) -> None:
+    """A value that is no number is refused with the setting's name, also one that no float can hold."""
+    assert re.match(r"linger_ms=.*: it must be a number$", refusal({"linger_ms": given}))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_in_flight_requests_per_connection": 0}, "max_in_flight_requests_per_connection=0 is out of range"),
+        ({"max.in.flight.requests.per.connection": 9}, "needs max.in.flight.requests.per.connection of at most 5, not 9"),
+        ({"linger.ms": "soon"}, "linger.ms='soon': it must be a number"),
+        ({"retry.backoff.ms": 5_000}, "retry.backoff.ms=5000 exceeds retry_backoff_max_ms=1000"),
+        ({"compression.codec": "gzip", "compression.level": 99}, "compression.level=99 is out of range"),
+        ({"sasl_plain_username": "a"}, "sasl_plain_username is set, but security_protocol=PLAINTEXT"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}, "sasl.mechanisms=PLAIN needs sasl_username"),
+        ({"security_protocol": "SSL", "ssl_key_location": "k"}, "ssl_key_location is set without ssl_certfile"),
+    ],
+)
+def test_errors_use_the_name_that_the_caller_wrote(given: dict[str, Any], words: str) -> None:
+    """An alias stands in the error as the program has it, so that a search finds it there."""
+    assert words in refusal(given)
+
+
+@pytest.mark.parametrize("given", [deque(["a:1", "b:2"]), UserList(["a:1", "b:2"])])
+def test_servers_in_any_sequence(given: Any) -> None:
+    """A deque and a UserList are lists of servers, too."""
+    assert read(bootstrap_servers=given).bootstrap_servers == ("a:1", "b:2")
+
+
+@pytest.mark.parametrize("given", [b"a:1", {"a:1": 1}, {"a:1"}, iter(["a:1"]), 5, None])
+def test_no_sequence_of_servers(given: Any) -> None:
+    """The error says what is wanted, and what was given."""
+    with pytest.raises(ConfigError, match=rf"must be a str, or a list of str, not {type(given).__name__}"):
+        read(bootstrap_servers=given)
+
+
+def test_interceptors_in_any_sequence() -> None:
+    """A deque of interceptors is as good as a list."""
+    assert read(interceptors=deque([print, repr])).interceptors == (print, repr)

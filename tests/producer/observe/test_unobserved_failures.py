@@ -3,14 +3,19 @@ nor raised."""
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer import DeliveryError, Persisted, Producer, RecordFuture, UndeliveredRecords
-from fencepost.producer.observe.unobserved_failures import TOLD
+from fencepost.producer import DeliveryError, Persisted, Producer, RecordFuture, RecordRefused, UndeliveredRecords
+from fencepost.producer.accumulator.batch import Batch, Shared
+from fencepost.producer.observe import unobserved_failures
+from fencepost.producer.observe.unobserved_failures import KEPT, TOLD, Failures
 from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stub_helpers import ONE_EACH, quick, until
 
@@ -194,3 +199,140 @@ def test_flush_does_not_wait_for_later_records(stub: BrokerStub) -> None:
             first.release()
             flushing.result(20)
         later.release()
+
+
+def failed_batch() -> Batch:
+    """A batch of one record that failed."""
+    batch = Batch("t", 0, 0.0, Shared(patience_s=1.0))
+    batch.append(0, None, b"v", None, None)
+    batch.settle(-1, -1, RecordRefused("because", topic="t", partition=0, persisted=Persisted.NO, code=87, attempts=1))
+    return batch
+
+
+def test_the_oldest_of_very_many_failures_are_only_counted() -> None:
+    """Failures that the program has read go first. The count is of all others, and memory is bounded."""
+    failures = Failures()
+    first = failed_batch()
+    failures.add(first)
+    for _ in range(2 * KEPT - 1):
+        batch = failed_batch()
+        failures.add(batch)
+        batch.unseen = 0
+    assert len(failures._batches) < KEPT
+    for _ in range(4 * KEPT):
+        failures.add(failed_batch())
+        assert len(failures._batches) < 2 * KEPT
+    failures._unlogged.clear()
+    undelivered = failures.take()
+    assert undelivered is not None
+    assert undelivered.count == 4 * KEPT + 1
+    assert not failures.kept
+
+
+def test_failures_are_not_sorted_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit a further failure looks at no other: sorting them out takes time on the sender thread."""
+    monkeypatch.setattr(unobserved_failures, "KEPT", 50)
+    failures = Failures()
+    rebuilt, before = 0, failures._batches
+    for _ in range(1_000):
+        failures.add(failed_batch())
+        if failures._batches is not before:
+            rebuilt, before = rebuilt + 1, failures._batches
+    assert rebuilt <= 1_000 // 50
+
+
+@pytest.mark.parametrize("kind", ["record", "bulk"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_waiting_for_a_concurrent_future_reads_nothing(stub: BrokerStub, kind: str, moment: str) -> None:
+    """`concurrent.futures.wait` shows no failure to the program, so leaving the block raises it, whether the outcome came first or not."""
+    with pytest.raises(UndeliveredRecords, match="1 record was not delivered"), quick(stub, **ONE_EACH) as producer:
+        refuse_all(stub)
+        future: Any = producer.send("t", b"x") if kind == "record" else producer.send_many("t", [b"x"])
+        if moment == "after":
+            until(future.done, "the failure")
+        done, _ = concurrent.futures.wait([future.concurrent()], timeout=20)
+        assert len(done) == 1
+
+
+@pytest.mark.parametrize("read", ["result", "exception", "as_completed", "callback", "wrap_future"])
+def test_reading_a_concurrent_future_is_reading(stub: BrokerStub, read: str) -> None:
+    """Its result, its exception, its own callbacks and asyncio's wrapper tell the program."""
+    with quick(stub, **ONE_EACH) as producer:
+        refuse_all(stub)
+        followed = producer.send("t", b"x").concurrent()
+        if read == "exception":
+            assert isinstance(followed.exception(20), DeliveryError)
+        elif read == "callback":
+            told: list[BaseException | None] = []
+            followed.add_done_callback(lambda future: told.append(future.exception()))
+            until(lambda: told, "the callback")
+        elif read == "wrap_future":
+
+            async def story() -> None:
+                with pytest.raises(DeliveryError):
+                    await asyncio.wrap_future(followed)
+
+            asyncio.run(story())
+        else:
+            (completed,) = [followed] if read == "result" else concurrent.futures.as_completed([followed], timeout=20)
+            with pytest.raises(DeliveryError):
+                completed.result(20)
+        producer.flush(20)
+
+
+def test_reading_a_bulks_concurrent_future_is_reading(stub: BrokerStub) -> None:
+    """Its result has the failed rows, so flush has nothing to raise."""
+    with quick(stub, **ONE_EACH) as producer:
+        refuse_all(stub)
+        assert len(producer.send_many("t", [b"x", b"y"]).concurrent().result(20).failures) == 2
+        producer.flush(20)
+
+
+def test_a_concurrent_future_that_was_asked_too_early(stub: BrokerStub) -> None:
+    """A timeout shows no failure. It cannot be cancelled either."""
+    with pytest.raises(UndeliveredRecords), quick(stub, **ONE_EACH) as producer:
+        hold = stub.faults.on(Api.PRODUCE).before().times(1).hold()
+        refuse_all(stub)
+        future = producer.send("t", b"x")
+        followed = future.concurrent()
+        for ask in (followed.result, followed.exception):
+            with pytest.raises(TimeoutError):
+                ask(0.01)
+        assert not followed.cancel()
+
+        async def story() -> None:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(followed), 0.01)
+
+        asyncio.run(story())
+        hold.release()
+        until(future.done, "the failure")
+
+
+@pytest.mark.parametrize("end", ["cancelled", "loop closed"])
+@pytest.mark.parametrize("kind", ["record", "bulk"])
+def test_a_failure_whose_waiter_was_woken_and_never_ran(stub: BrokerStub, end: str, kind: str) -> None:
+    """The outcome has come and the waiter is about to get it: if it is cancelled then, or its loop is closed, the program has read
+    nothing, so leaving the block raises the failure."""
+    with pytest.raises(UndeliveredRecords, match="1 record was not delivered"), quick(stub, **ONE_EACH) as producer:
+        refuse_all(stub)
+        producer_loop = asyncio.new_event_loop()
+
+        async def story() -> None:
+            future = producer.send("t", b"x") if kind == "record" else producer.send_many("t", [b"x"])
+
+            async def wait() -> None:
+                await future
+
+            waiter = asyncio.ensure_future(wait())
+            await asyncio.sleep(0)
+            # The loop stands still, so the wake-up of the waiter only waits for its turn.
+            until(future.done, "the failure")
+            assert producer._sender.catch_up(20)
+            if end == "cancelled":
+                waiter.cancel()
+                await asyncio.wait([waiter])
+                assert waiter.cancelled()
+
+        producer_loop.run_until_complete(story())
+        producer_loop.close()

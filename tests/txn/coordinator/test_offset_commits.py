@@ -359,3 +359,25 @@ def test_run_does_not_repeat_what_the_group_refuses(code: ErrorCode) -> None:
     abort."""
     assert not worth_another(MustAbort("x", code=code))
     assert worth_another(MustAbort("x", code=ErrorCode.TRANSACTION_ABORTABLE))
+
+
+def test_connections_of_groups_do_not_pile_up() -> None:
+    """Only the last transaction's groups keep their coordinators, and a group whose request has no response yet."""
+    harness = CoordinatorHarness().begin()
+    groups = [f"g{number}" for number in range(20)]
+    commits = harness.manager._contents.commits
+    for group in groups:
+        harness.send_offsets(5, group=group)
+        harness.take_offsets()
+        harness.call(Event.COMMIT)
+        harness.end()
+        harness.begin()
+        assert set(commits._connections) == {group}
+    harness.send_offsets(5, group="late")
+    for _ in range(2):
+        commits.clear()
+    assert set(commits._connections) == {"late"}
+    harness.lose(1)
+    for _ in range(2):
+        commits.clear()
+    assert not commits._connections

@@ -18,6 +18,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from fencepost.producer.config.secret import Secret
+from fencepost.producer.config.security import read_check_hostname
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.config.tls_context import client_context
 from fencepost.producer.errors import ConfigError
@@ -86,7 +87,7 @@ def read_stores(given: Mapping[str, str]) -> dict[str, Any]:
             "ssl_check_hostname": given.get(VERIFY),
         }
         return {name: value for name, value in named.items() if value is not None}
-    return {"ssl_context": _context(material, verify=given.get(VERIFY, "https").lower() == "https")}
+    return {"ssl_context": _context(material, verify=read_check_hostname(f"kafka.{VERIFY}", given.get(VERIFY, "https")))}
 
 
 def _read_trust(given: Mapping[str, str], material: Material) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from fencepost.producer.config.compression import NAMES as CODEC_NAMES
 from fencepost.producer.config.names import DOTTED
+from fencepost.producer.config.security import read_check_hostname
 from fencepost.producer.config.settings import SaslMechanism, Settings
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.spark.connection import jaas
@@ -136,6 +137,8 @@ def producer_settings(kafka: Mapping[str, Any], *, provided: bool = False) -> di
         _check_mechanism(settings, kafka, provided=provided)
     if any(name in kafka for name in stores.STORE_NAMES):
         of_stores: dict[str, Any] = {name: settings.pop(name) for name in (stores.KEY_PASSWORD, stores.VERIFY) if name in settings}
+        if stores.VERIFY in of_stores:
+            read_check_hostname(f"{KAFKA}{stores.VERIFY}", of_stores[stores.VERIFY])
         of_stores |= {name: kafka[name] for name in stores.STORE_NAMES if name in kafka}
         _add(settings, stores.read_stores({name: str(value) for name, value in of_stores.items()}), "ssl.*store.*")
     for name, value in settings.items():

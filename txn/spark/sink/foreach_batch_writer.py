@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ class ExactlyOnceKafkaWriter:
         **settings: Unpack[WriterKeywords],
     ) -> None:
         ours: dict[str, Any] = {name: value for name, value in settings.items() if name in NAMES}
-        if isinstance(ours.get("topics"), list | set | frozenset):
+        if isinstance(ours.get("topics"), Iterable) and not isinstance(ours["topics"], str | bytes | Mapping):
             ours["topics"] = tuple(ours["topics"])
         self.settings = WriterSettings(sink_id=sink_id, topic=topic, **ours)
         rest = {name: value for name, value in settings.items() if name not in NAMES}

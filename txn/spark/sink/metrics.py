@@ -16,8 +16,9 @@ HISTORY: Final = 100
 
 class BatchMetrics(Struct, kw_only=True):
     """`ms`: by phase, added up. `guard`: the guard that was really used. `ledger`: open, committed, skipped, aborted or unknown. `reruns`:
-    aborted transactions. `retries`: records that were sent again, counted each time. `stage_attempts`: attempts of the
-    write stage beyond the first, if Spark tells. `unreachable`: jobs whose executors did not reach the driver, under the guard turns."""
+    how often the batch was written again after an abort. `retries`: records that were sent again, counted each time. `stage_attempts`:
+    attempts of the write stage beyond the first, if Spark tells. `unreachable`: jobs whose executors did not reach the driver, under the
+    guard turns."""
 
     sink: str
     query: str | None

@@ -316,16 +316,16 @@ class Batch:
         return self.skipped
 
     def _count_rerun(self, error: BaseException) -> None:
-        self.metrics.reruns += 1
         self.metrics.unreachable += isinstance(error, DriverUnreachable)
         most = self._settings.max_reruns
-        if self.metrics.reruns > most:
+        if self.metrics.reruns >= most:
             self._abort(best_effort=True)
             raise BatchFailed(
                 f"{cause_of(error)} (the last cause of {most + 1} for which {self.identity.name} of sink"
                 f" {self._sink_session.key!r} was aborted;"
                 f" max_reruns={most}; nothing of it is visible)"
             ) from error
+        self.metrics.reruns += 1
         log.warning("sink %s: %s is aborted and written again: %s", self._sink_session.key, self.identity.name, cause_of(error))
 
     def _yield(self, error: BaseException) -> NoReturn:

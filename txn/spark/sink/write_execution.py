@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -49,7 +50,6 @@ ROTATIONS: Final = 1 << 20
 """Rows without a key begin at another partition in each batch. After so many batches the cycle begins again."""
 LIMITS_S: Final = 60.0
 """How long the limits of topics are kept."""
-NOT_ASKED: Final = (frozenset[str](), TopicLimits(), 0.0)
 
 
 class WriteExecution:
@@ -59,7 +59,8 @@ class WriteExecution:
         self.settings = settings
         self.kafka = kafka
         self._history = history
-        self._limits: tuple[frozenset[str], TopicLimits, float] = NOT_ASKED
+        self._limits = TopicLimits()
+        self._asked_at: dict[str, float] = {}
         self._guards = WriterGuards(settings, kafka)
 
     def execute(
@@ -161,7 +162,7 @@ class WriteExecution:
 
     def forget_limits(self) -> None:
         """A run of the query begins: the topics' limits are asked for again."""
-        self._limits = NOT_ASKED
+        self._asked_at.clear()
 
     def close(self) -> None:
         """Close the guards."""
@@ -170,13 +171,16 @@ class WriteExecution:
     # -- small print -----------------------------------------------------------------------------------------------------------
 
     def _limits_of(self, topics: Sequence[str]) -> TopicLimits:
-        """The topics' limits. They are asked for again from time to time, because they may change while a query runs."""
-        asked, limits, at = self._limits
-        if not asked.issuperset(topics) or time.monotonic() - at >= LIMITS_S:
-            asked = asked.union(topics)
-            limits = ask_limits(read_settings(self.kafka.resolve()), sorted(asked), self.settings.timeout_s)
-            self._limits = asked, limits, time.monotonic()
-        return limits
+        """The limits of these topics, and perhaps of others. They are asked for again from time to time, because they may change while a
+        query runs. Topics that no batch names any more are not."""
+        self._asked_at = {topic: at for topic, at in self._asked_at.items() if time.monotonic() - at < LIMITS_S}
+        unknown = sorted(set(topics).difference(self._asked_at))
+        if unknown:
+            found = ask_limits(read_settings(self.kafka.resolve()), unknown, self.settings.timeout_s)
+            known = {topic: limits for topic, limits in self._limits.topics.items() if topic in self._asked_at}
+            self._limits = replace(found, topics={**known, **found.topics})
+            self._asked_at.update(dict.fromkeys(unknown, time.monotonic()))
+        return self._limits
 
     def _accepted(self, outcome: Outcome, metrics: BatchMetrics) -> Outcome:
         """Raises BadRows if there are too many bad rows."""

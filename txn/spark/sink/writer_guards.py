@@ -33,6 +33,7 @@ class WriterGuards:
         """The guard's name, and the reason. `last_bytes`: the size of the previous batch. Raises GuardUnavailable if the user named a guard
         that is not possible."""
         asked = self._settings.guard
+        self._follow(df)
         self._unreachable = self._unreachable or metrics.unreachable > 0
         # All writes of a batch use the same guard, because a partition has one writer in a transaction. What failed here is not tried
         # again.
@@ -53,14 +54,18 @@ class WriterGuards:
     def get(self, name: str, df: DataFrame) -> Guard:
         """The guard of that name. If the program has stopped its SparkContext and made another, guards are made again, because they use the
         old context's address."""
-        context = context_of(df.sparkSession)
-        if context is not self._context:
-            self.close()
+        self._follow(df)
         with self._lock:
-            self._context = context
             if name not in self._made:
                 self._made[name] = MAKERS[name](self._settings, self._kafka, df)
             return self._made[name]
+
+    def _follow(self, df: DataFrame) -> None:
+        """Forget what belongs to a SparkContext that the program has stopped: guards, and whether executors reach the driver."""
+        context = context_of(df.sparkSession)
+        if context is not self._context:
+            self.close()
+            self._context, self._unreachable = context, False
 
     def close(self) -> None:
         """Close all guards."""

@@ -21,20 +21,20 @@ class WriterSessions:
         self._kafka = kafka
         self._lock = threading.Lock()
         self._deciding = threading.Lock()
-        self._holds: dict[str, SinkSession] = {}
+        self._sessions: dict[str, SinkSession] = {}
 
     def of_run(self, run: str) -> tuple[SinkSession, bool]:
         """The session of a query's run, and whether it is new."""
         with self._lock:
-            begins = run not in self._holds
+            begins = run not in self._sessions
             if begins:
-                self._holds[run] = SinkSession(self._settings, self._kafka)
-            return self._holds[run], begins
+                self._sessions[run] = SinkSession(self._settings, self._kafka)
+            return self._sessions[run], begins
 
     def of_job(self, job: str) -> SinkSession:
         """A new session of a job."""
         with self._lock:
-            sink_session = self._holds[job] = SinkSession(self._settings, self._kafka, job=job)
+            sink_session = self._sessions[job] = SinkSession(self._settings, self._kafka, job=job)
         return sink_session
 
     def claim(self, sink_session: SinkSession, identity: Identity) -> None:
@@ -43,7 +43,7 @@ class WriterSessions:
         decision meanwhile, because a refused query must not have disturbed it."""
         with self._deciding:
             with self._lock:
-                for other in self._holds.values():
+                for other in self._sessions.values():
                     if other is sink_session or other.at_work is None or other.at_work.query == identity.query:
                         continue
                     if self._settings.on_new_checkpoint != "reset":
@@ -66,16 +66,16 @@ class WriterSessions:
         """The session is about to take the sink over. The sessions of earlier runs end: a callback that outlives `stop()` must not use the
         new run's."""
         with self._lock:
-            earlier = {run: each for run, each in self._holds.items() if each is not sink_session}
+            earlier = {run: each for run, each in self._sessions.items() if each is not sink_session}
             for run in earlier:
-                del self._holds[run]
+                del self._sessions[run]
         for each in earlier.values():
             each.retire()
 
     def close(self) -> None:
         """Give the sink up: an open transaction is aborted."""
         with self._lock:
-            holds = [*self._holds.values()]
-            self._holds.clear()
-        for sink_session in holds:
+            sessions = [*self._sessions.values()]
+            self._sessions.clear()
+        for sink_session in sessions:
             sink_session.close()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer import RecordRefused, TopicUnavailable, topics
+from fencepost.producer import NoUsableBroker, RecordRefused, TopicUnavailable, topics
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Shared
 from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
@@ -93,3 +93,28 @@ def test_only_a_call_that_waits_for_long_is_logged(caplog: pytest.LogCaptureFixt
         names.announce(missing)
         names.announce(missing)
         assert warnings() == 1
+
+
+def test_what_is_remembered_of_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer whose topics' names come from data keeps the newest failures, refusals and warnings of brokers, and those of topics for
+    which a call waits."""
+    now = [100.0]
+    monkeypatch.setattr(topics, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    accumulator = Accumulator(batch_size=0, buffer_memory=1 << 20, clock=lambda: 0.0, shared=Shared(patience_s=1.0))
+    names = topics.Topics(accumulator, partial(TopicQueues, draw=lambda: 0, round_robin=False), 60_000.0)
+    failure = NoUsableBroker("no broker told")
+    with names.waiting("first"):
+        for topic in ("first", *(f"t{number}" for number in range(3 * topics.REMEMBERED))):
+            with names.waiting(topic):
+                names.announce(Announce(Heard(topic, Change.MISSING, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+                now[0] += topics.SAY_MISSING_S
+                names.announce(Announce(Heard(topic, Change.MISSING, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            names.announce(Announce(Heard(topic, Change.REFUSED, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+            names.announce(Announce(Heard(topic, Change.MISSING, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), failure=failure))
+        kept = (names._missing, names._refused, names._unheard, names._warned, names._missing_since)
+        assert [len(each) <= topics.REMEMBERED for each in kept] == [True] * len(kept)
+        with pytest.raises(RecordRefused):
+            names.look("first", -1)
+        del names._refused["first"]
+        with pytest.raises(NoUsableBroker, match="no broker told"):
+            names.look("first", -1)

@@ -44,7 +44,7 @@ def store(path: Path, *, authority: Authority | None = None, client: Certificate
     return str(path)
 
 
-def settings(**given: str) -> dict[str, Any]:
+def settings(**given: str | None) -> dict[str, Any]:
     """Resolved; in names one underscore stands for a dot."""
     options = {f"kafka.{name.replace('_', '.')}": value for name, value in given.items()}
     return read_options({"kafka.bootstrap.servers": "b:9092", "kafka.security.protocol": "SSL", **options}).kafka.resolve()
@@ -108,6 +108,11 @@ def test_a_store_and_a_file_side_by_side(authority: Authority, client: Certifica
     context = settings(**given)["ssl_context"]
     assert context.check_hostname
     assert not settings(**given, ssl_endpoint_identification_algorithm="")["ssl_context"].check_hostname
+    for on in ("HTTPS", "true"):
+        assert settings(**given, ssl_endpoint_identification_algorithm=on)["ssl_context"].check_hostname
+    for typo in ("httsp", "yes", None):
+        with pytest.raises(ConfigError, match=rf"kafka.ssl.endpoint.identification.algorithm='?{typo}'?: it must be True or 'https'"):
+            settings(**given, ssl_endpoint_identification_algorithm=typo)
     deliver(authority, {"security.protocol": "SSL", "ssl_context": context})
 
 

@@ -13,6 +13,7 @@ import pytest
 from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import settle_python
+from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.writer_guards import WriterGuards
 from tests.txn.spark.site import Site
@@ -140,4 +141,28 @@ def test_guards_of_a_context_that_was_stopped() -> None:
     guard = guards.get("turns", first)
     assert guards.get("turns", first) is guard
     assert guards.get("turns", second) is not guard
+    guards.close()
+
+
+def test_a_new_context_is_reachable_until_it_is_not() -> None:
+    """That executors did not reach the driver is known of one SparkContext. With another one the writer tries the guard turns again."""
+
+    def frame(context: object) -> Any:
+        conf = SimpleNamespace(get=lambda name, default: "127.0.0.1")
+        return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context, conf=conf))
+
+    class Context:
+        def getConf(self) -> Any:
+            return SimpleNamespace(get=lambda name, default: default)
+
+    first, second = frame(Context()), frame(Context())
+    guards = WriterGuards(
+        WriterSettings(sink_id="sink", topic="out"), KafkaSettings.of({"bootstrap_servers": "localhost:1"}, None, names=())
+    )
+
+    def chosen(df: Any, unreachable: int) -> str:
+        return guards.choose(df, BatchMetrics(sink="sink", query=None, batch=0, unreachable=unreachable), None)[0]
+
+    assert [chosen(first, 0), chosen(first, 1), chosen(first, 0)] == ["turns", "kafka-claims", "kafka-claims"]
+    assert [chosen(second, 0), chosen(second, 0)] == ["turns", "turns"]
     guards.close()

@@ -80,6 +80,7 @@ def test_what_may_be_said() -> None:
     several: list[dict[str, Any]] = [
         {"transactional_id_prefix": ""},
         {"topic": None, "topics": ["a", "b.c_d-e"]},
+        {"topic": None, "topics": dict.fromkeys("ab").keys()},
         {"tasks": None, "query": None, "checkpoint": None, "secrets": None},
         {"on_bad_row": "bad", "max_reruns": 0, "collect_bytes_max": 1 << 40},
         {"bootstrap": ["a:1", "[::1]:2", "SSL://c:3"], "security_protocol": "SSL"},

@@ -45,11 +45,20 @@ def test_reruns_come_to_an_end(site: Site, guard: str) -> None:
     assert len(str(caught.value).splitlines()) == 1
     assert "Traceback" not in str(caught.value)
     assert caught.value.__cause__ is not None
-    assert writer.metrics["reruns"] == 2
+    assert writer.metrics["reruns"] == 1
     refused.remove()
     assert site.committed() == []
     writer(site.rows(*"abcdef", **KEYED), 0)
     assert site.committed() == [*"abcdef"]
+
+
+def test_without_reruns(site: Site) -> None:
+    """With `max_reruns=0` the aborted batch is not written again, and `reruns` says so."""
+    site.stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(1).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    writer = site.by_hand(guard="driver", max_reruns=0)
+    with pytest.raises(BatchFailed, match="max_reruns=0"):
+        writer(site.rows("a"), site.offsets(0))
+    assert (writer.metrics["reruns"], writer.metrics["ledger"]) == (0, "aborted")
 
 
 @BOTH
