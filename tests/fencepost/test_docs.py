@@ -72,6 +72,18 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
     assert written == generator("make_configuration").page(), "run: python docs/make_configuration.py"
 
 
+def test_the_page_of_signatures_is_what_the_sources_say() -> None:
+    """docs/api.md is what `python docs/make_api.py` writes from the public classes. Every public name is there, or is an exception."""
+    import fencepost
+
+    made = generator("make_api")
+    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert written == made.page(), "run: python docs/make_api.py"
+    named = [name for name in (*fencepost.__all__, *fencepost._SPARK) if name != "__version__" and f"\n### {name}\n" not in written]
+    elsewhere = [getattr(fencepost, name) for name in named]
+    assert [each for each in elsewhere if each not in made.ELSEWHERE and not issubclass(each, fencepost.FencepostError)] == []
+
+
 def test_what_the_configuration_page_calls_missing_is_refused() -> None:
     """The producer refuses each setting of Kafka's that it does not have, and says what to do instead. It accepts the others' names."""
     from fencepost.producer import ConfigError
