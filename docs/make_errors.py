@@ -82,6 +82,9 @@ def _exceptions() -> str:
         "  then;",
         "- what your own serializer, partitioner or iterator of records raises. It leaves the call unchanged.",
         "",
+        "An exception that ends `send_many` or `send_arrow` in the middle has the attribute `sent`: the future of the rows that were",
+        "accepted before.",
+        "",
         "The parentheses after the text name attributes and methods. A subclass has those of its base classes, too.",
         "",
     ]

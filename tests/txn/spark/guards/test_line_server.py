@@ -73,7 +73,7 @@ def test_a_silent_crowd(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("dripping", [b"", b'{"secret"', b"x" * 10_000])
-def test_who_takes_too_long(desk: Desk, monkeypatch: pytest.MonkeyPatch, dripping: bytes) -> None:
+def test_a_slow_or_long_first_line_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch, dripping: bytes) -> None:
     """The first line must be complete, short, and arrive soon."""
     monkeypatch.setattr(line_server, "HELLO_S", 0.1)
     with desk.connect(dripping) as connection:

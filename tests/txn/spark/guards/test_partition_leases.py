@@ -121,7 +121,7 @@ def keeps(leases: PartitionLeases) -> None:
         (lambda leases: None, "task 0 has not said that it is done"),
     ],
 )
-def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
+def test_any_violation_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
     """After a violation the server admits no task, and the driver does not commit."""
     leases = PartitionLeases(participation(0, 0))
     leases.enter(0, 10)
@@ -178,7 +178,7 @@ def test_a_task_waits_for_its_lease(server: LeaseServer) -> None:
         assert server.registry() == {0: 10, 1: 11}
 
 
-def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
+def test_a_task_that_disconnects_ends_the_attempt(server: LeaseServer) -> None:
     """A task that disconnects ends the attempt at once, also for waiting tasks. The next attempt starts from the beginning."""
     client = server.begin(participation(0))
     with client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
