@@ -112,7 +112,7 @@ def test_a_secret_in_another_script() -> None:
     """The server refuses a secret in another script like any wrong secret."""
     with LeaseServer("127.0.0.1", "127.0.0.1") as leases:
         shared = leases.begin(PARTICIPATION)
-        with pytest.raises(AttemptConflict, match="no task of this driver's"):
+        with pytest.raises(AttemptConflict, match="wrong secret: this is no task of this driver"):
             msgspec.structs.replace(shared, secret="пароль").enter(0, 10)
 
 

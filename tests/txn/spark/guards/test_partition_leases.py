@@ -236,7 +236,7 @@ def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) ->
 def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
     """A connection without the secret, or with another protocol, gets no answer and disturbs no task."""
     client = server.begin(participation(0))
-    with pytest.raises(AttemptConflict, match="no task of this driver's"):
+    with pytest.raises(AttemptConflict, match="wrong secret: this is no task of this driver"):
         msgspec.structs.replace(client, secret="guessed").enter(0, 10)
     with pytest.raises(AttemptConflict, match="the driver does not answer this task"), client.enter(0, 10) as task:
         task._socket.sendall(b"GET / HTTP/1.1\r\n\n")
