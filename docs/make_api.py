@@ -43,6 +43,7 @@ ELSEWHERE: Final = (Settings, Api, ErrorCode)
 """Classes that have a page of their own, or lists of Kafka's."""
 
 INTERNAL: Final[dict[str, str]] = {
+    "Acl": "of_row row",
     "AsyncProducer": "described record_limit",
     "Producer": "described record_limit",
     "Participant": "described record_limit",

@@ -274,6 +274,7 @@ def test_a_compiled_build(small_checkout: Path) -> None:
     assert top == {"fencepost", "pyspark_fencepost", f"fencepost-{VERSION}.dist-info", f"fencepost__mypyc{suffix}"}
 
 
+@drawn(2)
 @needs_compiler
 @once_is_enough("compiles the checkout")
 @pytest.mark.parametrize("damage", ["the compiler fails on it", "it does not type-check"])

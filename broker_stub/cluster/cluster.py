@@ -25,9 +25,12 @@ from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
+    AclsRecord,
     ClusterRecord,
+    Metadata,
     MetadataLog,
     ProducerIdsRecord,
+    QuotasRecord,
     Record,
     StartRecord,
     TopicDeleted,
@@ -126,7 +129,7 @@ class Cluster(Context):
         self.default_partitions = self._given_once("default_partitions", default_partitions, "num.partitions") or 1
         factor = self._given_once("default_replication_factor", default_replication_factor, "default.replication.factor")
         self.default_replication_factor = factor or min(3, brokers)
-        self.quotas = Quotas()
+        self.quotas = Quotas(lambda entity, values: self._keep(QuotasRecord(sorted(entity), dict(values))))
         self.authorizer = self._authorizer(acls, super_users)
         self._unheeded: set[str] = set()
         self._say_what_is_unheeded(self.config.given, logging.WARNING)
@@ -549,6 +552,7 @@ class Cluster(Context):
             if found.cluster is None:
                 self._keep(ClusterRecord(self.cluster_id))
             self._keep(start)
+            self._resume_security(found)
         self._random.seed(f"{seed}, start {start.number}")  # no id is given twice
         self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
@@ -568,6 +572,19 @@ class Cluster(Context):
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, unclean=unclean)
+
+    def _resume_security(self, found: Metadata) -> None:
+        """Goes on with the quotas and ACLs. The ACLs that this start was given are created beside them."""
+        for each in found.quotas.values():
+            self.quotas.change(frozenset(each.entity), each.values)
+        if self.authorizer is not None:
+            from fencepost.broker_stub.security.acls import Acl
+
+            given = self.authorizer.acls
+            self.authorizer.remove(given)
+            self.authorizer.add(map(Acl.of_row, found.acls.acls))
+            self.authorizer.keep = lambda acls: self._keep(AclsRecord([acl.row for acl in acls]))
+            self.authorizer.add(given)
 
     def save(self, state: PartitionState) -> None:
         """Keeps what was decided about a partition. If that fails, every broker halts, and it is kept before one starts again."""

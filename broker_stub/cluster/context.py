@@ -91,6 +91,10 @@ class Context:
         """The brokers that are up and that the controller does not fence."""
         return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
 
+    def known_live(self, node: int) -> list[int]:
+        """The brokers that are up and not fenced, as far as that broker knows."""
+        return self.brokers[node].image.live
+
     def reach(self, one: int, other: int) -> bool:
         """Whether what a broker sends reaches another one, which is up."""
         return self.brokers[other].alive and (one, other) not in self.severed

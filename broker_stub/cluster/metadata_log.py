@@ -1,4 +1,5 @@
-"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, and the producer ids that were given out.
+"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs and quotas, and the producer ids that
+were given out.
 
 Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
 client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
@@ -56,7 +57,20 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="
     id: UUID
 
 
-Record = ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted
+class AclsRecord(msgspec.Struct, frozen=True, tag="acls", tag_field="type"):
+    """Every ACL, in the order of their creation (`security.acls.AclRow`)."""
+
+    acls: list[tuple[str, int, int, str, int, int, str]]
+
+
+class QuotasRecord(msgspec.Struct, frozen=True, tag="quotas", tag_field="type"):
+    """The quotas of one entity, which has types and names. None of them: they were removed."""
+
+    entity: list[tuple[str, str | None]]
+    values: dict[str, float]
+
+
+Record = ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord
 
 
 class Metadata(msgspec.Struct):
@@ -67,6 +81,8 @@ class Metadata(msgspec.Struct):
     next_producer_id: int = 0
     topics: dict[UUID, TopicRecord] = {}
     partitions: dict[UUID, dict[int, PartitionState]] = {}
+    acls: AclsRecord = AclsRecord([])
+    quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -83,6 +99,12 @@ class Metadata(msgspec.Struct):
             case TopicDeleted():
                 self.topics.pop(record.id, None)
                 self.partitions.pop(record.id, None)
+            case AclsRecord():
+                self.acls = record
+            case QuotasRecord(entity=entity, values=values):
+                self.quotas.pop(frozenset(entity), None)
+                if values:
+                    self.quotas[frozenset(entity)] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -93,6 +115,9 @@ class Metadata(msgspec.Struct):
         yield from self.topics.values()
         for partitions in self.partitions.values():
             yield from partitions.values()
+        if self.acls.acls:
+            yield self.acls
+        yield from self.quotas.values()
 
 
 class MetadataLog:

@@ -5,7 +5,7 @@ This file keeps and finds quotas. `client_quota_manager` counts for each broker 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 PRODUCE: Final = "producer_byte_rate"
@@ -37,9 +37,10 @@ class Limit(NamedTuple):
 
 
 class Quotas:
-    """The quotas of a cluster."""
+    """The quotas of a cluster. `keep`: called with those of an entity before a change counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Entity, Mapping[str, float]], object] = lambda entity, values: None) -> None:
+        self._keep = keep
         self._values: dict[Entity, dict[str, float]] = {}
 
     def __bool__(self) -> bool:
@@ -53,6 +54,8 @@ class Quotas:
         """Sets these values; None removes a quota. The caller has checked them."""
         changed: dict[str, float | None] = {**self._values.get(entity, {}), **values}
         kept = {key: value for key, value in changed.items() if value is not None}
+        if kept != self._values.get(entity, {}):
+            self._keep(entity, kept)
         if kept:
             self._values[entity] = kept
         else:

@@ -39,6 +39,11 @@ class Controller(Surroundings, Protocol):
         """Whether that broker runs."""
         ...
 
+    @property
+    def live(self) -> list[int]:
+        """The brokers that are up and that the controller does not fence."""
+        ...
+
     def hears(self, node: int) -> bool:
         """Whether that broker learns at once what the controller decides."""
         ...

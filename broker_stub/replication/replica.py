@@ -75,9 +75,8 @@ class Surroundings(Protocol):
         """What the followers fetch."""
         ...
 
-    @property
-    def live(self) -> list[int]:
-        """The brokers that are up and that the controller does not fence."""
+    def known_live(self, node: int) -> list[int]:
+        """The brokers that are up and not fenced, as far as that broker knows."""
         ...
 
     @property
@@ -165,8 +164,8 @@ class Replica:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start of the live replicas, as the leader knows them."""
-        live = self._cluster.live
+        """The smallest log start of the live replicas, as the leader knows them (`Partition.lowWatermarkIfLeader`)."""
+        live = self._cluster.known_live(self.node)
         return min([self.log.log_start_offset, *(each.log_start_offset for node, each in self._remotes.items() if node in live)])
 
     def hear(self, state: PartitionState) -> None:

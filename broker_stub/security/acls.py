@@ -22,6 +22,10 @@ EXAMPLE: Final = "[Acl.allow('alice', 'WRITE', topic='orders')]"
 """What errors show for a list of ACLs."""
 
 
+AclRow = tuple[str, int, int, str, int, int, str]
+"""An ACL as it is kept: the fields of `Acl` in their order, enums as their numbers."""
+
+
 @dataclass(frozen=True)
 class Acl:
     """One permission, or its denial."""
@@ -47,6 +51,23 @@ class Acl:
     ) -> Acl:
         """As `allow`, but denies the operation. No other ACL overrides that."""
         return _acl(Permission.DENY, principal, operation, host=host, prefixed=prefixed, given=resource)
+
+    @classmethod
+    def of_row(cls, row: AclRow) -> Acl:
+        principal, operation, resource, name, pattern, permission, host = row
+        return cls(
+            principal,
+            numbered(Operation, operation),
+            numbered(Resource, resource),
+            name,
+            numbered(Pattern, pattern),
+            numbered(Permission, permission),
+            host,
+        )
+
+    @property
+    def row(self) -> AclRow:
+        return self.principal, self.operation, self.resource, self.name, self.pattern, self.permission, self.host
 
     def covers(self, name: str) -> bool:
         """Whether the ACL is about that resource."""

@@ -6,7 +6,7 @@ A denial overrides every permission. Without both the answer is no, unless no AC
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fencepost.broker_stub.security.acls import ANYTHING, Acl, Filter, user_principal
 from fencepost.broker_stub.security.operations import Operation, Pattern, Permission, Resource
@@ -15,11 +15,12 @@ SOME_NAME = "hardcode"  # Kafka tries one made-up name before it looks through t
 
 
 class Authorizer:
-    """The ACLs of a cluster, in the order of their creation, without duplicates."""
+    """The ACLs of a cluster, in the order of their creation, without duplicates. `keep`: called with all of them before a change counts."""
 
     def __init__(self, acls: Iterable[Acl] = (), *, super_users: Iterable[str] = (), allow_everyone: bool = False) -> None:
         self.super_users = frozenset(map(user_principal, super_users))
         self.allow_everyone = allow_everyone
+        self.keep: Callable[[Iterable[Acl]], object] = lambda _: None
         self._acls: dict[Acl, None] = {}
         self.add(acls)
 
@@ -28,14 +29,19 @@ class Authorizer:
         return list(self._acls)
 
     def add(self, acls: Iterable[Acl]) -> None:
-        self._acls.update(dict.fromkeys(acls))
+        self._set({**self._acls, **dict.fromkeys(acls)})
 
     def matching(self, wanted: Filter) -> list[Acl]:
         return [acl for acl in self._acls if wanted.fits(acl)]
 
     def remove(self, acls: Iterable[Acl]) -> None:
-        for acl in acls:
-            self._acls.pop(acl, None)
+        gone = {*acls}
+        self._set({acl: None for acl in self._acls if acl not in gone})
+
+    def _set(self, acls: dict[Acl, None]) -> None:
+        if acls.keys() != self._acls.keys():
+            self.keep(acls)
+        self._acls = acls
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether that client may do that to that one resource."""

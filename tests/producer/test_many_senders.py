@@ -20,6 +20,7 @@ from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.records import iter_batches, read_records
 from tests.conformance.survival.reader import read_topic
+from tests.drawn import drawn
 from tests.producer import many_senders
 from tests.producer.many_senders import FULL, Account, Crowd, Plan
 from tests.producer.stub_helpers import QUICK, until
@@ -113,6 +114,7 @@ TROUBLES: dict[str, tuple[Trouble, dict[str, Any]]] = {
 }
 
 
+@drawn(3)
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crowd_on_one_producer(kind: str, trouble: str) -> None:

@@ -51,6 +51,7 @@ def test_the_wrap_is_really_crossed() -> None:
 
 
 @once_is_enough("the simulation's own faults are the same Python")
+@drawn(3, of="about the random worlds themselves")
 def test_what_the_flavours_are_about_really_happens() -> None:
     """Batches are packed on other threads, addresses change, clients rebootstrap, leaders lose their unreplicated records, and requests
     arrive late.

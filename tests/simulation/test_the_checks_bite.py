@@ -12,7 +12,7 @@ from tests.strike import MARKS
 pytestmark = MARKS
 
 
-@drawn(4)
+@drawn(8)
 @pytest.mark.skipif(
     fencepost.build_info().compiled, reason="compiled methods call one another without asking the class: the uncompiled run breaks them"
 )

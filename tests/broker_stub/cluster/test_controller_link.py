@@ -292,6 +292,22 @@ def test_records_that_an_old_leader_deletes() -> None:
     assert (pending.answer.error_code, pending.answer.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
 
+@pytest.mark.parametrize(("hears", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.REQUEST_TIMED_OUT)])
+def test_a_leader_waits_for_the_followers_that_it_knows_as_live(hears: bool, code: ErrorCode) -> None:
+    """DeleteRecords needs no follower that is down. A leader that has not heard of the stop waits until the request times out."""
+    world, _, leader = three()
+    if not hears:
+        cut_off(world, leader, one_way=True)
+    world.cluster.stop_broker(leader % 3 + 1)
+    pending = Pending(lambda response: response.topics[0].partitions[0], tick=world.cluster.tick)
+    part = DeleteRecordsPartition(partition_index=0, offset=1)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=5_000)
+    world.send(request, 2, node=leader, replies=pending.replies)
+    for _ in range(10):
+        world.pass_time(500)
+    assert pending.answer.error_code == code
+
+
 def test_a_broker_starts_only_when_it_reaches_the_controller() -> None:
     world, partition, node = three()
     cut_off(world, node)

@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub import Acl, BrokerStub, VirtualClock
 from fencepost.broker_stub.log.checkpoint_text import (
     LOG_START_OFFSETS,
     OFFSET_CHECKPOINTS,
@@ -112,6 +115,45 @@ def test_transactions_go_on(tmp_path: Path) -> None:
             open_one.commit()
         assert values(stub) == [b"committed", b"next"]
         older.close()
+
+
+def test_acls_go_on(tmp_path: Path) -> None:
+    """Those of clients and of the test, in their order, until they are deleted. Those that a start is given are created then."""
+    mine, given = Acl.allow("alice", "WRITE", topic="t"), Acl.allow("bob", "READ", topic="t")
+    with stub_in(tmp_path, acls=[given], super_users=["ANONYMOUS"]) as stub:
+        stub.allow("alice", "WRITE", topic="t")
+        binding = AclBinding(
+            ResourceType.GROUP, "g", ResourcePatternType.PREFIXED, "User:carol", "*", AclOperation.READ, AclPermissionType.DENY
+        )
+        admin = AdminClient({"bootstrap.servers": stub.bootstrap})
+        for future in admin.create_acls([binding]).values():
+            future.result(30)
+        theirs = stub.acls[-1]
+        assert stub.acls == [given, mine, theirs]
+    with stub_in(tmp_path):
+        pass  # one that permits everything keeps them
+    with stub_in(tmp_path, acls=[], super_users=["ANONYMOUS"]) as stub:
+        assert stub.acls == [given, mine, theirs]
+        assert theirs.pattern.name == "PREFIXED"
+        stub.revoke([mine, given])
+    with stub_in(tmp_path, acls=[given], super_users=["ANONYMOUS"]) as stub:
+        assert stub.acls == [theirs, given]
+
+
+def test_quotas_go_on(tmp_path: Path) -> None:
+    """Until they are removed."""
+    with stub_in(tmp_path) as stub:
+        stub.quota(client_id="shop", producer_byte_rate=1000)
+        stub.quota(user="<default>", client_id="shop", consumer_byte_rate=2.0, request_percentage=50)
+        stub.quota(user="alice", producer_byte_rate=1)
+        stub.quota(user="alice", producer_byte_rate=None)
+        before = dict(stub.cluster.quotas.entries)
+        assert len(before) == 2
+    with stub_in(tmp_path) as stub:
+        assert stub.cluster.quotas.entries == before
+        stub.quota(client_id="shop", producer_byte_rate=None)
+    with stub_in(tmp_path) as stub:
+        assert len(stub.cluster.quotas.entries) == 1
 
 
 def test_an_open_transaction_times_out(tmp_path: Path) -> None:

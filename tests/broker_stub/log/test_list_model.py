@@ -31,7 +31,7 @@ def test_the_log_is_a_list_in_new_histories() -> None:
 
 
 @once_is_enough("the rules of the log are the same Python")
-@drawn(15)
+@drawn(30)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_list_bites(mutant: str) -> None:
     """A bounded number of histories notices each broken rule."""

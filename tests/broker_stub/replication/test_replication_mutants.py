@@ -16,6 +16,7 @@ from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import ReplicaFetcher
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.replication.test_random_replication import World
+from tests.drawn import drawn
 from tests.once import once_is_enough
 
 pytestmark = once_is_enough("the rules of replication are the same Python")
@@ -105,6 +106,7 @@ def hunt(mutant: str) -> int | None:
     return None
 
 
+@drawn(4)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_runs_bite(mutant: str) -> None:
     assert hunt(mutant) is not None, f"{mutant}: not noticed in {RUNS_MAX} runs"

@@ -20,6 +20,7 @@ from fencepost.demo.readback import Audit, read_back
 from fencepost.demo.schedule import Trouble, plan
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
+from tests.drawn import drawn
 
 __all__ = ["kafka"]
 
@@ -53,6 +54,7 @@ GOOD = Outcome(
     restarts=1,
 )
 DOUBLED = msgspec.structs.replace(GOOD, duplicates_refused=0, in_log=12, doubled=2, out_of_order=1)
+WHOLE = drawn(3, of="whole runs of the demo")
 
 
 def audited(*records: tuple[int, bytes | None, bytes]) -> Audit:
@@ -295,6 +297,7 @@ def test_the_demo_shows_it_on_the_stub() -> None:
     assert other["doubled"]
 
 
+@WHOLE
 def test_the_demo_prints_a_table() -> None:
     """Without --json there is a table with both runs and a sentence that says what was seen."""
     ran = demo("--rows", "2000")
@@ -304,6 +307,7 @@ def test_the_demo_prints_a_table() -> None:
     assert "sending, idempotent" in ran.stderr
 
 
+@WHOLE
 def test_the_demo_goes_through_a_proxy_where_the_broker_is_not_its_own() -> None:
     """With --bootstrap it counts what passes the proxy and what is done there, never more refused duplicates than the brokers refused, and
     says n/a to leader moves and restarts."""
@@ -315,6 +319,7 @@ def test_the_demo_goes_through_a_proxy_where_the_broker_is_not_its_own() -> None
     assert (shown.idempotent["duplicates_refused"] or 0) <= refused
 
 
+@WHOLE
 def test_the_demo_shows_it_on_apache_kafka(kafka: KafkaCluster) -> None:
     """On Apache Kafka, with faults from the proxy, each record is once and in order. The demo counts resent and refused batches as on the
     stub."""

@@ -31,6 +31,7 @@ from fencepost.producer.wire import (
 )
 from fencepost.producer.wire.messages import RESPONSES
 from fencepost.producer.wire.messages.common import NodeEndpoint
+from tests.drawn import drawn
 from tests.producer.core.harness import CoreHarness, Flight
 from tests.producer.wire.damage import damage
 
@@ -154,6 +155,7 @@ def memory_of(kind: type[Message], version: int, data: bytes) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
+@drawn(4)
 @pytest.mark.parametrize("kind", RESPONSES.values(), ids=lambda kind: kind.__name__)
 def test_no_small_answer_takes_much_memory(kind: type[Message]) -> None:
     """For every kind and version of response, 300 bytes become objects of at most a few hundred times that size, also with false counts and

@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
+from tests.drawn import drawn_files
 from tests.txn.spark.java_flags import java_flags
 from tests.txn.spark.releases import FILES, missing
 from tests.txn.spark.site import Site
 
 STOP_TIMEOUT_S = 30.0
 
+HERE = Path(__file__).parent
 CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "512m",
@@ -34,6 +36,36 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
 }
+
+
+SAMPLED = {
+    "test_attempts.py",
+    "test_batch_job.py",
+    "test_collect_rows.py",
+    "test_connect.py",
+    "test_expired_ids.py",
+    "test_kafka_claims.py",
+    "test_partition_leases.py",
+    "test_permanent_errors.py",
+    "test_promises_on_kafka.py",
+    "test_queries.py",
+    "test_reader_in_spark.py",
+    "test_rival_writers.py",
+    "test_routing_in_spark.py",
+    "test_rows.py",
+    "test_spark_context.py",
+    "test_transactional_id_prefixes.py",
+    "test_write_topics.py",
+    "test_writer_in_spark.py",
+}
+"""Files that run queries for a minute: a run takes half of them. test_promises.py runs always."""
+SAMPLE = drawn_files(2, of="files of Spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in SAMPLED and item.path.is_relative_to(HERE):
+            item.add_marker(SAMPLE)
 
 
 class _LeftOut(pytest.Module):

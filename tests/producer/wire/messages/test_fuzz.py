@@ -49,7 +49,7 @@ def traced_memory() -> Iterator[None]:
     tracemalloc.stop()
 
 
-@drawn(8)
+@drawn(16)
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_truncated_messages_are_refused(cls: type[Message], version: int) -> None:
     """No prefix of a message is a message. Each raises Malformed with API, version and an offset within the data."""
@@ -67,7 +67,7 @@ def test_truncated_messages_are_refused(cls: type[Message], version: int) -> Non
     truncate()
 
 
-@drawn(8)
+@drawn(16)
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_changed_messages_are_refused_or_other_messages(cls: type[Message], version: int, traced_memory: None) -> None:
     """Changed, lost or added bytes give another message, which can be encoded again, or Malformed. They never cause a hang or a huge
@@ -104,7 +104,7 @@ def test_changed_messages_are_refused_or_other_messages(cls: type[Message], vers
     change()
 
 
-@drawn(8)
+@drawn(16)
 @pytest.mark.parametrize(("cls", "version"), EVERY, ids=EVERY_ID)
 def test_changed_frames_raise_nothing_but_malformed(cls: type[Message], version: int) -> None:
     """A changed, longer or shorter frame, with its header, is another frame or Malformed. A changed byte of the header may name another API

@@ -24,6 +24,7 @@ from fencepost.producer.wire.records import (
     read_records,
 )
 from fencepost.producer.wire.records.batch_header import compute_crc
+from tests.drawn import drawn
 from tests.producer.wire.records.changed_batches import compacted
 
 ENTRIES: list[Any] = [
@@ -92,6 +93,7 @@ def test_any_cut_is_noticed(name: str) -> None:
         read_records(batch + b"\0")
 
 
+@drawn(4)
 @pytest.mark.parametrize("name", SEEDS)
 def test_every_byte_under_a_valid_checksum(name: str) -> None:
     """Each byte changed to each value, with a matching checksum: the batch is read, or refused as announced."""
