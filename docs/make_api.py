@@ -108,7 +108,7 @@ def _entry(name: str, named: Any) -> list[str]:
     made = next((each for each in members if isinstance(each, Function) and each.name == "__init__"), None)
     if made is not None:
         lines += _signature("", made, name)
-    lines += [ast.unparse(each) for each in members if isinstance(each, ast.AnnAssign)]
+    lines += [_text(each) for each in members if isinstance(each, ast.AnnAssign)]
     for each in members:
         if isinstance(each, Function) and each.name != "__init__":
             lines += [*([""] if lines[-1] != "```python" else []), *_method(each)]
@@ -173,7 +173,13 @@ def _arguments(arguments: ast.arguments) -> Iterator[str]:
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:
     kind = f": {ast.unparse(argument.annotation)}" if argument.annotation else ""
     equals = " = " if kind else "="
-    return f"{argument.arg}{kind}{equals}{ast.unparse(default)}" if default else f"{argument.arg}{kind}"
+    return f"{argument.arg}{kind}{equals}{_text(default)}" if default else f"{argument.arg}{kind}"
+
+
+def _text(node: ast.AST) -> str:
+    """The source of a node, with the quotes of the formatter, which checks this page too."""
+    text = ast.unparse(node)
+    return text if '"' in text else text.replace("'", '"')
 
 
 def _words(node: ast.ClassDef | Function) -> str:
