@@ -64,6 +64,14 @@ TYPES: Final[dict[str, str]] = {
     "sasl_oauthbearer_config": "secret text",
     "client_dns_lookup": "use_all_dns_ips",
 }
+LINKS: Final[dict[str, str]] = {
+    "`fencepost.producer.accumulator.named_partitioners`": "[serializers and partitioners](quickstart.md#serializers)",
+    "`fencepost.producer.serializers`": "[serializers](quickstart.md#serializers)",
+    "`fencepost.producer.interceptors`": "[interceptors](observing.md#interceptors)",
+    "`fencepost.producer.observe.statistics_callback`": "[statistics](observing.md#statistics)",
+    "`fencepost.producer.network.oauth_tokens`": "[security.md](security.md#settings)",
+}
+"""Module -> the page that a reader is sent to instead."""
 BYTES: Final = ("batch_size", "buffer_memory", "max_request_size")
 SHOWN: Final[dict[str, str]] = {"acks": "all", "key_serializer": "bytes", "value_serializer": "bytes", "interceptors": "none"}
 
@@ -208,7 +216,11 @@ def descriptions() -> dict[str, str]:
             assert documented, f"{field.target.id} has no description"
             assert isinstance(text, ast.Expr)
             assert isinstance(text.value, ast.Constant)
-            found[field.target.id] = " ".join(str(text.value.value).split())
+            words = " ".join(str(text.value.value).split())
+            for module, link in LINKS.items():
+                words = words.replace(module, link)
+            assert "`fencepost." not in words, f"{field.target.id}: LINKS has no page for the module that it names"
+            found[field.target.id] = words
     return found
 
 

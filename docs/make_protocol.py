@@ -30,7 +30,8 @@ does. It behaves like Kafka: `tests/conformance` sends the same requests to both
 what it leaves out. `BrokerStub(config=...)` takes Kafka's broker configs by their names and refuses unknown ones.
 
 Any broker takes the requests that Kafka's brokers forward to their controller: topics, partitions and configs. Other requests go to the
-broker that leads the partition or coordinates the group. The others respond NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR.
+broker that leads the partition or coordinates the group. Every other broker responds NOT_LEADER_OR_FOLLOWER or
+NOT_COORDINATOR.
 
 "Needs" applies where the stub has an authorizer (`BrokerStub(acls=...)`). Without the permission a topic is TOPIC_AUTHORIZATION_FAILED, a
 group GROUP_AUTHORIZATION_FAILED, and the cluster CLUSTER_AUTHORIZATION_FAILED, before any other check.

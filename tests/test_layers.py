@@ -1,4 +1,7 @@
-"""Imports go one way: which room may import which, with no circle of rooms or files. Imports for annotations and inside functions count."""
+"""Imports go one way: which package may import which, with no circle of packages or files.
+
+Imports for annotations and inside functions count.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +124,8 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "__main__": "cli",
     },
 }
-"""For each package its rooms, bottom first, and the rooms of the same package that each may import: a row names only rooms above it in
-the table. A room is a directory, or a file at the top of the package. `__init__` is what the package exports."""
+"""For each part its packages (here: rooms), bottom first, and those of the same part that each may import. A row names only rooms above it
+in the table. A room is a directory, or a file at the top of its part. `__init__` is what the package exports."""
 
 OTHER_PACKAGES: Final = {
     "producer": (),

@@ -93,10 +93,14 @@ class CommitOutcomeUnknown(FencepostError):
     """The coordinator was asked to end the transaction, and it is not known whether the transaction is committed. It is not safe to write
     the transaction again, nor to give it up.
 
-    `resolve(timeout)` keeps asking. It returns None if the transaction was committed, also if `abort` raised this error. It
-    raises MustAbort if the transaction was not committed, Fenced if also the producer cannot continue, and TransactionAborted if it was
-    prepared or its producer ended for another reason. It raises this error if the time passes again, or no broker can tell any more. Until
-    then the producer begins no other transaction. With asyncio, call `await error.resolve(timeout)`.
+    `resolve(timeout)` keeps asking. It returns None if the transaction was committed, also if `abort` raised this error. It raises this
+    error again if the time passes, or if no broker can tell any more. Otherwise the transaction was not committed:
+
+    - MustAbort: the producer can continue after an abort.
+    - Fenced: the producer cannot continue either.
+    - TransactionAborted: it was prepared, or its producer ended for another reason.
+
+    Until then the producer begins no other transaction. With asyncio, call `await error.resolve(timeout)`.
     """
 
     def __init__(self, reason: str) -> None:

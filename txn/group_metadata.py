@@ -100,8 +100,8 @@ def read_group(group: object) -> GroupMetadata:
 
 
 def read_confluent(raw: bytes) -> GroupMetadata:
-    """librdkafka's format: the tag, the generation (int32 in this machine's byte order), group and member id (each ended by a NUL), a byte
-    that says whether the instance id is missing, and otherwise the instance id (ended by a NUL)."""
+    """Read librdkafka's format: the tag, the generation (int32 in this machine's byte order), the group and the member id. Then a byte says
+    whether the instance id is missing; otherwise the instance id follows. A NUL ends each text."""
     if not raw.startswith(TAG):
         raise ValueError(
             f"group metadata that begins with {raw[: len(TAG)]!r}: what is known of confluent-kafka's consumer_group_metadata() "

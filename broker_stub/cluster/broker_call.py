@@ -27,8 +27,8 @@ def call_broker(
     refused: T,
     timed_out: T,
 ) -> None:
-    """`do` processes it at the receiver and gives the response. `then` gets that response, `refused` at once if the receiver does not get
-    the request, or `timed_out` later if the sender does not get the response."""
+    """`do` runs at the receiver. `then` gets its response. `refused`: the request did not arrive (given at once). `timed_out`: the
+    response did not arrive (given later)."""
     if not context.reach(sender, receiver):
         then(refused)
         return

@@ -1,10 +1,10 @@
 """What a broker's link to the controller does: heartbeats go to the controller, and what it decides comes from it (KIP-631).
 
-A paused broker neither sends nor hears. When it goes on, it first does what was waiting, with the image of before the pause.
+A paused broker sends and receives nothing. On resume it first does its queued work, with the image from before the pause.
 
-A broker that hears nothing keeps its image of the cluster, and goes on with it: it serves its clients as the leader that it was. One
-whose heartbeats stop is fenced after broker.session.timeout.ms: it leaves every ISR, and others lead in its place. When both ways are up
-again, the broker learns what was decided, follows the new leaders, and is fenced no longer.
+A broker that the controller cannot reach keeps its old image of the cluster. It still serves its clients as leader. The controller fences a
+broker without heartbeats after broker.session.timeout.ms. The broker leaves every ISR, and other brokers lead. When the link works both
+ways again, the broker gets the new image, follows the new leaders, and is no longer fenced.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class ControllerLink:
             self._learn(broker)
 
     def forward(self, node: int, then: Callable[[bool], object]) -> None:
-        """Forwards a request to the controller: calls `then` once with whether it got there in time."""
+        """Forwards a request to the controller: calls `then` once with whether it arrived in time."""
         waits = _Forwarded(self, node, then)
         self._forwarded.append(waits)
         waits.timer = self._context.timers.at(self._context.now_ms() + FORWARDING_MS, partial(waits.end, got_there=False))
 
     def do(self, node: int, run: Callable[[], object]) -> None:
-        """Runs what a broker asks of the controller: now, or when it gets there, or never if it does not get there in time."""
+        """Runs the controller's part of a broker's request: at once, or when the request arrives. A late request is dropped."""
         if self._context.reaches_controller(node):
             run()
         else:

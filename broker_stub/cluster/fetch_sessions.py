@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 
 
 class CachedPartition:
-    """What the session last sent about one partition. `seen`: the replica's `changes` when a follower knew everything of it."""
+    """What the session last sent about one partition. `seen`: the replica's `changes` when the follower was last up to
+    date."""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "partition", "replica", "seen")
 
@@ -49,7 +50,7 @@ class CachedPartition:
         self.seen = -1
 
     def knows(self, answer: PartitionData) -> bool:
-        """Whether a response with this would tell nothing."""
+        """Whether a response with this data would have nothing new."""
         return (
             not answer.records
             and not answer.error_code

@@ -1,7 +1,7 @@
-"""Removes followers from the ISR that lag (Kafka's `ReplicaManager.maybeShrinkIsr`).
+"""Removes lagging followers from the ISR (Kafka's `ReplicaManager.maybeShrinkIsr`).
 
-It looks twice in replica.lag.time.max.ms, as long as a follower is behind. Followers keep up unless something holds them back: a severed
-link, a failed fetch, a fault. What holds one back calls `watch`, so a healthy cluster has no timer for this.
+While a follower is behind, it checks twice in replica.lag.time.max.ms. Only a severed link, a failed fetch or a fault delays a follower.
+Each of them calls `watch`. So a healthy cluster has no timer for this.
 """
 
 from __future__ import annotations

@@ -5,9 +5,12 @@ ranges are those of ApiVersions of a broker of that release, for the APIs that t
 
 Leaves out, for 3.9: Produce 0 to 2 and Fetch 0 to 3, which use message formats v0 and v1, and version 0 of requests about log directories.
 The stub offers them as Kafka 3.9 does, and closes the connection when a client uses them. Configs that only 3.9 or only 4.3 has, and their
-bounds, are 4.3's. Also left out: the leader epoch, which 3.9 keeps when the only replica's broker is killed; the assignments of a group,
-which 3.9 forgets when a rebalance begins and 4.3 when it ends; a reassignment back to the replicas of before, which 3.9 ends at once; and
-ZooKeeper. Transactions are those of transaction version 0, which 3.9 has finalized.
+bounds, are 4.3's. Transactions are those of transaction version 0, which 3.9 has finalized. Also left out, for 3.9:
+
+- When the only replica's broker is killed, 3.9 keeps the leader epoch.
+- When a rebalance begins, 3.9 deletes the assignments of the group. 4.3 deletes them when it ends.
+- 3.9 ends a reassignment back to the previous replicas at once.
+- ZooKeeper.
 """
 
 from __future__ import annotations

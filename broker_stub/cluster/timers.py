@@ -1,8 +1,8 @@
 """Timers of the core, in order of their deadline and then of their arrival.
 
-It reads no clock and waits for nothing: `run_due(now)` runs what is due, `next_deadline()` says when to call it again. Housekeeping is no
-reason to wake up for: it runs with the first call after its deadline, so a cluster with nothing to do has no deadline. A cluster that has
-something to do asks `housekeeping_is_due`.
+It reads no clock and does not wait. `run_due(now)` runs the due timers, and `next_deadline()` returns the time for the next call.
+Housekeeping has no deadline of its own: it runs with the first call after its time. So an idle cluster has no deadline. A busy cluster
+calls `housekeeping_is_due`.
 """
 
 import heapq
@@ -38,8 +38,8 @@ FEW: Final = 1_000
 
 
 class Timers:
-    """A heap of timers. Cancelled ones are removed when they reach the top, or when they may be half of the heap: under a clock that stands
-    still they would stay."""
+    """A heap of timers. A cancelled timer is removed at the top of the heap, or when cancelled timers may be half of the heap. Without the
+    second case they would stay under a clock that does not move."""
 
     __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms", "_swept_at")
 

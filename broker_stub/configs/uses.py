@@ -136,7 +136,7 @@ BROKER_USES: Final[dict[str, Use]] = {
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
     "group.initial.rebalance.delay.ms": Obeyed("0 here by default, 3000 in Kafka", f"{_CLASSIC}::test_the_first_members_wait_for_more"),
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", f"{_BROKER}[group.max.session.timeout.ms]"),
-    "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_takes_nobody"),
+    "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_refuses_a_new_member"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", f"{_BROKER}[group.min.session.timeout.ms]"),
     "log.cleaner.backoff.ms": Obeyed("how often the cleaner looks for work", f"{_COMPACTION}::test_it_is_looked_for_work_at_intervals"),
     "log.cleaner.dedupe.buffer.size": Obeyed("24 bytes for each key of a pass", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
@@ -199,7 +199,7 @@ BROKER_USES: Final[dict[str, Use]] = {
     "transaction.two.phase.commit.enable": Obeyed(
         "two-phase commit is granted", "tests/broker_stub/transactions/test_configs.py::test_two_phases_have_to_be_permitted"
     ),
-    "transactional.id.expiration.ms": Obeyed("when ids expire", f"{_TRANSACTIONS}::test_an_id_that_nobody_uses_is_forgotten"),
+    "transactional.id.expiration.ms": Obeyed("when ids expire", f"{_TRANSACTIONS}::test_an_unused_transactional_id_is_forgotten"),
     "unclean.leader.election.interval.ms": Obeyed(
         "how soon a leaderless topic that allows it by now has a leader; 1000 here by default, 300000 in Kafka",
         f"{_BROKER}[unclean.leader.election.interval.ms]",

@@ -1,10 +1,9 @@
 """HTTP/1.1 for the control of a stub or a proxy: one request per connection, JSON both ways, everything bounded.
 
-A head or a body above its limit, a silent connection, more connections than `CONNECTIONS_MAX`, and bytes that are no HTTP end the
-connection, some with an error. Its clients are tests and shells. No web page can use it through a browser: requests for another site are
-refused by their headers (Origin, Sec-Fetch-Site), and a page that resolves its own name to this address is refused by that name (Host).
-Changes need `application/json`, which a page may not send to another site without permission. It knows no routes and has no TLS and no
-keep-alive.
+Four things end a connection, some with an error: a head or a body above its limit, silence, more connections than `CONNECTIONS_MAX`, and
+bytes that are no HTTP. Its clients are tests and shells. No web page can use it through a browser. It refuses requests for another site by
+their headers (Origin, Sec-Fetch-Site). It refuses a page that resolves its own name to this address by that name (Host). Changes need
+`application/json`, which a page may not send to another site without permission. It has no routes, no TLS and no keep-alive.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """AlterPartitionReassignments (45), versions 0 and 1.
 
-Gives partitions other replicas. New replicas fetch the leader's log. When all of them are in the ISR, the old
-replicas leave with their logs, the leader epoch rises by one, and if the leader left, the first replica in sync leads. Until then the
-reassignment is in progress: while a new replica is down or does not reach the leader. If the partition gets fewer replicas, all that stay
-must be in sync too. A new request replaces a reassignment in progress. Null replicas cancel it, and the added replicas leave.
-As in Kafka, a new request for the very replicas of before does not: it waits for the added ones until it is cancelled.
+Gives partitions other replicas. New replicas fetch the leader's log. When all of them are in the ISR, the old replicas leave with their
+logs, and the leader epoch rises by one. If the leader left, the first replica in sync leads. While a new replica is down or does not reach
+the leader, the reassignment is in progress. If the partition gets fewer replicas, each staying replica must be in sync too. A new request
+replaces a reassignment in progress. Null replicas cancel it, and the added replicas leave. As in Kafka, a new request for the previous
+replicas does not cancel it: it waits for the added ones until it is cancelled.
 
 No replicas, an unknown broker and a broker that is named twice are INVALID_REPLICA_ASSIGNMENT. So is a cancellation that leaves no replica
-in sync, unless unclean.leader.election.enable allows it. Without a reassignment to cancel it is NO_REASSIGNMENT_IN_PROGRESS. From version 1
-on, a client can forbid another number of replicas: then it is INVALID_REPLICATION_FACTOR. Any broker takes the request.
+in sync, unless unclean.leader.election.enable allows it. Without a reassignment to cancel the answer is NO_REASSIGNMENT_IN_PROGRESS. From
+version 1 on, a client can forbid another number of replicas: then the answer is INVALID_REPLICATION_FACTOR. Any broker takes the request.
 
 Leaves out: a time in which replicas copy the log, throttled or not, and `timeout_ms`. Two entries for one partition in a request take
 effect one after the other.

@@ -2,7 +2,7 @@
 
 Creates ACLs. An existing one is no error. A resource without a name, a cluster that is not `kafka-cluster`, unknown numbers, and a
 principal without a type are INVALID_REQUEST. Values that only filters may have (ANY, MATCH) fail the whole request with
-UNKNOWN_SERVER_ERROR, as in Kafka. Without an authorizer it is SECURITY_DISABLED.
+UNKNOWN_SERVER_ERROR, as in Kafka. Without an authorizer the answer is SECURITY_DISABLED.
 
 Leaves out: ACLs on delegation tokens and users are kept and not obeyed.
 """

@@ -1,9 +1,9 @@
 """CreateTopics (19), versions 2 to 7.
 
 Makes Kafka's checks in Kafka's order: duplicates within the request, permission, the total of partitions, names (illegal, colliding,
-existing), configs, then either a manual assignment or counts, where -1 is the cluster's default. `validate_only` creates nothing. From
-version 5 on the response has the counts and every config in force, if the client may DESCRIBE_CONFIGS. Any broker takes the request, as
-a KRaft broker forwards it. It needs CREATE on the topic or on the cluster.
+existing) and configs. Then it checks a manual assignment, or counts, where -1 is the cluster's default. `validate_only` creates nothing.
+From version 5 on the response has the counts and every config in force, if the client may DESCRIBE_CONFIGS. Any broker takes the request,
+as a KRaft broker forwards it. It needs CREATE on the topic or on the cluster.
 
 Leaves out: policies, quotas, and waiting: a topic has its leaders at once, so `timeout_ms` has no effect.
 """

@@ -1,6 +1,7 @@
 """DeleteAcls (31), versions 1 to 3.
 
-Deletes the ACLs that match any of the filters, which are DescribeAcls', and returns them. Without an authorizer it is SECURITY_DISABLED.
+Deletes the ACLs that match any of the filters, which are DescribeAcls', and returns them. Without an authorizer the answer is
+SECURITY_DISABLED.
 """
 
 from __future__ import annotations

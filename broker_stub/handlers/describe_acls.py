@@ -1,7 +1,7 @@
 """DescribeAcls (29), versions 1 to 3.
 
 The ACLs that match a filter, by resource: of one pattern type, of any (1), or of every pattern that covers a name (2, MATCH). Without an
-authorizer it is SECURITY_DISABLED.
+authorizer the answer is SECURITY_DISABLED.
 """
 
 from __future__ import annotations

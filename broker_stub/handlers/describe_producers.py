@@ -1,8 +1,8 @@
 """DescribeProducers (61), version 0.
 
-The state of each producer in a replica of the partition: id, epoch, last sequence (-1 after a marker that raised the epoch), last
-timestamp, coordinator epoch, and the first offset of its open transaction. Followers respond too, with what they have. A broker without a
-replica responds NOT_LEADER_OR_FOLLOWER.
+The state of each producer in a replica of the partition: id, epoch, last sequence, last timestamp, coordinator epoch, and the first offset
+of its open transaction. After a marker that raised the epoch the last sequence is -1. Followers respond too, with what they have. A broker
+without a replica responds NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeTransactions (65), version 0.
 
-State, timeout, start and identity of transactional ids that this broker coordinates, and the partitions of the open transaction; while it
-ends, those without a marker yet. An unused id is TRANSACTIONAL_ID_NOT_FOUND. Needs DESCRIBE on the id. Topics that the client may not
-DESCRIBE are left out.
+State, timeout, start and identity of transactional ids that this broker coordinates, and the partitions of the open transaction. While it
+ends, these are the partitions without a marker yet. An unused id is TRANSACTIONAL_ID_NOT_FOUND. Needs DESCRIBE on the id. Topics that the
+client may not DESCRIBE are left out.
 
 Leaves out: nothing that is known.
 """

@@ -3,7 +3,7 @@
 Makes the first replica of each partition the leader (type 0). Null is every partition; then only changed partitions have results. A
 partition with that leader is ELECTION_NOT_NEEDED, one whose first replica is not in sync PREFERRED_LEADER_NOT_AVAILABLE. An unclean
 election (type 1) makes the first live replica lead a partition without a leader, also against the topic's config. The records that this
-replica lacks are lost. Without a live replica it is ELIGIBLE_LEADERS_NOT_AVAILABLE. Any broker takes the request.
+replica lacks are lost. Without a live replica the answer is ELIGIBLE_LEADERS_NOT_AVAILABLE. Any broker takes the request.
 
 Leaves out: nothing that is known.
 """

@@ -11,8 +11,8 @@ Batches are sent as they are stored. zstd is sent to versions below 10 too: Kafk
 
 From version 11 on followers respond too, with what they have (KIP-392).
 
-A follower reads to the end of the log, and its fetch tells the leader what it has. While nothing changes its fetch waits without a
-deadline; max_wait_ms begins with the first change that alone ends no fetch, such as a new high watermark.
+A follower reads to the end of the log, and its fetch tells the leader what it has. While nothing changes, its fetch waits without a
+deadline. max_wait_ms starts at the first change that brings no record, such as a new high watermark.
 
 Leaves out: requests of clients that call themselves replicas (they are consumers here), preferred read replicas, and tiered storage.
 """

@@ -1,8 +1,8 @@
 """FindCoordinator (10), versions 0 to 6.
 
-The coordinator of a group or a transactional id is the leader of partition abs(hash(key)) % n of an internal topic, which its first request
-creates. Up to version 3 a request has one key, from version 4 on many; a key named twice has two results. Error messages are as in Kafka. A
-key needs DESCRIBE on its group or transactional id.
+The coordinator of a group or a transactional id is the leader of one partition of an internal topic: abs(hash(key)) % n. The first request
+creates that topic. Up to version 3 a request has one key, from version 4 on many; a key named twice has two results. Error messages are as
+in Kafka. A key needs DESCRIBE on its group or transactional id.
 
 Leaves out: share groups (INVALID_REQUEST).
 """

@@ -1,13 +1,13 @@
 """InitProducerId (22), versions 0 to 6.
 
-An idempotent producer gets a new id at epoch 0; its expected identity is ignored, as in Kafka. A transactional id, at its coordinator,
-keeps its producer id and gets the next epoch with every call, and a new producer id when the epochs are used up. A producer that expects
-an identity which is no longer the id's is fenced: PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH. An open transaction is aborted
+An idempotent producer gets a new id at epoch 0; its expected identity is ignored, as in Kafka. A transactional id keeps its producer id at
+its coordinator, and gets the next epoch with every call. When the epochs are used up it gets a new producer id. A producer that expects an
+identity which is no longer the id's is fenced: PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH. An open transaction is aborted
 first: CONCURRENT_TRANSACTIONS. A repeated request then gets the epoch after the abort's. A broker that has no ids to give out and does not
-reach the controller is COORDINATOR_LOAD_IN_PROGRESS.
+reach the controller responds COORDINATOR_LOAD_IN_PROGRESS.
 
 A transactional id needs WRITE on it. Without one the client needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679);
-otherwise it is CLUSTER_AUTHORIZATION_FAILED.
+otherwise the answer is CLUSTER_AUTHORIZATION_FAILED.
 
 Version 6 (KIP-939) is unstable and needs unstable.api.versions.enable. Two-phase commit then needs transaction.two.phase.commit.enable and
 TWO_PHASE_COMMIT on the transactional id; its transactions have no timeout.

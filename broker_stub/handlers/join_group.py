@@ -1,9 +1,9 @@
 """JoinGroup (11), versions 0 to 9.
 
 A member joins, and waits until the whole group has joined. Only the leader gets the list of members. From version 4 on a new dynamic member
-first gets an id to join again with (MEMBER_ID_REQUIRED, KIP-394). A static member keeps its place under a new id, without a rebalance
-where the group is stable and its protocol stays, and fences the client with the old id (KIP-345). From version 9 on a static leader is
-told to skip the assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, 0 by default in the
+first gets an id to join again with (MEMBER_ID_REQUIRED, KIP-394). A static member keeps its place under a new id, and the client
+with the old id is fenced (KIP-345). If the group is stable and its protocol stays, there is no rebalance. From version 9 on a static leader
+is told to skip the assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, 0 by default in the
 stub. Members that do not join within the rebalance timeout are removed.
 
 Leaves out: groups of the newer protocols (KIP-848) and their conversion.

@@ -1,7 +1,7 @@
 """ListGroups (16), versions 0 to 5.
 
-The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on; filters of states and types
-ignore case. They are those that the client may DESCRIBE, or all of them if it may DESCRIBE the cluster.
+The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on. Filters of states and types
+ignore case. The client gets the groups that it may DESCRIBE, or all of them if it may DESCRIBE the cluster.
 
 Leaves out: every type but the classic one.
 """

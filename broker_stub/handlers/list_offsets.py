@@ -1,8 +1,16 @@
 """ListOffsets (2), versions 1 to 11.
 
-The offset for a time, or for a special one: -1 latest (the last stable offset for read_committed), -2 earliest, -3 of the largest
-timestamp (version 7 on), -4 earliest local (8 on), -5 latest tiered (9 on), -6 earliest pending upload (11 on). A special time that the
-version does not have is UNSUPPORTED_VERSION, a partition named twice INVALID_REQUEST. Leader epochs are checked (KIP-320).
+The offset for a time, or for one of these special times:
+
+- -1: the latest. With read_committed this is the last stable offset.
+- -2: the earliest.
+- -3, from version 7 on: the record with the largest timestamp.
+- -4, from version 8 on: the earliest local offset.
+- -5, from version 9 on: the latest tiered offset.
+- -6, from version 11 on: the earliest pending upload.
+
+For a special time that the version does not have the answer is UNSUPPORTED_VERSION, for a partition named twice INVALID_REQUEST. Leader
+epochs are checked (KIP-320).
 
 A new leader whose high watermark is before the start of its epoch does not know the latest offset: OFFSET_NOT_AVAILABLE, before version 5
 LEADER_NOT_AVAILABLE.

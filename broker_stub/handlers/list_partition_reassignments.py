@@ -1,8 +1,7 @@
 """ListPartitionReassignments (46), version 0.
 
-Lists the partitions whose reassignment is in progress, with all their replicas, those that are being added and those that are being
-removed: of every topic, or of the partitions that are named. A partition without one, also an unknown one, is left out. Any broker takes
-the request.
+Lists the partitions whose reassignment is in progress: of every topic, or of the named partitions. Each has all its replicas, those that
+are being added, and those that are being removed. A partition without one, also an unknown one, is left out. Any broker takes the request.
 
 Leaves out: nothing that is known.
 """

@@ -1,7 +1,8 @@
 """ListTransactions (66), versions 0 to 2.
 
 The transactional ids that this broker coordinates and that the client may DESCRIBE. Filters are states, producer ids, the time that a
-transaction has been running (from version 1 on; for one that has not begun since 1970), and a pattern for the whole id (from version 2 on).
+transaction has been running (from version 1 on), and a pattern for the whole id (from version 2 on). A transaction that has not begun
+counts from 1970.
 The response names unknown states, which match nothing.
 
 Leaves out: Java's patterns. Patterns are Python's, which differ in what tests rarely use. An invalid one is INVALID_REGULAR_EXPRESSION.

@@ -1,10 +1,10 @@
 """Metadata (3), versions 0 to 13.
 
 Live brokers, and the requested topics by name or, from version 12 on, by id; all topics for null (an empty list in version 0). A missing
-topic is created where the request and the cluster allow it. In this response it is UNKNOWN_TOPIC_OR_PARTITION all the same, as on Kafka 4:
-the client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A partition without a
-leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If a request has an id, its names are ignored, as in
-Kafka. REBOOTSTRAP_REQUIRED, which only a fault rule causes, is the whole response from version 13 on.
+topic is created where the request and the cluster allow it. This response still has UNKNOWN_TOPIC_OR_PARTITION for it, as on Kafka 4: the
+client asks again. It gets the cluster's default numbers of partitions and replicas, an internal topic its own. A partition
+without a leader is LEADER_NOT_AVAILABLE. An unknown id is UNKNOWN_TOPIC_ID with a null name. If a request has an id, its names are ignored,
+as in Kafka. REBOOTSTRAP_REQUIRED, which only a fault rule causes, is the whole response from version 13 on.
 
 Topics need DESCRIBE. Without it they are left out of all topics, and TOPIC_AUTHORIZATION_FAILED where they are named, whether they exist or
 not. A topic that would be created also needs CREATE on it or on the cluster.

@@ -1,8 +1,8 @@
 """OffsetCommit (8), versions 2 to 10.
 
 Topics and partitions are checked first, then the sender: a member with its generation, or any client while the group is empty. A sender
-without a generation creates a missing group; with one it is ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND. From version 10 on
-topics have ids. A commit counts as a heartbeat.
+without a generation creates a missing group; with one the answer is ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND. From version
+10 on topics have ids. A commit counts as a heartbeat.
 
 It responds when every in-sync replica of the group's partition has the offsets. If that takes longer than offsets.commit.timeout.ms, it is
 COORDINATOR_NOT_AVAILABLE, though the offsets count once they are replicated. Up to version 4 a client can set their expiry.

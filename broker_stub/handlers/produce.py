@@ -1,15 +1,14 @@
 """Produce (0), versions 3 to 13; ApiVersions names 0 to 13, as Kafka does.
 
 The checks of the request come in the order of Kafka's `handleProduceRequest`; then the log validates, deduplicates and appends. With
-acks=-1 it responds when every in-sync replica has fetched the batches. With fewer in-sync
-replicas than min.insync.replicas it is NOT_ENOUGH_REPLICAS, and nothing is written. A broker that does not lead the partition responds
-NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and its address (KIP-951). acks=0 has no response; an error closes the
-connection. From version 13 on topics have ids.
+acks=-1 it responds when every in-sync replica has fetched the batches. With fewer in-sync replicas than min.insync.replicas the answer is
+NOT_ENOUGH_REPLICAS, and nothing is written. A broker that does not lead the partition responds NOT_LEADER_OR_FOLLOWER, from version 10 on
+with the leader and its address (KIP-951). acks=0 has no response; an error closes the connection. From version 13 on topics have ids.
 
 Transactional records also need WRITE on the transactional id, and the coordinator must verify that the partition is part of the producer's
-transaction. If it is not, that is INVALID_TXN_STATE, from version 11 on TRANSACTION_ABORTABLE. From version 12 on (KIP-890) a write adds
-its partition. A producer that is no longer the id's gets INVALID_PRODUCER_EPOCH or INVALID_PRODUCER_ID_MAPPING. If the coordinator cannot
-be reached, it is NOT_ENOUGH_REPLICAS.
+transaction. If it is not, the answer is INVALID_TXN_STATE, from version 11 on TRANSACTION_ABORTABLE. From version 12 on (KIP-890) a write
+adds its partition. A producer that is no longer the id's gets INVALID_PRODUCER_EPOCH or INVALID_PRODUCER_ID_MAPPING. If the coordinator
+cannot be reached, the answer is NOT_ENOUGH_REPLICAS.
 
 With transaction.partition.verification.enable=false, records of versions before 12 are written without verification.
 """

@@ -1,7 +1,7 @@
 """SaslAuthenticate (36), versions 0 to 2.
 
-One step of the exchange that SaslHandshake began. A failure is SASL_AUTHENTICATION_FAILED with Kafka's text, and ends the connection.
-After a successful exchange, and on a listener without SASL, it is ILLEGAL_SASL_STATE. The last response has the session's lifetime.
+One step of the exchange that SaslHandshake began. A failure is SASL_AUTHENTICATION_FAILED with Kafka's text, and ends the connection. After
+a successful exchange, and on a listener without SASL, the answer is ILLEGAL_SASL_STATE. The last response has the session's lifetime.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Chooses the mechanism. One that the broker does not have is UNSUPPORTED_SASL_MECHANISM with the list of mechanisms, and ends the connection.
 After version 0 the tokens are bare frames, after version 1 they come in SaslAuthenticate. At another time, and on a listener without SASL,
-it is ILLEGAL_SASL_STATE.
+the answer is ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TxnOffsetCommit (28), versions 0 to 5.
 
 The offsets count once the producer's transaction commits. Until then they are pending, and clients that require stable offsets wait for
-them. Before the append, the coordinator verifies that the group's partition of `__consumer_offsets` is part of the transaction; from
+them. Before the append, the coordinator verifies that the group's partition of `__consumer_offsets` is part of the transaction. From
 version 5 on (KIP-890) it adds the partition. Then the member and generation are checked, if the request has them.
 
 Leaves out: members of the newer protocols.

@@ -1,6 +1,7 @@
 """The producer snapshots of a log, by the offset before which they were made.
 
-One is kept for each segment, in a file as Kafka's, and a few newer ones in memory, so that a truncation near the end reads few batches.
+One snapshot is kept for each segment, in a file like Kafka's. A few newer ones are kept in memory, so that a truncation near the end reads
+few batches.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def file_name(offset: int, kind: str) -> str:
 
 
 class LogSegment:
-    """See the module. `suffix`: what its files' names end with besides, while it is no part of the log.
+    """See the module. `suffix`: the additional ending of its files' names, while it is no part of the log.
 
-    `created_ms` and `modified_ms`: by the broker's clock. `jitter_ms`: it rolls so much earlier than segment.ms. `first_timestamp`: the
-    largest one of its first batch, -1 without any. `largest_timestamp`: of its records, -1 without any."""
+    `created_ms` and `modified_ms`: by the broker's clock. `jitter_ms`: how much earlier than segment.ms it rolls. `first_timestamp`: the
+    largest timestamp of its first batch, -1 without a timestamp. `largest_timestamp`: the largest one of its records, -1 without one."""
 
     __slots__ = (
         "_bytes_since_entry",

@@ -38,8 +38,8 @@ class Assignment(NamedTuple):
         return Assignment((*target, *removing), adding or self.adding, removing or self.removing)
 
     def ends_with(self, isr: Sequence[int]) -> bool:
-        """Whether these in-sync replicas are enough to remove the old ones: each new replica is one. If the partition gets fewer replicas,
-        all that stay must be."""
+        """Whether the old replicas can be removed: each new replica is in sync. If the partition gets fewer replicas, each staying replica
+        must be in sync."""
         staying = {*isr} - {*self.removing}
         waits_for = self.target if len(self.adding) < len(self.removing) else self.adding
         return self.is_changing and bool(staying) and staying.issuperset(waits_for)

@@ -22,7 +22,8 @@ class RemoteReplica:
         self._fetched_ms = 0
 
     def fetched(self, offset: int, log_start_offset: int, *, leader_end: int, now_ms: int) -> None:
-        """It fetched from that offset on. Then it has caught up with what the leader has now, or had at its fetch before."""
+        """The follower fetches from `offset`, so it has every record before it. It has caught up with the leader's end now, or with the
+        leader's end at its previous fetch."""
         if offset >= leader_end:
             self.caught_up_ms = now_ms
         elif offset >= self._leader_end:
@@ -32,7 +33,7 @@ class RemoteReplica:
         self.silent = False
 
     def leader_grows(self, end_offset: int, now_ms: int) -> None:
-        """The leader, whose log ends there, appends now. A follower whose fetch waits for that has had everything until now."""
+        """The leader's log ends at `end_offset`, and the leader appends now. A follower that waits at that end has caught up until now."""
         if self.end_offset == end_offset and not self.silent:
             self.caught_up_ms = now_ms
 

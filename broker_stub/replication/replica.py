@@ -6,8 +6,8 @@ The leader appends. Followers fetch from it (`replica_fetcher`), and each fetch 
 A follower that does not fetch stays behind, and holds back the high watermark while it is in the ISR. The leader asks the controller to
 remove it after replica.lag.time.max.ms, and to add it when its log reaches the high watermark and the start of the leader's epoch.
 
-A broker that hears nothing from the controller goes on with what it knows. As a leader it serves its clients, though another one may lead;
-the ISR stays, and so does the high watermark once its followers fetch from the other one.
+A leader that the controller cannot reach still serves clients. Its ISR stays. Its high watermark stops once its followers fetch from the
+new leader.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from fencepost.broker_stub.log import PartitionLog
 
 
 def truncate_to_leader(follower: PartitionLog, epoch: int, end_offset: int) -> None:
-    """Removes what diverges. `epoch`, `end_offset`: the leader's newest epoch that is not newer than the follower's, and where it ends
-    there; -1 for none. If the follower does not know that epoch, it must ask again with its own newest epoch."""
+    """Removes what diverges. `epoch`: the leader's largest epoch not above the follower's. `end_offset`: that epoch's end in the leader's
+    log, -1 for none. If the follower does not know that epoch, it must ask again with its own newest epoch."""
     own_epoch, own_end = follower.end_offset_for(epoch)
     if end_offset < 0:
         follower.truncate(follower.high_watermark)
@@ -20,7 +20,7 @@ def truncate_to_leader(follower: PartitionLog, epoch: int, end_offset: int) -> N
 
 
 def start_within(follower: PartitionLog, *, start_offset: int, end_offset: int) -> None:
-    """The leader has nothing at the follower's end: removes what is past the leader's end, or everything if the leader begins later."""
+    """The leader has no batch at the follower's end. Truncates to the leader's end, or restarts the log where the leader's begins."""
     if end_offset < follower.log_end_offset:
         follower.truncate(end_offset)
     elif start_offset > follower.log_end_offset:

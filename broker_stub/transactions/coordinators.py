@@ -214,7 +214,7 @@ class TransactionCoordinators:
             self._watch()
 
     def _begin(self, replica: Replica) -> None:
-        """Another leader ends what was about to end, though no request comes."""
+        """Loads the state on a new leader. It completes transactions that were about to end, without waiting for a request."""
         if replica.partition.topic == STATE_TOPIC and replica.log.log_end_offset:
             self._context.later_on(replica.node, self._context.brokers[replica.node].loading_ms, lambda: self._load(replica))
 

@@ -196,8 +196,8 @@ class ProduceResponses:
         sender.window.lost(in_flight, now_ms, self._backoff(in_flight.attempts - 1))
 
     def _unanswered(self, request: Request) -> list[tuple[InFlightBatch, PartitionSender]]:
-        """The batches that still wait for this response, with their partition senders. A batch that expired while its leader hung is
-        resolved, and perhaps gone, as soon as the next leader acknowledges a later batch."""
+        """Return the batches that still wait for this response, with their partition senders. It leaves out a batch that expired while its
+        leader hung: the next leader resolves it by acknowledging a later batch."""
         if not isinstance(request, BatchesSent):
             return []
         waiting = [(in_flight, sender) for in_flight, sender in request.in_flight_batches.items() if in_flight.state is State.FLYING]

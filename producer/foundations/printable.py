@@ -1,8 +1,8 @@
 """Text from brokers and other peers, made safe for errors, log lines and terminals.
 
-A broker can send any text: host names, error messages, states. All characters that do not print (controls, new lines, bidirectional and
-zero-width characters) are escaped as Python escapes them, because a terminal may obey them and a reader cannot see them. Code that reads
-a broker's text calls `said`. Every error passes its whole text through `printable`.
+A broker can send any text: host names, error messages, states. Characters that do not print are escaped as in Python: controls, new lines,
+bidirectional and zero-width characters. A terminal may obey them, and a reader cannot see them. Code that reads a broker's text calls
+`said`. Every error passes its whole text through `printable`.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
         client.close()
 
 
-def test_aiokafka(stub: BrokerStub, topic: str, group: str) -> None:
+def test_aiokafkas_admin_client(stub: BrokerStub, topic: str, group: str) -> None:
     """aiokafka's admin client, which speaks old versions: topics, configs, partitions and groups."""
     from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType

@@ -169,7 +169,7 @@ def test_kafka_python(stub: BrokerStub, topic: str, codec: str) -> None:
 
 
 @CODECS
-def test_aiokafka(stub: BrokerStub, topic: str, codec: str) -> None:
+def test_aiokafkas_producer_and_consumer(stub: BrokerStub, topic: str, codec: str) -> None:
     """aiokafka's idempotent producer, and its consumer with assigned partitions."""
     from aiokafka import AIOKafkaProducer
 
@@ -196,7 +196,7 @@ def test_aiokafka(stub: BrokerStub, topic: str, codec: str) -> None:
 
 
 @CODECS
-def test_everybody_reads_what_our_producer_packed(stub: BrokerStub, topic: str, codec: CompressionName) -> None:
+def test_three_clients_read_the_batches_of_our_producer(stub: BrokerStub, topic: str, codec: CompressionName) -> None:
     """Batches of our own producer, opened by three clients that share none of our code."""
     with OurProducer(bootstrap_servers=stub.bootstrap, compression_type=codec, linger_ms=5) as producer:
         for key, value in sent():

@@ -201,7 +201,7 @@ def test_a_proxy_that_does_not_run_has_no_address() -> None:
         FaultProxy("localhost:9092").bootstrap  # noqa: B018
 
 
-def test_who_calls_while_it_closes_does_not_wait() -> None:
+def test_a_call_during_the_close_of_a_stub_does_not_wait() -> None:
     """Calls of other threads that meet the end of a stub: each is answered, none waits for a loop that has ended."""
     for _ in range(20):
         stub = BrokerStub(clock=VirtualClock(START_MS)).start()
@@ -220,7 +220,7 @@ def test_who_calls_while_it_closes_does_not_wait() -> None:
         assert errors == []
 
 
-def test_who_calls_while_a_proxy_closes_does_not_wait() -> None:
+def test_a_call_during_the_close_of_a_proxy_does_not_wait() -> None:
     """As with a stub, but a proxy that has ended says so."""
     with BrokerStub() as stub:
         for _ in range(10):

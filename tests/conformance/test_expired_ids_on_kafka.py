@@ -63,7 +63,7 @@ def test_an_id_that_expired(forgetful: KafkaCluster) -> None:
 
 
 @drawn(2)
-def test_an_id_that_expired_and_that_somebody_has_registered_since(forgetful: KafkaCluster) -> None:
+def test_an_expired_id_that_another_producer_has_registered_since(forgetful: KafkaCluster) -> None:
     """The first producer is fenced when it returns. The later one continues."""
     site = new_site(forgetful)
     with site.producer() as old, site.producer() as new:

@@ -206,7 +206,7 @@ def test_a_participant_between_two_transactions(site: Site) -> None:
     assert site.read("read_uncommitted") == [*[b"early"] * 2, *[b"elsewhere"] * 2]
 
 
-def test_nobody_wrote_to_what_was_shared(site: Site) -> None:
+def test_no_participant_wrote_to_the_shared_partitions(site: Site) -> None:
     """The commit of an empty transaction succeeds, although Kafka has nothing to commit, and with version 2 does not know the transaction.
 
     The next transaction works, under another epoch.

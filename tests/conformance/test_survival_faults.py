@@ -74,7 +74,7 @@ def topic(kafka: KafkaCluster) -> str:
 
 @drawn(3)
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_once_whatever_happens_on_the_way(kafka: KafkaCluster, proxy: FaultProxy, topic: str, trouble: str) -> None:
+def test_each_record_is_there_once_after_any_fault(kafka: KafkaCluster, proxy: FaultProxy, topic: str, trouble: str) -> None:
     """The log holds every record once, in order, at its reported offset. The faults did happen."""
     faults = TROUBLES[trouble](proxy.faults)
     ledger, tap = send_all(proxy, topic)

@@ -91,7 +91,7 @@ def test_offsets_count_with_the_commit_and_not_with_an_abort(site: Site) -> None
     assert positions[0] == NOWHERE, "one partition has not been read"
 
 
-def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
+def test_a_former_member_commits_no_offsets(site: Site) -> None:
     """A consumer that has left, and one of another generation, commit no offsets. The transaction must be aborted, and the producer
     continues.
 
@@ -122,7 +122,7 @@ def test_who_is_not_a_member_any_more_is_refused(site: Site) -> None:
 
 
 @drawn(2)
-def test_who_was_put_out_while_processing_is_refused(site: Site) -> None:
+def test_a_member_removed_while_processing_commits_no_offsets(site: Site) -> None:
     """Consumers that have not polled for too long lose their membership. confluent-kafka's keeps its generation, kafka-python's has none
     left.
 

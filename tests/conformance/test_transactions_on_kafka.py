@@ -104,7 +104,7 @@ def test_confluents_producer_fences_ours_and_ours_fences_it(site: Site) -> None:
     assert site.committed() == [b"ours again"]
 
 
-def test_a_commit_after_a_failure_that_nobody_looked_at(site: Site) -> None:
+def test_a_commit_after_an_unobserved_failure_is_refused(site: Site) -> None:
     """The producer refuses the commit although the program looked at no future (aiokafka commits here). The next transaction of the same
     producer works.
     """

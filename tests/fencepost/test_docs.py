@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FUNCTION = re.compile(r"`([\w./]+\.py):([\w.]+)`")
 TEST = re.compile(r"`(tests/[\w./]+\.py)::(\w+)`")
+NOTED = re.compile(r"\[\^([\w-]+)\](?!:)")
+NOTE = re.compile(r"^\[\^([\w-]+)\]: (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -70,6 +72,18 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
     """docs/configuration.md is what `python docs/make_configuration.py` writes from the struct, every setting described."""
     written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     assert written == generator("make_configuration").page(), "run: python docs/make_configuration.py"
+
+
+def test_the_page_of_signatures_is_what_the_sources_say() -> None:
+    """docs/api.md is what `python docs/make_api.py` writes from the public classes. Every public name is there, or is an exception."""
+    import fencepost
+
+    made = generator("make_api")
+    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert written == made.page(), "run: python docs/make_api.py"
+    named = [name for name in (*fencepost.__all__, *fencepost._SPARK) if name != "__version__" and f"\n### {name}\n" not in written]
+    elsewhere = [getattr(fencepost, name) for name in named]
+    assert [each for each in elsewhere if each not in made.ELSEWHERE and not issubclass(each, fencepost.FencepostError)] == []
 
 
 def test_what_the_configuration_page_calls_missing_is_refused() -> None:
@@ -146,13 +160,25 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_guarantee_names_the_test_that_keeps_it() -> None:
     """Each row of the tables of events in docs/guarantees.md, the producer's and Spark's, ends with at least one test."""
-    every = rows(ROOT / "docs" / "guarantees.md")
+    page = ROOT / "docs" / "guarantees.md"
+    every = rows(page)
+    notes = dict(NOTE.findall(page.read_text(encoding="utf-8")))
     starts = [place for place, row in enumerate(every) if row[0] == "event"]
     assert len(starts) == 2
     for start, end in zip(starts, [*starts[1:], len(every)], strict=True):
         table = every[start + 1 : end]
         assert len(table) >= 20
-        assert [row[0] for row in table if not TEST.search(row[-1])] == []
+        noted = [(row[0], NOTED.findall(row[-1])) for row in table]
+        assert [event for event, names in noted if not names or not all(TEST.search(notes[name]) for name in names)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_note_is_there_and_used(page: Path) -> None:
+    """A reference `[^name]` has one note of that name, and each note has a reference."""
+    text = page.read_text(encoding="utf-8")
+    names = [name for name, _ in NOTE.findall(text)]
+    assert len(names) == len(set(names))
+    assert set(names) == set(NOTED.findall(text))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -192,7 +192,7 @@ def test_the_deadline_of_what_was_never_sent(broker: BrokerStub) -> None:
     assert values(broker) == [b"1", b"2"]
 
 
-def test_the_deadline_of_what_nobody_can_tell(broker: BrokerStub) -> None:
+def test_the_deadline_of_a_batch_without_an_answer(broker: BrokerStub) -> None:
     """Appended, never answered, and not told when asked: MAYBE. The record is in the log, and nothing is doubled."""
     silences = [broker.faults.on(Api.PRODUCE, Api.DESCRIBE_PRODUCERS).after_append().forever().drop()]
     with made(broker, **SHORT) as producer:
@@ -409,7 +409,7 @@ def test_a_callback_sends_flushes_or_closes(broker: BrokerStub) -> None:
     assert outcomes[4] in (BufferFull, Misuse)
 
 
-def test_nobody_looked(broker: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+def test_unobserved_failures_are_logged_and_raised_once(broker: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
     """The producer logs each unobserved failure once. `flush` raises them; `close` raises only later ones."""
     broker.faults.on(Api.PRODUCE).times(2).error(ErrorCode.INVALID_RECORD)
     producer = made(broker)

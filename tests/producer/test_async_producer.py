@@ -432,7 +432,7 @@ async def story():
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("connected", [True, False])
-def test_whatever_else_runs_on_the_loop_may_be_cancelled(codec: CompressionName, *, connected: bool) -> None:
+def test_a_program_may_cancel_every_task_of_its_loop(codec: CompressionName, *, connected: bool) -> None:
     """A program that cancels every task of its loop, as many do before they leave, has a producer that still connects, packs and sends."""
 
     async def story() -> None:

@@ -62,7 +62,7 @@ def test_a_dead_broker_bounds_the_exit_and_the_loss_is_said() -> None:
         stub.faults.clear()
 
 
-def test_failures_that_nobody_saw_are_said_at_exit() -> None:
+def test_unobserved_failures_are_counted_at_exit() -> None:
     """Permanently failed, unobserved deliveries are counted at exit."""
     with BrokerStub() as stub:
         stub.faults.on(Api.PRODUCE).before().forever().error(ErrorCode.INVALID_RECORD)

@@ -65,7 +65,7 @@ CALLS: dict[str, Callable[[Producer], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call(stub: BrokerStub, name: str) -> None:
+def test_an_interrupted_call_loses_nothing(stub: BrokerStub, name: str) -> None:
     """Wherever Ctrl-C strikes, what was accepted is delivered, the budget comes back, no lock stays taken, and a sender that runs is not
     taken for one that has ended."""
     with quick(stub, **SMALL) as producer:
@@ -96,7 +96,7 @@ def test_a_bulk_is_told(stub: BrokerStub) -> None:
             assert stub.end_offset("t", 0) == known
 
 
-def test_close(stub: BrokerStub) -> None:
+def test_an_interrupted_close_ends_or_can_be_repeated(stub: BrokerStub) -> None:
     """Close, struck anywhere, has done its work or does it when it is called again."""
     for point in count():
         producer = quick(stub)

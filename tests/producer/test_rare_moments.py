@@ -53,7 +53,7 @@ def test_what_is_accepted_while_the_producer_dies_has_an_outcome(stub: BrokerStu
         producer.close(5)
 
 
-def test_a_failure_inside_the_sender_leaves_nobody_waiting(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_inside_the_sender_fails_its_batch(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sender thread fails after it took a batch from its queue and before the window has it. The batch fails with the producer, with
     MAYBE, because its outcome is unknown."""
 

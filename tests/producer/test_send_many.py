@@ -229,7 +229,7 @@ def test_failures_by_row() -> None:
         producer.flush()  # they have been looked at
 
 
-def test_failures_nobody_looked_at() -> None:
+def test_flush_raises_unobserved_failures_of_a_bulk() -> None:
     """`flush` raises the failures of a bulk that the program did not look at."""
     with BrokerStub(default_partitions=1) as stub, quick(stub) as producer:
         producer.partitions_for("t")

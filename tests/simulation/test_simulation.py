@@ -25,7 +25,7 @@ pytestmark = MARKS
 @drawn(2)
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_every_outcome_is_true_whatever_goes_wrong(flavour: str) -> None:
+def test_every_outcome_is_true_under_random_faults(flavour: str) -> None:
     """Acknowledged records are in the log once, at their offset. Records with NO are never there, those with YES always. The order holds.
 
     After the faults everything works again.

@@ -36,7 +36,7 @@ ADDING: Final = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN)
 
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("version", [1, 2])
-def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
+def test_every_outcome_is_true_under_late_requests(version: int) -> None:
     """Consumers read committed records, once and in order, and no others. No transaction stays open, and no late request opens one.
 
     A producer is fenced only by its own InitProducerId, or by a request that opened a transaction before the epoch was renewed. The error
@@ -50,7 +50,7 @@ def test_every_outcome_is_true_whatever_comes_late(version: int) -> None:
 
 @pytest.mark.timeout(600 if RUNS <= 20 else 36_000)
 @pytest.mark.parametrize("version", [1, 2])
-def test_every_outcome_is_true_whoever_ends_a_transaction(version: int) -> None:
+def test_every_outcome_is_true_if_other_processes_end_transactions(version: int) -> None:
     """Other processes end prepared transactions, or take the id over. Coordinators move, time transactions out, and answer with an error
     after they have carried a request out.
 

@@ -168,7 +168,7 @@ def test_a_call_ends_at_its_deadline_and_can_be_made_again() -> None:
     run_story(story())
 
 
-def test_a_failure_that_nobody_awaited(stub: BrokerStub) -> None:
+def test_an_unobserved_failure_refuses_the_commit_on_asyncio(stub: BrokerStub) -> None:
     """The commit is refused with the first failure; `run` writes once more what may fare better, and not what may not."""
 
     async def story() -> None:

@@ -38,7 +38,7 @@ def a_stub(version: int = 2) -> Iterator[BrokerStub]:
         yield stub
 
 
-def test_a_record_that_is_refused_and_that_nobody_looks_at() -> None:
+def test_an_unobserved_refused_record() -> None:
     """aiokafka: the broker refuses a record that no task awaits, and the commit returns without an error. Our producer raises MustAbort."""
 
     async def theirs(bootstrap: str) -> None:
@@ -68,7 +68,7 @@ def test_a_record_that_is_refused_and_that_nobody_looks_at() -> None:
         assert committed(stub, "t") == []
 
 
-def test_a_record_that_comes_too_late_and_that_nobody_looks_at() -> None:
+def test_an_unobserved_late_record() -> None:
     """kafka-python: the delivery timeout of a record passes without a look at its future, and the commit returns without an error. Our
     producer raises MustAbort."""
     with a_stub() as stub:

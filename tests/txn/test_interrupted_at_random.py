@@ -163,7 +163,7 @@ class Play:
 
 
 @pytest.mark.parametrize("run", range(RUNS))
-def test_whoever_is_struck_is_told_the_truth(run: int) -> None:
+def test_interrupted_calls_report_the_true_outcome(run: int) -> None:
     """Every transaction that is said to be committed is whole in the log, once, with all that was accepted into it; nothing of another one
     is seen; and every thread ends."""
     seed = FIRST_SEED + run

@@ -171,7 +171,7 @@ def test_the_first_begin(site: Site) -> None:
 @drawn(2, kind=lambda row: row["first"])
 @pytest.mark.parametrize("first", ["commit", "abort"])
 @pytest.mark.parametrize("second", ["commit", "abort"])
-def test_an_end(site: Site, first: str, second: str) -> None:
+def test_an_interrupted_end_is_reported_by_the_next_call(site: Site, first: str, second: str) -> None:
     """What came of it is told by the next call, and what readers see is that."""
     for point in count():
         tx, value = site.begun()
@@ -262,7 +262,7 @@ def test_share(site: Site) -> None:
             elsewhere(lambda: tx.abort(PATIENCE_S))  # noqa: B023
 
 
-def test_returned(site: Site) -> None:
+def test_an_interrupted_returned_can_be_repeated(site: Site) -> None:
     """What was noted is not noted again, and what was not can be given back."""
     for point in count():
         tx, value = site.begun()
@@ -281,7 +281,7 @@ def test_returned(site: Site) -> None:
 @drawn(2, kind=lambda row: row["how"])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("how", ["block", "run"])
-def test_a_block(site: Site, how: str, fails: bool) -> None:
+def test_an_interrupted_block_has_ended_or_can_be_aborted(site: Site, how: str, fails: bool) -> None:
     """Whether it was struck before, in or after its work, one that is over has said how it ended, and one that is not can be aborted."""
     begun: list[tuple[Transaction, bytes]] = []
 
@@ -356,7 +356,7 @@ def test_resume(site: Site, second: str) -> None:
     until(lambda: not [each for each in threads() if "resume" in each.name], "whoever asked aside is gone")
 
 
-def test_close(site: Site) -> None:
+def test_an_interrupted_close_shows_no_open_records(site: Site) -> None:
     """Close, struck anywhere, has ended or ends when it is called again; nothing that was open is seen."""
     before = threads()
     for point in count():

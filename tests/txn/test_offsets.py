@@ -26,7 +26,7 @@ from fencepost.txn.offsets import OffsetAndMetadata, read_offsets
         ([], {}),
     ],
 )
-def test_shapes(given: object, read: object) -> None:
+def test_every_form_of_offsets_is_read(given: object, read: object) -> None:
     """Each says the same: a partition, the next record's offset, perhaps a leader epoch and a note. What has no position is left out."""
     assert read_offsets(given) == read
 

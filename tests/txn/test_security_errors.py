@@ -91,7 +91,7 @@ def test_an_open_transaction_stays_open(caplog: pytest.LogCaptureFixture) -> Non
         assert len(stub.journal.requests(Api.END_TXN)) >= 1
 
 
-def test_the_time_passes_and_nobody_answers() -> None:
+def test_a_timeout_names_the_failed_connections() -> None:
     """The error says what became of the connections."""
     with (
         TransactionalProducer(bootstrap_servers="127.0.0.1:1", transactional_id="a") as producer,

@@ -101,8 +101,8 @@ class Registration:
             self._doubts[api] = LATE
 
     def late_opener(self) -> str | None:
-        """Why the transaction cannot have a token: a lost request that would open the next transaction under the same epoch, if another
-        process had ended this one before the request arrives. This producer's end would then end that transaction, and look successful."""
+        """Return why the transaction cannot have a token, or None. A lost request may arrive after another process has ended the
+        transaction. It would then open the next one under the same epoch. This producer's end would end that one, and look successful."""
         lost = [api_name(api) for api in OPENING if api in self._doubts]
         return f"{lost[0]} was sent and not answered; it may arrive after another process has ended the transaction" if lost else None
 

@@ -1,4 +1,4 @@
-"""The outcome of a call: the sender thread sets it, and the caller waits for it or stops waiting, whichever comes first.
+"""The outcome of a call. The sender thread sets it, or the caller stops waiting: the first of the two counts.
 
 It does the work of concurrent.futures.Future for callers that Ctrl-C may interrupt at any point. A Future takes its lock in Python
 functions, where a signal handler can raise while the lock is held. Then no thread, not even the sender, could take it again. This class

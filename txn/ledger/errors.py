@@ -85,8 +85,8 @@ class LedgerMissing(LedgerRefusal):
 
 
 class LedgerBehind(LedgerRefusal):
-    """The checkpoint shows that batches between the sink's newest one and this one have read something, and the ledger has none of them: it
-    lost its end, or is a mirror that lags."""
+    """The ledger lacks batches between the sink's newest one and this one, although the checkpoint shows that they read something. The
+    ledger lost its end, or is a mirror that lags."""
 
 
 class FingerprintMissing(LedgerRefusal):

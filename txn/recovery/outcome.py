@@ -1,8 +1,8 @@
 """The outcome of a prepared transaction, concluded from its coordinator's state and from the logs. This module sends no request.
 
 The coordinator knows only the present state of a transactional id. It decides as long as that has the token's identity, or the one that the
-transaction's end returned. Later the markers decide. In each partition the transaction ends with a control batch of its producer id. Its
-epoch is the token's epoch e with transaction version 1 (e+1 if a fence or a timeout aborted it), and e+1 with version 2, which ends no
+transaction's end returned. Later the markers decide. In each partition the transaction ends with a control batch of its producer id. With
+transaction version 1 its epoch is the token's epoch e, or e+1 if a fence or a timeout aborted it. With version 2 it is e+1, which ends no
 other transaction.
 """
 

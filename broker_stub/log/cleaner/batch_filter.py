@@ -1,8 +1,8 @@
 """What a pass of the cleaner leaves of one batch (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
 
-Offsets never change, so readers see gaps. A batch that holds a producer's newest sequence, or is the last one of what the pass may clean,
-stays as a header without records. A tombstone, and a marker whose transaction is gone, get a delete horizon in the first pass that meets
-them, and go in a pass after it.
+Offsets never change, so readers see gaps. Two kinds of batches stay as a header without records: a batch with a producer's newest sequence,
+and the last batch that the pass may clean. A tombstone, and a marker whose transaction is gone, get a delete horizon in the first pass that
+reads them. A pass after that time removes them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NO_RECORDS: Final[list[Record]] = []
 
 
 class BatchFilter:
-    """See the module. `offsets`: the newest offset of each key. `end_offset`: where that ends what the pass may
-    clean. `now_ms`: the time of the pass."""
+    """See the module. `offsets`: the newest offset of each key. `end_offset`: the end of the part that the pass may clean. `now_ms`: the
+    time of the pass."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Which part of a log may be compacted, and whether it is worth it (Kafka's `LogCleanerManager` and `LogToClean`).
 
-The part begins at the first dirty offset, where the pass before ended, and ends before the active segment, the last stable offset, and
-what is younger than min.compaction.lag.ms.
+The part begins at the first dirty offset, where the last pass ended. It ends before the first of these: the active segment, the last stable
+offset, a record younger than min.compaction.lag.ms.
 """
 
 from __future__ import annotations

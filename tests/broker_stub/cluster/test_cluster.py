@@ -200,7 +200,7 @@ def test_leaders_and_replicas_go_round_the_brokers() -> None:
         world.cluster.add_partitions(topic, 8)
 
 
-def test_who_does_not_lead_names_the_leader_and_its_address() -> None:
+def test_a_broker_that_does_not_lead_names_the_leader_and_its_address() -> None:
     """NOT_LEADER_OR_FOLLOWER carries the leader from Produce 10 and Fetch 16 on, and not before."""
     world = Inside(brokers=2)
     topic_id = world.topic(replicas=1)  # a follower with a replica answers a Fetch

@@ -117,7 +117,7 @@ def test_confluent(older: BrokerStub, compression: str) -> None:
 
 
 @OLDER
-def test_aiokafka(older: BrokerStub, compression: str) -> None:
+def test_aiokafka_writes_and_reads(older: BrokerStub, compression: str) -> None:
     """aiokafka writes idempotently, and reads with a group."""
 
     async def run() -> list[bytes | None]:

@@ -66,7 +66,7 @@ def told(port: int, host: str = "127.0.0.1") -> set[str]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "0:0::0"])
-def test_nobody_is_told_a_wildcard(host: str) -> None:
+def test_a_wildcard_is_never_advertised(host: str) -> None:
     """Brokers, and a proxy, that listen everywhere tell clients an address that they can connect to, and records arrive there."""
     if ":" in host and not has_ipv6():
         pytest.skip("this machine has no IPv6")
@@ -166,7 +166,7 @@ def test_listeners_say_what_arguments_say() -> None:
     ],
     ids=str,
 )
-def test_what_nobody_could_follow_is_refused(options: dict[str, Any], said: str) -> None:
+def test_contradicting_properties_are_refused(options: dict[str, Any], said: str) -> None:
     """What contradicts itself, or could never be connected to, is named when the stub is made."""
     with pytest.raises(InvalidConfig) as refused:
         BrokerStub(**options)

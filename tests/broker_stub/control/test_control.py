@@ -308,7 +308,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize(("host", "known"), [*((host, True) for host in OURS), *((host, False) for host in OTHERS)])
-def test_whom_a_request_may_be_for(ask: Asked, host: str, known: bool) -> None:
+def test_host_headers_that_are_accepted(ask: Asked, host: str, known: bool) -> None:
     """The whole of a Host header is a name of ours or an address, with or without a port; what only begins or ends like one is another."""
     assert ask("GET", "/faults", Host=host)[0] == (200 if known else 403)
 
@@ -484,7 +484,7 @@ def test_every_route_is_tried_here() -> None:
     assert [path for _, path in ROUTES if path.split("{")[0] not in text] == []
 
 
-def test_a_control_that_closes_says_nothing_of_who_was_connected(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_control_that_closes_logs_nothing_about_its_connections(caplog: pytest.LogCaptureFixture) -> None:
     """Connections without a request end with it, and no stack is logged for them."""
     with BrokerStub() as stub:
         with Control(stub) as control:

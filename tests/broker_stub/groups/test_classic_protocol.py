@@ -115,7 +115,7 @@ def test_an_id_that_was_joined_with_ends_no_delay() -> None:
 
 
 @pytest.mark.parametrize(("protocol_type", "code"), [("consumer", ErrorCode.NONE), ("connect", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])
-def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: ErrorCode) -> None:
+def test_members_that_join_after_the_first_ones_have_left(protocol_type: str, code: ErrorCode) -> None:
     """The assignors of members that have left do not count. While the delay lasts, the group keeps the protocol type of its first
     member."""
     world = Groups(config={"group.initial.rebalance.delay.ms": "3000"})
@@ -128,7 +128,7 @@ def test_who_comes_when_the_first_members_have_left(protocol_type: str, code: Er
     assert waiting.answer.error_code == code
 
 
-def test_nobody_joins_a_group_that_is_not_there_under_an_id() -> None:
+def test_a_member_id_in_a_missing_group_is_refused() -> None:
     """The coordinator did not give out this id. It says so, also if the request has other errors, and no group begins."""
     world = Groups()
     for protocol_type in ("consumer", ""):
@@ -225,7 +225,7 @@ def test_a_new_member_is_given_up_after_five_minutes() -> None:
     assert first.join().answer.generation_id == 2
 
 
-def test_an_id_that_nobody_joins_with_is_forgotten() -> None:
+def test_an_unused_member_id_is_forgotten() -> None:
     """It holds a rebalance up for as long as its session, not for longer."""
     world = Groups()
     (first,) = world.stable("a")
@@ -259,7 +259,7 @@ def test_static_members_that_stay_away_stay_members() -> None:
     assert first.heartbeat() == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_rebalance_that_nobody_joins_goes_on_waiting() -> None:
+def test_a_rebalance_without_members_begins_again() -> None:
     """With static members only, and none of them there, the join phase begins again and again until their sessions end."""
     world = Groups()
     first, second = world.stable("a", "b", static=True, rebalance_ms=1_000)
@@ -271,7 +271,7 @@ def test_a_rebalance_that_nobody_joins_goes_on_waiting() -> None:
     assert world.group().state is State.EMPTY
 
 
-def test_who_comes_late_to_a_rebalance_that_nobody_joined_is_answered() -> None:
+def test_a_late_member_of_a_rebalance_without_members_is_answered() -> None:
     """The coordinator waits a second time for static members that all stayed away. A new member does not wait longer than that."""
     world = Groups()
     first, _, third = world.stable("a", "b", "c", static=True, rebalance_ms=1_000)
@@ -328,7 +328,7 @@ def test_members_that_never_sync_are_out() -> None:
     assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_change_sends_back_who_waits_for_its_assignment() -> None:
+def test_a_change_sends_back_members_that_wait_for_an_assignment() -> None:
     """A new member joins while others wait for the leader's assignment. They are told to join again, and their sessions go on."""
     world = Groups()
     first, second = world.stable("a", "b")
@@ -372,7 +372,7 @@ def test_a_session_begins_with_the_answer() -> None:
     assert world.group().state is State.EMPTY
 
 
-def test_who_leaves_is_not_waited_for() -> None:
+def test_a_rebalance_does_not_wait_for_a_member_that_left() -> None:
     """A member that leaves before it has synced does not send the others back when its time to sync is over."""
     world = Groups()
     members = world.stable("a", "b", "c", rebalance_ms=5_000)
@@ -386,7 +386,7 @@ def test_who_leaves_is_not_waited_for() -> None:
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_a_full_group_refuses_a_new_member() -> None:
     """group.max.size: a further member is refused, a member may join again, and a member that leaves makes room."""
     world = Groups(config={"group.max.size": "2"})
     _, second = world.stable("a", "b")

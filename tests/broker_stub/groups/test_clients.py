@@ -225,7 +225,7 @@ def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
     assert numbers(read(COUNT)) == list(range(COUNT, 2 * COUNT))
 
 
-def test_aiokafka(stub: BrokerStub, topic: str, group: str) -> None:
+def test_aiokafka_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str) -> None:
     """Two aiokafka consumers share a topic; what they commit their successor does not see again."""
     from aiokafka import AIOKafkaConsumer
 

@@ -138,7 +138,7 @@ def test_groups_of_newer_protocols_are_passed_over() -> None:
     assert world.committed("t") == 4
 
 
-def test_a_topic_takes_offsets_along_that_nobody_has_asked_for() -> None:
+def test_a_deleted_topic_loses_its_committed_offsets() -> None:
     """A deleted topic loses its committed offsets, even if its group's coordinator has just begun, or if an open transaction has still to
     decide about them."""
     world = Transactions(brokers=3)

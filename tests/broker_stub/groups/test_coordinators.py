@@ -45,7 +45,7 @@ def test_a_coordinator_that_moves_keeps_what_was_assigned() -> None:
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_waits_for_an_assignment_hears_of_a_move() -> None:
+def test_a_waiting_sync_group_is_answered_when_the_coordinator_moves() -> None:
     """A SyncGroup that waits is told NOT_COORDINATOR; the generation that was never assigned is forgotten."""
     world = Groups(brokers=3)
     first, second = world.stable("a", "b")
@@ -155,7 +155,7 @@ def test_offsets_of_a_deleted_topic_are_gone() -> None:
     assert (world.committed("t"), world.committed("other")) == (-1, 3)
 
 
-def test_who_asks_for_every_offset_hears_of_no_topic_without_one() -> None:
+def test_all_offsets_of_a_group_name_no_topic_without_one() -> None:
     """When the only offset of a topic was deleted, the group has nothing of that topic."""
     world = Groups()
     for name in ("t", "other"):

@@ -14,7 +14,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 LOOKS_EVERY_MS = 600_000
 
 
-def test_offsets_of_nobodys_group_expire() -> None:
+def test_offsets_of_a_group_without_members_expire() -> None:
     """A week after their commit, when it is looked for, and the group with the last of them; tombstones say so."""
     world = Groups()
     for name in ("t", "other"):

@@ -103,7 +103,7 @@ class Walk:
 @settings(max_examples=300 if os.environ[SEED] == ALL else 100, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, max_size=60), st.sampled_from([3, 5, 9]), st.sampled_from([0, 3_000]))
 @example([("join", "a"), ("join", "b"), ("join", "a"), ("sync", "b"), ("leave", "b")], 3, 0)
-def test_nobody_waits_forever(path: list[tuple[str, str | int]], version: int, delay_ms: int) -> None:
+def test_every_request_is_answered_once(path: list[tuple[str, str | int]], version: int, delay_ms: int) -> None:
     """The group is whole after every step; left alone, everybody is answered once, the group is empty, and no timer is left."""
     walk = Walk(version, delay_ms)
     for what, which in path:

@@ -74,7 +74,7 @@ def test_max_bytes_cuts_the_last_batch_but_never_the_first() -> None:
     assert len(log.read(0, max_bytes=0, min_one_batch=False).records) == 0
 
 
-def test_nobody_reads_past_the_high_watermark() -> None:
+def test_consumers_read_only_below_the_high_watermark() -> None:
     """Appended is not committed: consumers see batches below the high watermark only, which never falls and never passes the end."""
     log = open_log()
     log.replicated_at_once = False
@@ -132,7 +132,7 @@ def test_a_log_does_not_begin_again_where_it_was_deleted() -> None:
 
 
 @pytest.mark.parametrize("read_committed", [False, True])
-def test_who_is_beyond_what_may_be_read(read_committed: bool) -> None:
+def test_offsets_beyond_the_readable_batches(read_committed: bool) -> None:
     """`beyond` is set only for an offset in a batch behind the one at which the read has to stop."""
     log = open_log()
     log.replicated_at_once = False

@@ -107,7 +107,7 @@ def test_brokers_are_where_they_say_they_are(site: Site) -> None:
         pytest.param(lambda rule: rule.reply().delay(1), None, Heard.ALL, id="delayed"),
     ],
 )
-def test_the_response_is_the_brokers_whatever_the_client_got(
+def test_the_journal_has_the_brokers_response_beside_the_clients(
     site: Site, fault: Callable[[object], object], outcome: type[Exception] | None, heard: Heard
 ) -> None:
     """A batch that was appended is answered so in the journal, with its offset, and beside it stands what the client was sent of that."""

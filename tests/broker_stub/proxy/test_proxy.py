@@ -245,7 +245,7 @@ def test_an_upstream_that_is_no_broker_is_said_at_the_start(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -5), ("x" * 300, 9092), ("a..b", 9092), ("a\0b", 9092)])
-def test_an_address_that_is_none_cuts_whoever_is_sent_there(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_of_an_impossible_address_are_cut_off_at_once(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
     """A broker advertises an impossible address. Clients that connect to it are cut off at once, instead of waiting in vain."""
     with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy, RawConnection(proxy.addresses[1]) as connection:
         broker = stub.cluster.brokers[1]

@@ -237,7 +237,7 @@ def test_requests_are_charged_a_thousandth_of_a_second_each() -> None:
     assert 0 < throttled[-1] <= 1000
 
 
-def test_quotas_are_shared_by_who_has_them_together() -> None:
+def test_the_clients_of_a_user_share_its_quota() -> None:
     """A user's clients use up one quota, two client ids have one each."""
     muted = Muted(producer_byte_rate=1000)
     muted.cluster.quotas.change(frozenset({("client-id", "me")}), {"producer_byte_rate": None})
@@ -291,7 +291,7 @@ def test_the_most_particular_quota_counts(number: int) -> None:
         ({"client-id": None}, False),
     ],
 )
-def test_who_uses_up_a_quota_together(entity: dict[str, str | None], together: bool) -> None:
+def test_which_clients_use_up_one_quota(entity: dict[str, str | None], together: bool) -> None:
     """Two clients of one user: a user's quota is theirs together, one that names client ids, or any of them, is each one's own."""
     muted = Muted(consumer_byte_rate=1 << 30)
     muted.cluster.quotas.change(frozenset(entity.items()), {"producer_byte_rate": 1000})

@@ -105,7 +105,7 @@ def test_a_leader_that_is_alone_soon_has_too_few() -> None:
     assert world.produce(batch(b"y")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_who_comes_to_lead_has_only_what_it_got() -> None:
+def test_a_new_leader_has_only_the_records_that_it_received() -> None:
     """A follower is cut off while it is in sync, and leads after the leader's end. Records of the old leader alone are lost. Requests that
     waited for the follower were never acknowledged. The old leader truncates what no other replica has."""
     world, partition = three()
@@ -238,7 +238,7 @@ def test_an_administrator_has_an_unclean_election() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_who_left_while_the_in_sync_replicas_were_too_few_may_lead(clean: bool) -> None:
+def test_a_replica_that_left_below_min_insync_replicas_may_lead(clean: bool) -> None:
     """It has every record that all replicas acknowledged. A killed replica may have lost records: it leads only if no other replica may,
     and if it was the last leader (KIP-966)."""
     world, partition = three(min_insync_replicas="2")
@@ -270,7 +270,7 @@ def test_who_left_while_the_in_sync_replicas_were_too_few_may_lead(clean: bool) 
     assert partition.eligible == []
 
 
-def test_nobody_is_eligible_in_older_releases() -> None:
+def test_older_releases_have_no_eligible_leader_replicas() -> None:
     """Before Kafka 4.1 the last in-sync replica stays in the ISR when it goes, and it alone may lead again."""
     world, partition = three(min_insync_replicas="2", emulate="3.9")
     old, (first, second) = partition.leader, followers(partition)
@@ -286,7 +286,7 @@ def test_nobody_is_eligible_in_older_releases() -> None:
     assert (partition.leader, sorted(partition.isr)) == (old, sorted([old, second]))
 
 
-def test_who_comes_back_to_a_leaderless_partition_and_goes_again_has_no_more_than_before() -> None:
+def test_a_replica_gains_no_records_without_a_leader() -> None:
     """A replica gains no records while the partition has no leader, however often it restarts."""
     world, partition, back = leaderless()
     world.cluster.stop_broker(back)

@@ -72,7 +72,7 @@ class Client(Talker):
         return answer
 
 
-def test_a_call_knows_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_has_the_user_of_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request of an authenticated connection has its user. Earlier requests have no user. Without SASL it is ANONYMOUS."""
     seen: list[tuple[int, str]] = []
     with BrokerStub(sasl=USERS) as stub, Client(stub) as client:
@@ -307,7 +307,7 @@ def test_only_what_was_configured_is_offered(sasl: Sasl | dict[str, str], offere
                     assert client.is_closed()
 
 
-def test_a_token_that_nobody_signed_lets_nobody_in() -> None:
+def test_an_unsigned_token_is_refused_where_there_are_users() -> None:
     """Where there are users, a token that says it is root's is not even looked at; it is only where OAUTHBEARER was named."""
     with BrokerStub(sasl=USERS, acls=[], super_users=["root"]) as stub, Client(stub) as client:
         handshake = client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)

@@ -153,7 +153,7 @@ def test_kafka_python(listener: Listener, topic: str, mechanism: str | None) -> 
 
 
 @EVERY_WAY
-def test_aiokafka(listener: Listener, topic: str, mechanism: str | None) -> None:
+def test_aiokafka_authenticates(listener: Listener, topic: str, mechanism: str | None) -> None:
     """aiokafka."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
     from aiokafka.abc import AbstractTokenProvider

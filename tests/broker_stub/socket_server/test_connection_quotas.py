@@ -47,7 +47,7 @@ class Fake:
         self.ended = True
 
 
-def test_who_is_idle() -> None:
+def test_idle_connections_are_closed() -> None:
     """A connection without any traffic for the time is closed, unless it waits for a response. The next check is when the next one may be
     idle, or a hundredth of the time later."""
     connections = ConnectionQuotas(BrokerConfig({"connections.max.idle.ms": "1000"}))
@@ -155,7 +155,7 @@ def slow_clients(address: tuple[str, int], count: int) -> Iterator[None]:
 
 
 @pytest.mark.timeout(600)
-def test_the_slow_and_half_open_stop_nobody() -> None:
+def test_slow_and_half_open_connections_block_no_client() -> None:
     """Hundreds of connections that say nothing, or half of something: our producer and confluent-kafka are served beside them, and when
     they have gone, nothing of them is left."""
     count = min(MANY, raise_limit() - OTHERS)

@@ -334,9 +334,7 @@ def fails() -> NoReturn:
     raise ZeroDivisionError("as a mistake of the stub would")
 
 
-def test_a_failing_timer_ends_nobodys_connection(
-    stub: BrokerStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_timer_ends_no_connection(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A timer may concern any connection. When it fails, the error is logged, the other timers that are due run, and the connection whose
     bytes woke the server is served as before."""
     route, done = ROUTES[Api.LIST_OFFSETS], list[str]()

@@ -263,7 +263,7 @@ def test_what_a_coordinator_was_about_to_try_again_is_over_when_it_moved() -> No
     assert world.committed(late) == world.partition(late).log.log_end_offset
 
 
-def test_an_id_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_transactional_id_is_forgotten() -> None:
     """The coordinator forgets an id after transactional.id.expiration.ms, permanently, with a tombstone. It keeps an id with an open
     transaction."""
     world = Transactions(config={"transactional.id.expiration.ms": 1_000})

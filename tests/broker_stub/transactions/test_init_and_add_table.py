@@ -370,7 +370,7 @@ def test_time_runs_from_the_first_partition() -> None:
     assert not is_timed_out(prepared, NEVER_TIMES_OUT_MS * 2)
 
 
-def test_an_id_expires_when_nobody_uses_it() -> None:
+def test_an_unused_id_expires() -> None:
     """Never while a transaction is open or something is being written."""
     assert is_expired(known(State.COMPLETE_ABORT), 2_100, after_ms=100)
     assert not is_expired(known(State.COMPLETE_ABORT), 2_099, after_ms=100)

@@ -376,7 +376,7 @@ def test_the_door_and_the_packages_export_the_same_names() -> None:
 
 
 @pytest.mark.parametrize("command", [("proxy",), ("demo", "--rows", "2000", "--bootstrap")], ids=["proxy", "demo"])
-def test_ctrl_c_is_heard_while_nobody_answers(command: tuple[str, ...]) -> None:
+def test_ctrl_c_ends_a_command_without_an_answer(command: tuple[str, ...]) -> None:
     """In front of an address that accepts and says nothing, Ctrl-C ends the command at once, with one line."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"

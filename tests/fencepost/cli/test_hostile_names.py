@@ -47,7 +47,7 @@ def test_all_that_a_terminal_might_obey_is_escaped() -> None:
     assert printable("a\x1b[31m\u202e\x9b") == "a\\x1b[31m\\u202e\\x9b"
 
 
-def test_nobody_else_writes() -> None:
+def test_only_one_place_prints() -> None:
     """In the sources of the command line only one place prints, and only one draws with rich."""
     for source in SOURCES.glob("*.py"):
         if source.name in TALKERS:

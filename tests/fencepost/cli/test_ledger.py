@@ -118,7 +118,7 @@ def test_forgotten_once_however_often_it_is_sent(stub: BrokerStub) -> None:
     assert [record.value for record in records if record.key == b"a"][1:] == [None]
 
 
-def test_nobody_there() -> None:
+def test_an_address_without_a_broker() -> None:
     """One line, and exit code 2; the topic's name is the one of the library."""
     ran = ledger("list", "--bootstrap", "127.0.0.1:1", "--timeout", 0.3)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)

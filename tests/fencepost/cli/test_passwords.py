@@ -115,7 +115,7 @@ def test_a_password_is_asked_for_at_the_terminal(stub: BrokerStub) -> None:
         ["broker", "--port", "0", "--sasl-user", "alice"],
     ],
 )
-def test_without_a_terminal_nobody_is_asked(command: list[str]) -> None:
+def test_without_a_terminal_there_is_no_prompt(command: list[str]) -> None:
     """One line says so at once, and what to give instead; standard input is not read."""
     asked = subprocess.run(
         [sys.executable, "-m", "fencepost", *command],

@@ -44,7 +44,7 @@ def objects(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_offsets_that_nobody_tells_are_none(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_without_an_answer_are_none(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no answer about a topic's offsets comes, `describe` says that, and shows no number for one."""
     monkeypatch.setattr(topics, "TIMEOUT_S", 1.0)
     stub.create_topic("t")

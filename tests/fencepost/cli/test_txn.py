@@ -138,7 +138,7 @@ def test_an_abort_and_a_commit_that_comes_too_late(stub: BrokerStub) -> None:
     assert (late.code, late.objects[0]["outcome"]) == (1, "ABORTED")
 
 
-def test_nobody_can_tell(stub: BrokerStub) -> None:
+def test_an_outcome_that_cannot_be_known(stub: BrokerStub) -> None:
     """Exit code 3, and why: the topic is gone, and the id is in other hands."""
     token = prepare(stub)
     txn("commit", token)
@@ -300,7 +300,7 @@ def test_an_abort_of_an_older_client_that_did_not_reach_a_partition() -> None:
         assert read_values(stub.bootstrap, TOPIC, range(3)) == [b"row"]
 
 
-def test_nobody_says_that_it_was_committed(stub: BrokerStub) -> None:
+def test_an_open_or_forgotten_transaction_is_not_called_committed(stub: BrokerStub) -> None:
     """Neither an open transaction nor one that its coordinator has forgotten is called committed."""
     prepare(stub)
     place = ("--topic", TOPIC, "--partition", 0, "--start-offset", 0, "--bootstrap", stub.bootstrap)
@@ -351,7 +351,7 @@ def test_arguments_that_do_not_go_together(stub: BrokerStub, arguments: tuple[ob
     assert words in ran.err
 
 
-def test_nobody_answers() -> None:
+def test_a_command_without_an_answer_ends_in_time() -> None:
     """One line on standard error within the time that was given, from a shell, too."""
     ran = run("txn", "list", "--bootstrap", "127.0.0.1:1", "--timeout", 0.2)
     assert (ran.returncode, ran.stdout) == (2, "")

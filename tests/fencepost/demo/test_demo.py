@@ -219,7 +219,7 @@ def test_a_good_report_has_no_problems() -> None:
         ({"restarts": 0}, "no broker restarts in the run with idempotence"),
     ],
 )
-def test_whatever_speaks_against_the_promise_is_a_problem(changes: dict[str, int], words: str) -> None:
+def test_any_broken_promise_fails_the_demo(changes: dict[str, int], words: str) -> None:
     """Anything lost, doubled or reordered, and any trouble that did not happen, fails the demo."""
     assert problems(Report(msgspec.structs.replace(GOOD, **changes), DOUBLED)) == [words]
 

@@ -99,7 +99,7 @@ def test_a_full_buffer_after_max_block() -> None:
         assert producer.send("t", b"c" * 3_000).result(20).offset == 2
 
 
-def test_close_wakes_who_waits_for_room() -> None:
+def test_close_wakes_a_send_that_waits_for_room() -> None:
     """A send that waits for room when the producer is closed raises ProducerClosed, soon."""
     with BrokerStub() as stub:
         producer = quick(stub, **SMALL)
@@ -115,7 +115,7 @@ def test_close_wakes_who_waits_for_room() -> None:
         stub.faults.clear()
 
 
-def test_close_wakes_who_waits_for_a_topic() -> None:
+def test_close_wakes_a_send_that_waits_for_a_topic() -> None:
     """A send that waits for an unknown topic when the producer is closed raises ProducerClosed, soon."""
     with BrokerStub(auto_create_topics=False) as stub:
         producer = quick(stub)

@@ -69,7 +69,7 @@ def test_a_full_partition_does_not_keep_the_buffer() -> None:
     story(work, buffer_memory=20_000, batch_size=4_000, max_request_size=8_000)
 
 
-def test_room_goes_to_who_came_first() -> None:
+def test_the_task_that_waits_longest_gets_room_first() -> None:
     """The task that waits longest gets room first, also for a large record. Smaller records do not overtake it."""
     order: list[int] = []
 

@@ -249,7 +249,7 @@ def check(stub: BrokerStub, stories: list[Story]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_threads(seed: int) -> None:
+def test_failing_rows_of_several_threads(seed: int) -> None:
     """Several threads, a partitioner with a mind of its own, and a broker that refuses now and then."""
     rng = random.Random(seed)
     stories = [Story(name, seed) for name in ("a", "b", "c")]
@@ -280,7 +280,7 @@ def check_alive(producer: Producer, story: Story) -> None:
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_tasks(seed: int) -> None:
+def test_failing_rows_of_several_tasks(seed: int) -> None:
     """Several tasks, some of them cancelled in the middle, a partitioner with a mind of its own, and a broker that refuses now and then."""
     rng = random.Random(seed)
     stories = [Story(name, seed) for name in ("a", "b", "c")]

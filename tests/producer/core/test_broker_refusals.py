@@ -144,7 +144,7 @@ def test_an_unknown_topic(asynchronous: bool) -> None:
     assert [word for word in [*UNKNOWN, "max_block_ms=400"] if word not in said] == [], said
 
 
-def test_who_waits_for_an_unknown_topic_hears_of_it_soon(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wait_for_an_unknown_topic_is_logged_soon(caplog: pytest.LogCaptureFixture) -> None:
     """With the default max_block_ms a wait takes a minute: the log says after two seconds, once, what is waited for and why in vain; a
     topic that appears late is sent to all the same."""
 

@@ -66,7 +66,7 @@ def test_only_the_fatal_ones_are_fatal() -> None:
     }
 
 
-def test_a_dead_producer_hangs_nobody() -> None:
+def test_a_fatal_error_ends_every_waiting_call() -> None:
     """After a fatal error: waiting threads are woken, send, partitions_for and flush answer at once with the reason, close ends the
     thread."""
     with BrokerStub() as stub:
@@ -161,7 +161,7 @@ class BrokenGate:
         raise ZeroDivisionError("a bug")
 
 
-def test_an_error_of_ours_ends_the_producer_and_tells_everybody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_ends_the_producer_and_every_call(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Should the core itself fail, no caller hangs: the record fails, later calls say that it is an internal error, the log has the
     traceback, and close works."""
     with BrokerStub() as stub:

@@ -275,7 +275,7 @@ def test_an_offset_that_cannot_be_found_is_no_success() -> None:
     assert b.result(0).offset == 9
 
 
-def test_an_offset_that_nobody_tells_in_time() -> None:
+def test_an_offset_unknown_at_the_deadline() -> None:
     """The leader does not answer before the deadline: the failure says that the record is in the log."""
     harness, (a, b), _ = forgotten(delivery_timeout_ms=1_000.0, request_timeout_ms=10_000.0, resolve_grace_ms=100.0)
     harness.tell(harness.questions()[0], (PID, 0, 2))
@@ -325,7 +325,7 @@ def test_an_error_that_names_an_offset_came_after_the_append() -> None:
     assert failure_of(future).persisted is Persisted.MAYBE
 
 
-def test_a_timestamp_that_nobody_told() -> None:
+def test_an_unknown_timestamp() -> None:
     """Where the broker's time is the records', what was acknowledged through a later batch has its offset, and no timestamp of its own
     that the log has not."""
     with BrokerStub() as stub, quick(stub, **ONE_EACH) as producer:

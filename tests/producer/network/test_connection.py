@@ -284,7 +284,7 @@ def test_a_peer_that_ends_first_and_reads_on() -> None:
     assert len(lost) == 1
 
 
-def test_a_stranger_makes_nobody_remember_much() -> None:
+def test_a_large_answer_before_api_versions_is_not_read() -> None:
     """Before the ApiVersions response the producer closes a connection with an answer above a megabyte, and does not read it.
 
     A hundred megabytes of versions would take a gigabyte of memory, and would block the sender thread for seconds.
@@ -352,7 +352,7 @@ def test_how_large_an_answer_may_be(asked: Message, most: int) -> None:
     assert answer_bytes_max(asked) == most * 1024 * 1024
 
 
-def test_who_has_said_what_it_speaks_may_answer_at_length() -> None:
+def test_a_large_answer_after_api_versions_is_read() -> None:
     """A topic of very many partitions is described in more than a megabyte."""
     partitions = [MetadataResponsePartition(partition_index=n, leader_id=1, replica_nodes=[1], isr_nodes=[1]) for n in range(40_000)]
     brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)]

@@ -273,7 +273,7 @@ def test_a_broker_that_takes_leave_during_the_handshake_is_tried_again(pki: Pki)
         producer.send("t", b"x")
 
 
-def test_everybody_who_waits_is_told() -> None:
+def test_every_waiting_thread_gets_the_reason() -> None:
     """Several threads on several topics: each gets the reason, none waits for max_block_ms."""
     with (
         BrokerStub(sasl=USERS) as stub,

@@ -42,7 +42,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if " not delivered" in record.getMessage()]
 
 
-def test_flush_raises_what_nobody_looked_at(stub: BrokerStub) -> None:
+def test_flush_raises_unobserved_failures(stub: BrokerStub) -> None:
     """flush raises UndeliveredRecords with the number of records and one error a batch; the next flush has nothing to say."""
     with quick(stub, **ONE_EACH) as producer:
         failing(stub, producer, 3)

@@ -70,7 +70,7 @@ def code_of(error: MustAbort) -> int:
 
 @BOTH
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_took_over(version: int, way: Callable[[Transaction], None]) -> None:
+def test_an_expired_id_without_a_new_producer(version: int, way: Callable[[Transaction], None]) -> None:
     """The next transaction has to be aborted, and the error says why. The one after it commits, under another producer id. No error says
     that the producer was fenced."""
     with forgotten(version) as (stub, producer):
@@ -89,7 +89,7 @@ def test_nobody_took_over(version: int, way: Callable[[Transaction], None]) -> N
 
 
 @BOTH
-def test_run_needs_nobody(version: int) -> None:
+def test_run_writes_the_transaction_again(version: int) -> None:
     """`run` writes it again by itself."""
     with forgotten(version) as (stub, producer):
         producer.run(lambda tx: tx.send("t", b"second"), timeout=LIMIT_S)
@@ -120,7 +120,7 @@ def test_a_participation_of_it(version: int) -> None:
 
 
 @BOTH
-def test_somebody_has_registered_since(version: int) -> None:
+def test_an_expired_id_with_a_new_producer_is_fenced(version: int) -> None:
     """The producer names its old identity when it registers again, and is fenced. The later producer goes on."""
     with forgotten(version) as (stub, producer), producer_of(stub) as other:
         with other.transaction(LIMIT_S) as tx:

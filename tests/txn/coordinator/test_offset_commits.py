@@ -25,7 +25,7 @@ def waiting(version: int = 2, *offsets: int) -> CoordinatorHarness:
     return harness
 
 
-def test_version_2_asks_the_groups_coordinator_and_nobody_else() -> None:
+def test_version_2_asks_only_the_groups_coordinator() -> None:
     """TxnOffsetCommit 5 names the member, its generation and the offsets. No other request is needed, and the call ends with the
     response."""
     harness = CoordinatorHarness().begin()
@@ -326,7 +326,7 @@ def test_a_lost_connection(version: int) -> None:
     assert harness.state is (State.RENEWING if version < 2 else State.READY)
 
 
-def test_an_abort_answers_who_waits_for_offsets() -> None:
+def test_an_abort_ends_a_waiting_send_offsets() -> None:
     """The call is told that it is over, and its offsets are not sent in the next transaction."""
     harness = CoordinatorHarness(version=1).begin()
     call = harness.send_offsets(5)

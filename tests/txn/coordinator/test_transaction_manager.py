@@ -110,7 +110,7 @@ def test_nothing_was_written_so_nothing_is_ended(version: int, end: Event) -> No
 
 
 @BOTH
-def test_a_failure_that_nobody_looked_at(version: int) -> None:
+def test_an_unobserved_failure_refuses_the_commit(version: int) -> None:
     """The commit is refused before it is even asked for, with the first failure, and only an abort is left; it is sent although nothing
     of the transaction is in a log."""
     harness = CoordinatorHarness(version=version).begin()
@@ -418,7 +418,7 @@ def test_a_lost_reply_is_asked_for_again_until_the_deadline() -> None:
     assert again.outcome.result(0) == 1
 
 
-def test_the_outcome_is_kept_for_who_comes_back() -> None:
+def test_the_outcome_is_kept_for_a_repeated_call() -> None:
     """A commit that was answered after its caller had left is told to the call that is made again; an abort then is refused."""
     harness = wrote(2)
     late = harness.call(Event.COMMIT, number=1, within_ms=10)
@@ -642,7 +642,7 @@ def test_two_commits_of_one_transaction() -> None:
     assert harness.state is State.OPEN
 
 
-def test_a_begin_that_nobody_waits_for_any_more_opens_nothing() -> None:
+def test_a_begin_after_its_deadline_opens_nothing() -> None:
     """At its deadline a begin is over, and what comes later finds no transaction open."""
     harness = CoordinatorHarness()
     harness.learn()
@@ -653,7 +653,7 @@ def test_a_begin_that_nobody_waits_for_any_more_opens_nothing() -> None:
     assert harness.state is State.READY
 
 
-def test_whoever_waits_for_a_beginning_is_told_of_it() -> None:
+def test_a_begin_that_opened_a_transaction_returns_it() -> None:
     """A caller may cancel its `begin` while the coordinator is asked, and then nothing begins. Once the transaction begins, the call cannot
     be cancelled any more, and its caller is told. So no transaction is open without its caller."""
     harness = CoordinatorHarness()

@@ -15,7 +15,7 @@ PATIENCE_S = 20.0
 pytestmark = MARKS
 
 
-def test_whoever_left_is_not_told() -> None:
+def test_a_caller_that_left_gets_no_outcome() -> None:
     """A caller that has left stays away, however often either side asks."""
     came: CallOutcome[int] = CallOutcome()
     assert (came.cancel(), came.claim(), came.cancel(), came.claim()) == (True, False, True, False)
@@ -41,7 +41,7 @@ def test_an_error_is_raised() -> None:
         came.result()
 
 
-def test_everybody_hears() -> None:
+def test_every_waiting_caller_gets_the_outcome() -> None:
     """The outcome reaches waiting threads, and callbacks that were added before and after it. A thread whose wait is over does not
     matter."""
     came: CallOutcome[int] = CallOutcome()

@@ -84,7 +84,7 @@ def test_every_combination(
         assert (refusal.sink, refusal.query, refusal.batch, refusal.entry) == (SINK, query, batch, entry)
 
 
-def test_a_gap() -> None:
+def test_a_gap_with_content_is_refused() -> None:
     """If a batch in the gap has read something, the batch is refused, with a way out for the user. The checkpoint is not asked if nothing
     is known, if the batch is the next one, or if it is of another query."""
     asked: list[int] = []

@@ -112,7 +112,7 @@ def test_the_first_broker_may_have_the_number_0() -> None:
 
 
 @pytest.mark.parametrize("by", ["us", "somebody else"])
-def test_who_made_it(stub: BrokerStub, by: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_which_process_created_the_topic(stub: BrokerStub, by: str, caplog: pytest.LogCaptureFixture) -> None:
     """The log says that the topic has been created where this process did it, and not where another one was quicker."""
     if by != "us":
         stub.faults.on(Api.CREATE_TOPICS).after_append().error(ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -384,7 +384,7 @@ def test_leaders_that_move_and_answers_that_are_lost(stub: BrokerStub) -> None:
     assert ledger.read("a", WAIT_S) == entry_of("a", 2)
 
 
-def test_nobody_answers(stub: BrokerStub) -> None:
+def test_a_call_without_an_answer_ends_at_its_deadline(stub: BrokerStub) -> None:
     """The call ends at its deadline, with an error that may be tried again."""
     ledger = ledger_of(stub)
     ledger.ensure(WAIT_S)

@@ -27,7 +27,7 @@ def test_every_code_is_treated_as_its_class_says(api: Api) -> None:
     assert others == {ErrorCode.UNKNOWN_SERVER_ERROR: Step.RETRY}
 
 
-def test_a_code_that_nobody_knows() -> None:
+def test_an_unknown_code() -> None:
     """A newer broker's code says nothing that could be relied on."""
     assert {api for api in TABLE if judge(api, 999) is not OTHERWISE[api]} == set()
 

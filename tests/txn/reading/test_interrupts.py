@@ -27,7 +27,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call(stub: BrokerStub, name: str) -> None:  # noqa: F811
+def test_the_reader_answers_after_an_interrupted_call(stub: BrokerStub, name: str) -> None:  # noqa: F811
     """Wherever it struck, the thread behind the reader answers the next call."""
     write(stub, numbered(30))
     with reader(stub, fetch_bytes=200) as log:
@@ -38,7 +38,7 @@ def test_a_call(stub: BrokerStub, name: str) -> None:  # noqa: F811
                 CALLS[name](log)
 
 
-def test_close(stub: BrokerStub) -> None:  # noqa: F811
+def test_an_interrupted_close_of_the_reader_can_be_repeated(stub: BrokerStub) -> None:  # noqa: F811
     """Struck anywhere, it has ended or ends when it is called again."""
     made: list[LogReader] = []
 

@@ -43,7 +43,7 @@ def test_leaving_and_closing_abort_nothing() -> None:
         asyncio.run(story(stub))
 
 
-def test_what_somebody_else_aborted() -> None:
+def test_a_prepared_transaction_that_another_process_aborted() -> None:
     """Its own producer is told, and goes on."""
 
     async def story(stub: BrokerStub) -> None:

@@ -267,7 +267,7 @@ def test_version_1_gives_the_identity_of_a_token_up(end: Event) -> None:
 
 
 @BOTH
-def test_an_abort_of_what_somebody_else_committed(version: int) -> None:
+def test_an_abort_of_a_transaction_that_another_process_committed(version: int) -> None:
     """The coordinator had it open when it was prepared, and says now that it fits no abort: it has been committed, and nothing else is
     said. The producer goes on under another identity."""
     harness, _ = prepared(version)
@@ -330,7 +330,7 @@ def a_token() -> PreparedTransaction:
     return token
 
 
-def test_nobody_is_asked_where_there_is_nothing_to_spare() -> None:
+def test_no_question_without_a_prepared_transaction() -> None:
     """A program without prepared transactions registers at once, and so does one with `on_open_transaction="abort"`. This aborts what is
     open."""
     assert asks(Guarded(OnOpen.ABORT_UNPREPARED), Api.INIT_PRODUCER_ID)
@@ -356,7 +356,7 @@ def test_a_prepared_transaction_is_not_aborted_by_registering(known: str) -> Non
     again.outcome.result(0)
 
 
-def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
+def test_a_token_that_another_process_ended_is_forgotten() -> None:
     """What a process has handed out and other processes end does not pile up: the next look at the id clears it away."""
     OUTSTANDING.add(a_token())
     harness = Guarded(OnOpen.ABORT_UNPREPARED)
@@ -366,7 +366,7 @@ def test_a_token_that_somebody_else_ended_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "policy", "spared"), [(3, OnOpen.ABORT_UNPREPARED, False), (3, OnOpen.REFUSE, True)])
-def test_a_transaction_that_nobody_prepared(epoch: int, policy: OnOpen, spared: bool) -> None:
+def test_an_open_transaction_that_was_not_prepared(epoch: int, policy: OnOpen, spared: bool) -> None:
     """It is what a crash left behind: aborted, unless the program wants to look at it first."""
     token = a_token()
     harness = Guarded(policy, token)
@@ -390,7 +390,7 @@ def test_a_coordinator_that_refuses_to_describe_the_id(code: ErrorCode, kind: ty
     assert not asks(harness, Api.INIT_PRODUCER_ID)
 
 
-def test_an_id_that_nobody_used_yet() -> None:
+def test_an_unused_id() -> None:
     """Nothing is open under it."""
     harness = Guarded(OnOpen.REFUSE)
     describe(harness, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -241,7 +241,7 @@ def test_an_abort_whose_outcome_is_unknown_at_first(site: Site, committed: bool,
         assert (asyncio.run(resolve()) if asynchronous else unknown.value.resolve(WAIT_S)) is None
 
 
-def test_nobody_answers(site: Site) -> None:
+def test_a_commit_without_an_answer_decides_nothing(site: Site) -> None:
     """Nothing was asked of the coordinator, so nothing is decided; the error names the call, which goes through later."""
     token = site.prepare(b"one")
     asked = "nothing was asked of the coordinator"

@@ -57,7 +57,7 @@ def test_a_part_of_a_participation() -> None:
         PARTICIPATION.part([("u", 2)])
 
 
-def test_what_nobody_used() -> None:
+def test_unused_partitions_have_empty_accounts() -> None:
     """An account of nothing for each partition that the others leave out, so that it can be shared again from the same sequence."""
     assert PARTICIPATION.unused([WRITTEN]) == [Written("u", 1, 0, -1, -1, 0)]
     assert PARTICIPATION.unused([]) == [Written("t", 0, 0, -1, -1, 5), Written("u", 1, 0, -1, -1, 0)]

@@ -138,7 +138,7 @@ def test_a_leader_that_moves_and_a_reply_that_is_lost() -> None:
     ("told", "offsets"),
     [((7, 20), (7, 21)), ((0,), (0, 1)), ((None,), (-1, -1)), ((None, 20), (-1, 21)), ((7, None), (7, -1))],
 )
-def test_offsets_that_nobody_tells(told: tuple[int | None, ...], offsets: tuple[int, int]) -> None:
+def test_unknown_offsets_are_minus_one(told: tuple[int | None, ...], offsets: tuple[int, int]) -> None:
     """An older broker that has a batch already does not say where (None): its records count, and -1 stands for an offset at that end."""
     stall = Stall(batch_size=4_096, linger_ms=5.0).take_up()
     for offset in told:

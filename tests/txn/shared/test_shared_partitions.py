@@ -64,7 +64,7 @@ def opened(version: int, **settings: Any) -> CoordinatorHarness:
     return CoordinatorHarness(version=version, partitions=4, **settings).begin()
 
 
-def test_a_share_that_nobody_waits_for_any_more_shares_nothing() -> None:
+def test_an_interrupted_share_shares_nothing() -> None:
     """Ctrl-C strikes while the coordinator is asked: the partition that it adds afterwards has no participant, and is not in the way of the
     commit, or of another share."""
     harness = opened(1)
@@ -90,7 +90,7 @@ def test_version_1_adds_all_of_it_in_one_request() -> None:
     assert participation.sequences == ((TOPIC, 1, 0), (TOPIC, 3, 0))
 
 
-def test_version_2_asks_nobody() -> None:
+def test_version_2_shares_without_a_request() -> None:
     """No request is needed: the leader adds the partition with the first write of a participant."""
     harness = opened(2)
     assert participation_of(ask(harness, 0)).transaction_version == 2
@@ -107,7 +107,7 @@ def test_a_share_that_takes_too_long_can_be_made_again() -> None:
     assert participation_of(ask(harness, 0)).partitions == ((TOPIC, 0),)
 
 
-def test_a_partition_that_there_is_not_is_in_nobodys_way_once_its_share_has_ended() -> None:
+def test_a_missing_partition_blocks_nothing_after_its_share() -> None:
     """With version 1 it is asked about for as long as the share waits for it. Then the transaction goes on without it, and can be
     committed; what a batch or another share waits for is still asked for."""
     harness = opened(1)

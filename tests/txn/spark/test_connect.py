@@ -107,7 +107,7 @@ def test_explain_says_how(remote: Any, stub: BrokerStub) -> None:
     assert f"kafka-claims: {CANNOT_ASK}" in said
 
 
-def test_who_does_not_know_its_checkpoint_is_refused(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
+def test_a_writer_without_a_checkpoint_is_refused(remote: Any, stub: BrokerStub, tmp_path: Path) -> None:
     """Connect tells neither query nor offsets; a name alone does not tell a replay from other rows."""
     df = remote.range(1).selectExpr("cast(id as string) as value")
     with pytest.raises(BatchUnknown, match=r"the query of this batch is not known here.* or give it checkpoint="):

@@ -1,9 +1,9 @@
 """A producer's settings on their way to the process that makes it: shown without secrets, and pickled with as few as possible.
 
 A driver or executor calls `resolve` where it uses the settings. Only then files are found, stores are opened, and the program's function
-for secrets is called. With such a function a pickle contains its name and no secret. (For a function of the main script it contains the
-code and the globals that it uses, so the function should read the environment.) Without one it contains the secrets of the options, because
-executors cannot log in otherwise. No secret is printed, logged or put into an exception.
+for secrets is called. With such a function a pickle contains its name and no secret. For a function of the main script it contains the code
+and the globals that it uses, so the function should read the environment. Without a function it contains the secrets of the options,
+because executors cannot log in otherwise. No secret is printed, logged or put into an exception.
 """
 
 from __future__ import annotations

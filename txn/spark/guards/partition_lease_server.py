@@ -72,7 +72,12 @@ class LeaseServer:
         self._run = 0
         self._leases: PartitionLeases | None = None
         self._server = LineServer(
-            bind, self._talk, secret=self._secret, refusal=Answer("no task of this driver's"), name="fencepost-turns", silence_s=None
+            bind,
+            self._talk,
+            secret=self._secret,
+            refusal=Answer("wrong secret: this is no task of this driver"),
+            name="fencepost-turns",
+            silence_s=None,
         )
 
     def begin(self, participation: Participation) -> LeaseClient:

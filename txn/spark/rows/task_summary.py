@@ -27,9 +27,13 @@ SCHEMA: Final = (
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """One row. `kind`: WRITTEN for a Kafka partition that the task wrote, BAD for a row that cannot be written (`reason`, `key`, `value`,
-    and whether these are `cut`) or, without a reason, for `records` of them, DONE for the task. `attempt_id`: unique in the application.
-    `worker`: host and process. `size`: bytes of keys, values and headers. `retries`: records that were sent again, counted each time."""
+    """One row. `attempt_id`: unique in the application. `worker`: host and process. `size`: bytes of keys, values and headers. `retries`:
+    records that were sent again, counted each time. `kind` is one of three:
+
+    - WRITTEN: a Kafka partition that the task wrote.
+    - BAD: a row that cannot be written, with `reason`, `key`, `value` and whether these are `cut`. Without a reason: `records` such rows.
+    - DONE: the task.
+    """
 
     kind: str
     topic: str | None = None

@@ -138,8 +138,9 @@ def check(summaries: Sequence[Summary], *, shared: bool = False) -> list[Summary
 
 @contextmanager
 def large_batches(frame: DataFrame) -> Iterator[None]:
-    """Arrow batches of ROWS_PER_BATCH rows for the jobs of the block, unless the user has set the number of rows, or Spark does not limit
-    the bytes too. Then so many large rows would not fit. Blocks of one session may overlap: the last one restores the setting."""
+    """Use Arrow batches of ROWS_PER_BATCH rows for the jobs of the block. Two cases are left alone: the user has set the number of rows, or
+    Spark does not limit the bytes of a batch, so that many large rows would not fit. Blocks of one session may overlap: the last one
+    restores the setting."""
     conf = frame.sparkSession.conf
     if not _bytes_are_limited(conf):
         yield

@@ -182,7 +182,7 @@ def test_bootstrap_addresses_are_tried_in_turn() -> None:
     assert of.pick(1_000.0, Api.METADATA)[1]
 
 
-def test_nobody_is_asked_twice_at_once() -> None:
+def test_one_question_opens_one_connection() -> None:
     """While one connection is being made no second is begun for the same question."""
     of = nodes(A, B)
     of.pick(0.0, Api.METADATA)

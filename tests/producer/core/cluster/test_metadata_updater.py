@@ -36,7 +36,7 @@ def test_an_unknown_topic_times_out_with_the_reason() -> None:
         assert isinstance(late.value, TimeoutError)
 
 
-def test_nobody_to_ask_is_another_reason() -> None:
+def test_without_a_reachable_broker_the_reason_is_the_address() -> None:
     """With no broker reachable the message names the time and what happened at the address, not that the topic does not exist."""
     with BrokerStub() as stub:
         bootstrap = stub.bootstrap
@@ -446,7 +446,7 @@ def test_a_wait_longer_than_max_block() -> None:
         assert waiting.result(10) == [0]
 
 
-def test_nobody_asks_for_a_topic_that_nobody_waits_for() -> None:
+def test_a_topic_without_a_waiting_caller_is_not_asked_for() -> None:
     """A topic that never appeared is not asked for any more once the last caller has given up."""
     harness = CoreHarness()
     harness.metadata_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -754,7 +754,7 @@ def test_a_topic_that_is_wanted_while_another_one_is_asked_about() -> None:
     assert [each.name for each in asked.message.topics] == ["a", "b"]
 
 
-def test_metadata_that_grows_old_while_nobody_can_be_asked() -> None:
+def test_old_metadata_is_asked_for_once_a_broker_is_not_throttled() -> None:
     """Every broker is throttled when metadata_max_age_ms has passed: the producer sleeps until one may be asked, and asks it then."""
     harness = CoreHarness(nodes=1, metadata_max_age_ms=5_000.0).introduce()
     harness.lose(-1)

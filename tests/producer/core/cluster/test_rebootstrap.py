@@ -135,7 +135,7 @@ def test_after_the_trigger_every_link_is_given_up() -> None:
     assert future.exception(0) is None
 
 
-def test_nobody_goes_back_from_the_beginning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_producer_without_a_broker_yet_does_not_rebootstrap(caplog: pytest.LogCaptureFixture) -> None:
     """A producer that has found no broker yet has nothing to go back from: it keeps its connections, however short the trigger."""
     harness = CoreHarness(metadata_recovery_rebootstrap_trigger_ms=0.0)
     harness.mute.add(-1)

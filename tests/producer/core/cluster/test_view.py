@@ -182,7 +182,7 @@ def test_partitions_in_any_order() -> None:
     assert [made.leader("t", partition) for partition in range(3)] == [Leader(partition, 0) for partition in range(3)]
 
 
-def test_topics_that_nobody_asked_about() -> None:
+def test_topics_without_a_question_are_not_kept() -> None:
     """The view does not keep topics that the producer did not ask for, and does not report them."""
     made = ClusterView()
     assert made.learn(answer((1, 0), name="other"), ["t"]) == []

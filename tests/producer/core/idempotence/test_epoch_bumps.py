@@ -91,7 +91,7 @@ def test_what_the_log_lost_is_sent_again() -> None:
     assert again == stamps
 
 
-def test_nobody_is_asked_while_an_answer_may_still_come() -> None:
+def test_no_question_while_an_answer_may_still_come() -> None:
     """45 for a batch in doubt is not looked into while another one flies: its answer may explain it."""
     harness = CoreHarness().introduce()
     harness.send(b"0", b"1")
@@ -99,7 +99,7 @@ def test_nobody_is_asked_while_an_answer_may_still_come() -> None:
     assert not harness.questions()
 
 
-def test_when_nobody_can_tell_the_outcome_is_maybe() -> None:
+def test_an_outcome_that_no_broker_knows_is_maybe() -> None:
     """The leader has forgotten the producer id altogether: what was in doubt fails as MAYBE and is never sent again; what was never sent
     goes on under the next epoch."""
     harness = CoreHarness().introduce()

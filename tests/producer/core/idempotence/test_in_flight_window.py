@@ -524,7 +524,7 @@ def test_an_expiry_in_doubt_leaves_none() -> None:
     assert b.failure.persisted is Persisted.MAYBE
 
 
-def test_an_acknowledgement_takes_back_a_failure_that_nobody_was_told() -> None:
+def test_an_acknowledgement_takes_back_an_unpublished_failure() -> None:
     """An expired batch waits for its elder before its futures are told. Acknowledged meanwhile, it has not failed."""
     of, (a, b) = behind_two(FAR, 50.0)
     of.expire(60.0)
@@ -537,7 +537,7 @@ def test_an_acknowledgement_takes_back_a_failure_that_nobody_was_told() -> None:
     assert b.failure is None
 
 
-def test_nobody_is_given_up_while_an_answer_is_on_its_way() -> None:
+def test_no_batch_is_given_up_while_its_answer_may_come() -> None:
     """The broker cannot tell, but the request that it is about has not been answered: its answer decides."""
     of, (a,) = behind_two(50.0)
     of.expire(60.0)
@@ -675,7 +675,7 @@ def test_another_cluster_is_introduced_anew() -> None:
     fly(of, 1, 1, 1, 1, 1)
 
 
-def test_an_offset_that_nobody_tells_in_time_costs_no_epoch() -> None:
+def test_an_offset_unknown_at_the_deadline_costs_no_epoch() -> None:
     """Confirmed by a later batch, and its offset not told until its deadline: the record fails with YES, its sequences are in the log, and
     the epoch goes on."""
     of, (a, b) = confirmed_without_offset(50.0)
@@ -715,7 +715,7 @@ def test_an_acknowledgement_in_another_log_confirms_no_elder() -> None:
     assert of.wants_bump()
 
 
-def test_another_log_is_seen_behind_a_batch_whose_offset_nobody_told() -> None:
+def test_another_log_is_noticed_after_a_batch_with_an_unknown_offset() -> None:
     """A batch acknowledged without an offset, as a duplicate, stands behind what came before it. If the offset of a later batch leaves no
     room for a lost one between them, it is of another log, and the lost batch fails."""
     of, (duplicate, a, b) = behind_two(FAR, FAR, FAR)

@@ -45,7 +45,7 @@ def test_a_fresh_batch_waits_until_its_partition_may_send() -> None:
     assert [flight.values for flight in harness.produces()] == [[b"x"], [b"0"], [b"1"]]
 
 
-def test_a_retry_asks_nobody() -> None:
+def test_a_retry_asks_the_hooks_nothing() -> None:
     """The core asks the hooks once, before the stamp. It resends a batch without asking again."""
     door = Door()
     harness = CoreHarness(hooks=door).introduce()

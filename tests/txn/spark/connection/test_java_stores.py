@@ -88,7 +88,7 @@ def test_pem_in_the_options(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS", None])
-def test_pkcs12_whatever_it_is_called(authority: Authority, client: Certificate, tmp_path: Path, kind: str | None) -> None:
+def test_pkcs12_is_recognised_under_any_name(authority: Authority, client: Certificate, tmp_path: Path, kind: str | None) -> None:
     """Since Java 9 keytool makes PKCS#12 of what is called JKS: the first bytes decide."""
     types = {"ssl_truststore_type": kind, "ssl_keystore_type": kind} if kind is not None else {}
     given = settings(

@@ -109,7 +109,7 @@ def test_a_restart_takes_over_what_was_left_open(stub: BrokerStub, tmp_path: Pat
 
 
 @pytest.mark.parametrize("transactions", [0, 2], ids=["TV1", "TV2"])
-def test_a_batch_of_which_nobody_was_heard_is_aborted_at_once(tmp_path: Path, transactions: int) -> None:
+def test_a_batch_without_any_report_is_aborted_at_once(tmp_path: Path, transactions: int) -> None:
     """An abort without the report of any task ends the transaction at once, so that readers do not wait for its timeout."""
     with BrokerStub(transaction_version=transactions) as stub:
         stub.create_topic(TOPIC, partitions=PARTITIONS)

@@ -121,7 +121,7 @@ def keeps(leases: PartitionLeases) -> None:
         (lambda leases: None, "task 0 has not said that it is done"),
     ],
 )
-def test_whatever_is_odd_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
+def test_any_violation_ends_the_attempt(step: Callable[[PartitionLeases], None], why: str) -> None:
     """After a violation the server admits no task, and the driver does not commit."""
     leases = PartitionLeases(participation(0, 0))
     leases.enter(0, 10)
@@ -178,7 +178,7 @@ def test_a_task_waits_for_its_lease(server: LeaseServer) -> None:
         assert server.registry() == {0: 10, 1: 11}
 
 
-def test_who_leaves_in_the_middle_ends_it_for_all(server: LeaseServer) -> None:
+def test_a_task_that_disconnects_ends_the_attempt(server: LeaseServer) -> None:
     """A task that disconnects ends the attempt at once, also for waiting tasks. The next attempt starts from the beginning."""
     client = server.begin(participation(0))
     with client.enter(1, 11) as second, ThreadPoolExecutor(1) as pool:
@@ -236,7 +236,7 @@ def test_an_attempt_to_write_that_is_over_grants_nothing(server: LeaseServer) ->
 def test_unauthenticated_connections_get_no_answer(server: LeaseServer) -> None:
     """A connection without the secret, or with another protocol, gets no answer and disturbs no task."""
     client = server.begin(participation(0))
-    with pytest.raises(AttemptConflict, match="no task of this driver's"):
+    with pytest.raises(AttemptConflict, match="wrong secret: this is no task of this driver"):
         msgspec.structs.replace(client, secret="guessed").enter(0, 10)
     with pytest.raises(AttemptConflict, match="the driver does not answer this task"), client.enter(0, 10) as task:
         task._socket.sendall(b"GET / HTTP/1.1\r\n\n")

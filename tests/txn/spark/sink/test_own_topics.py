@@ -81,7 +81,7 @@ def test_topics_are_several_names(wrong: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "meant"), [("gaurd", "guard"), ("Topic", "topic"), ("on_badrow", "on_bad_row"), ("compresion_type", "kafka.compression.type")]
 )
-def test_a_setting_that_nobody_knows(given: str, meant: str) -> None:
+def test_an_unknown_setting(given: str, meant: str) -> None:
     """The one that was meant is a writer's or a producer's."""
     settings: dict[str, Any] = {given: "x"}
     with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
