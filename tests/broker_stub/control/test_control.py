@@ -487,7 +487,8 @@ def test_a_control_that_closes_says_nothing_of_who_was_connected(caplog: pytest.
     with BrokerStub() as stub:
         with Control(stub) as control:
             port = int(control.url.rpartition(":")[2])
-            assert (thread := control._once.thread) is not None
+            thread = control._once.thread
+            assert thread is not None
             sock = socket.create_connection(("127.0.0.1", port))
             sock.sendall(b"GET / HT")
             until(lambda: len(asyncio.all_tasks(thread.loop)) > 0, "it is served")
