@@ -31,7 +31,6 @@ from fencepost.broker_stub.storage.memory import MemoryDirectory
 from fencepost.producer.wire.records import CorruptBatch
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-META_PROPERTIES: Final = "meta.properties"
 
 _log = logging.getLogger(__name__)
 

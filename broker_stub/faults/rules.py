@@ -383,6 +383,7 @@ class Faults:
 
     @property
     def installed(self) -> tuple[Fault, ...]:
+        """The faults in force, in the order in which they were added."""
         return self._faults
 
     def _install(self, fault: Fault) -> Fault:
