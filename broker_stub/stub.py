@@ -1,7 +1,8 @@
 """`BrokerStub`: a cluster with its own thread, for tests and for the command line.
 
 Any thread may call its public methods. They run on the loop's thread and return within a deadline, or raise TimeoutError. Before `start`
-and after `close` there is no loop, and they run in the caller's thread. A stub starts only once.
+and after `close` there is no loop, and they run in the caller's thread. A stub starts only once. A closed stub can be read, and refuses
+what would change it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.log import PartitionLog, ReadResult
 from fencepost.broker_stub.network.addresses import PORT_MAX, all_spelled
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
-from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
+from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import served
@@ -93,7 +94,7 @@ class BrokerStub(Restrictions):
     """
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
-    _thread: LoopThread | None = None
+    _once = StartsOnce("stub")
 
     def __init__(
         self,
@@ -131,6 +132,7 @@ class BrokerStub(Restrictions):
             data_dir=data_dir,
         )
         self._server: Server | None = None
+        self._once = StartsOnce("stub")
         self._place = place_from(
             {} if config is None else config,
             host=host,
@@ -166,19 +168,22 @@ class BrokerStub(Restrictions):
         self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
 
     def __repr__(self) -> str:
-        bootstrap = self.bootstrap if self._has_ports() else None
+        bootstrap = self.bootstrap if self._has_ports() and not self._once.closed else None
         return f"BrokerStub(bootstrap={bootstrap!r}, brokers={len(self.cluster.brokers)}, topics={len(self.cluster.topics)})"
 
     @property
     def cluster(self) -> Cluster:
+        """The cluster behind the public methods, with what they do not show. It may change in any release."""
         return self.services.cluster
 
     @property
     def faults(self) -> Faults:
+        """The fault rules, and where new ones begin: `stub.faults.on(Api.PRODUCE).drop_reply()`."""
         return self.cluster.faults
 
     @property
     def journal(self) -> Journal:
+        """What clients asked and what brokers answered, as far as it is kept."""
         return self.services.journal
 
     @property
@@ -188,7 +193,8 @@ class BrokerStub(Restrictions):
 
     @property
     def bootstrap(self) -> str:
-        """The value for `bootstrap_servers` of clients. RuntimeError before the start, when the ports are unknown."""
+        """The value for `bootstrap_servers` of clients. RuntimeError before the start, when the ports are unknown, and after `close`."""
+        self._once.check_open()
         if not self._has_ports():
             raise RuntimeError("the stub has not started, so its ports are not known: use `with BrokerStub() as stub:`, or call start()")
         return all_spelled(self.addresses.values())
@@ -202,26 +208,24 @@ class BrokerStub(Restrictions):
     def start(self) -> Self:
         """Binds, listens and starts the thread. Clients may connect as soon as it returns. OSError for a port in use; the stub keeps its
         `data_dir` until `close`."""
-        if self._thread is not None:
-            raise RuntimeError("this stub was started before: a stub starts only once")
-        loop = asyncio.new_event_loop()
-        server = Server(self.acceptor, self.clock, loop, tls=self._tls)
-        try:
-            server.bind(self._place.host, self._place.port, advertised_host=self._place.advertised_host)
-        except OSError:
-            loop.close()
-            raise
-        loop.call_soon(server.serve)
-        self._server, self._thread = server, LoopThread("broker-stub", loop, server.down)
-        self._thread.start()
+        with self._once.starting():
+            loop = asyncio.new_event_loop()
+            server = Server(self.acceptor, self.clock, loop, tls=self._tls)
+            try:
+                server.bind(self._place.host, self._place.port, advertised_host=self._place.advertised_host)
+            except OSError:
+                loop.close()
+                raise
+            loop.call_soon(server.serve)
+            self._server, self._once.thread = server, LoopThread("broker-stub", loop, server.down)
+            self._once.thread.start()
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
-        if self._thread is not None:
-            self._thread.stop(timeout)
-        self.cluster.close()
+        with self._once.ending(timeout):
+            self.cluster.close()
 
     def __enter__(self) -> Self:
         try:
@@ -234,9 +238,10 @@ class BrokerStub(Restrictions):
         self.close()
 
     def __del__(self) -> None:
-        if self._thread is not None and self._thread.running:
+        thread = self._once.thread
+        if thread is not None and thread.running:
             warnings.warn("a BrokerStub was dropped without close()", ResourceWarning, stacklevel=2)
-            self._thread.stop_soon()
+            thread.stop_soon()
 
     async def __aenter__(self) -> Self:
         """`start`, without blocking the event loop."""
@@ -290,7 +295,7 @@ class BrokerStub(Restrictions):
         if isolation not in get_args(Isolation):
             raise ValueError(f"isolation={isolation!r}: give one of {', '.join(get_args(Isolation))}")
         read_committed = isolation == "read_committed"
-        parts = self._call(lambda: self._contents(self._log(self._partition(topic, partition), node), read_committed=read_committed))
+        parts = self._read(lambda: self._contents(self._log(self._partition(topic, partition), node), read_committed=read_committed))
         return [
             record
             for found in parts
@@ -313,11 +318,11 @@ class BrokerStub(Restrictions):
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset of the next record, transaction markers included."""
-        return self._call(lambda: self._partition(topic, partition).log.log_end_offset)
+        return self._read(lambda: self._partition(topic, partition).log.log_end_offset)
 
     def leader(self, topic: str, partition: int) -> int:
         """The node that leads the partition; -1 for none."""
-        return self._call(lambda: self._partition(topic, partition).leader)
+        return self._read(lambda: self._partition(topic, partition).leader)
 
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> int:
         """Makes another in-sync replica the leader, by default the next one. ValueError when there is none. Returns the new leader."""
@@ -449,26 +454,26 @@ class BrokerStub(Restrictions):
     @property
     def slow(self) -> list[tuple[int, int, int]]:
         """The pairs of brokers whose link is slow, with the milliseconds."""
-        return self._call(lambda: self.cluster.broker_links.slow)
+        return self._read(lambda: self.cluster.broker_links.slow)
 
     @property
     def severed(self) -> list[tuple[End, End]]:
         """The links that are cut both ways."""
-        return self._call(lambda: named(self.cluster.broker_links.down))
+        return self._read(lambda: named(self.cluster.broker_links.down))
 
     @property
     def severed_one_way(self) -> list[tuple[End, End]]:
         """The links on which only what the first one sends is lost."""
-        return self._call(lambda: named(self.cluster.broker_links.one_way))
+        return self._read(lambda: named(self.cluster.broker_links.one_way))
 
     @property
     def fenced(self) -> list[int]:
         """The brokers that are up and that the controller does not hear from any more."""
-        return self._call(lambda: [node for node, broker in self.cluster.brokers.items() if broker.fenced])
+        return self._read(lambda: [node for node, broker in self.cluster.brokers.items() if broker.fenced])
 
     def isr(self, topic: str, partition: int) -> list[int]:
         """The nodes that are in sync, with the leader."""
-        return self._call(lambda: list(self._partition(topic, partition).isr))
+        return self._read(lambda: list(self._partition(topic, partition).isr))
 
     def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
@@ -478,7 +483,7 @@ class BrokerStub(Restrictions):
 
     def stats(self) -> dict[str, int]:
         """The cluster's counters, and the number of open connections."""
-        return self._call(
+        return self._read(
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.connections) for each in self.cluster.brokers.values())}
         )
 
@@ -568,8 +573,17 @@ class BrokerStub(Restrictions):
         return [replace(found, records=bytes(found.records)) for found in parts]  # the storage's memory stays on its thread
 
     def _call(self, run: Callable[[], T]) -> T:
-        """Runs it on the loop's thread, or in the caller's without a loop."""
-        server, thread = self._server, self._thread
+        """Runs it on the loop's thread, or in the caller's before the start. RuntimeError after `close`."""
+        self._once.check_open()
+        return self._run(run, at_end=self._once.check_open)
+
+    def _read(self, run: Callable[[], T]) -> T:
+        """The same for what changes nothing, also after `close`."""
+        return self._run(run, at_end=lambda: None)
+
+    def _run(self, run: Callable[[], T], *, at_end: Callable[[], None]) -> T:
+        """`at_end` is called before it runs in the caller's thread, because the loop has ended meanwhile."""
+        server, thread = self._server, self._once.thread
         if server is None or thread is None or thread is threading.current_thread():
             return run()
 
@@ -585,6 +599,7 @@ class BrokerStub(Restrictions):
         try:
             return thread.call(on_loop, CALL_TIMEOUT_S)
         except LoopEnded:
+            at_end()
             return run()
 
 

@@ -63,8 +63,8 @@ A transactional id belongs to partition `abs(hash(id)) % 50` of `__transaction_s
 is in that partition, as records in Kafka's format. A coordinator that restarts, or the next one, reads them, and ends the transactions that
 were about to end. It does not know the epoch before the current one, which no record has, here as in Kafka.
 
-Two settings differ from Kafka's defaults, so that tests do not wait. `group.initial.rebalance.delay.ms` is 0 (3000 in Kafka). The internal
-topics have one replica for each broker, at most three, and one must be in sync (two in Kafka).
+So that tests do not wait, `group.initial.rebalance.delay.ms` is 0 by default (3000 in Kafka). In a cluster of one or two brokers the
+internal topics have as many replicas as there are brokers, and no more of them need to be in sync. stub-configs.md lists every default.
 """
 
 RELEASES_PART = """\

@@ -36,7 +36,8 @@ def page() -> str:
             f"## Of topics\n\n{topics}\n{HEAD}" + "".join(_topic_rows()),
             f"## Of brokers\n\n{HEAD}"
             + "".join(_row(f"`{name}`", BROKER_CONFIGS[name].default, use) for name, use in sorted(BROKER_USES.items())),
-            f"DescribeConfigs of a broker also returns these, which cannot be set: {told}.\n",
+            "DescribeConfigs of a broker also returns these. Those in hours or minutes can be set at the start, not while the cluster "
+            f"runs. The others cannot be set: {told}.\n",
         ]
     )
 

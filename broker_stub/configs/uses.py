@@ -38,12 +38,8 @@ _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
 _CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_quotas.py"
 _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
-_EXPIRY: Final = "tests/broker_stub/groups/test_offset_expiration.py"
-_PRODUCERS: Final = "tests/broker_stub/log/test_producer_append_info.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
-_QUOTAS: Final = "tests/broker_stub/quotas/test_quotas.py"
-_OFFSETS: Final = "tests/broker_stub/groups/test_consumer_offsets_log.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
 _BROKER: Final = "tests/broker_stub/configs/test_broker_configs.py::test_a_broker_config_has_its_effect"
 _CLEANER: Final = "tests/broker_stub/log/test_cleaner.py"
@@ -221,5 +217,5 @@ def unheeded(given: Iterable[str]) -> dict[str, str]:
 
 
 def only_told() -> list[str]:
-    """Broker configs that clients can describe and that cannot be set."""
+    """Broker configs that clients can describe, and that can be set at the start only (those in hours or minutes) or not at all."""
     return sorted([*OTHERS, *(name for coarser in COARSER.values() for name, _, _ in coarser)])

@@ -22,7 +22,7 @@ from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.listeners import bound, is_local, reachable
-from fencepost.broker_stub.network.loop_thread import LoopThread
+from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
 
@@ -53,20 +53,34 @@ class Control:
         self._target = target
         self._host = host
         self._port = port
-        self._thread = LoopThread("stub-control", asyncio.new_event_loop(), self._down)
+        self._once = StartsOnce("control")
         self._server: asyncio.Server | None = None
+
+    def __repr__(self) -> str:
+        listens = self._server is not None and not self._once.closed
+        url = f"http://{spelled(reachable(self._host), self._port)}" if listens else None  # without the token
+        return f"Control({self._target!r}, url={url!r})"
 
     @property
     def url(self) -> str:
-        """Its URL, with the token, as `curl` takes it."""
+        """Its URL, with the token, as `curl` takes it. RuntimeError before the start, when the port is unknown, and after `close`."""
+        self._once.check_open()
+        if self._server is None:
+            raise RuntimeError(
+                "the control has not started, so its port is not known: use `with Control(stub) as control:`, or call start()"
+            )
         shown = f"control:{self.token}@" if self.token is not None else ""
         return f"http://{shown}{spelled(reachable(self._host), self._port)}"
 
     def start(self) -> Self:
         """Starts. It listens when this returns."""
-        self._thread.start()
+        with self._once.starting():
+            self._once.thread = thread = LoopThread("stub-control", asyncio.new_event_loop(), self._down)
+            thread.start()
         try:
-            self._thread.complete(self._listen(), START_TIMEOUT_S)
+            thread.complete(self._listen(), START_TIMEOUT_S)
+        except LoopEnded:
+            raise RuntimeError("another thread closed the control while it started") from None
         except BaseException:
             self.close()
             raise
@@ -74,7 +88,8 @@ class Control:
 
     def close(self) -> None:
         """Ends every connection and the thread. A second call does nothing."""
-        self._thread.stop(CLOSE_TIMEOUT_S)
+        with self._once.ending(CLOSE_TIMEOUT_S):
+            pass
 
     def __enter__(self) -> Self:
         return self.start()
@@ -102,7 +117,7 @@ class Control:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await self._thread.loop.shutdown_default_executor()
+        await asyncio.get_running_loop().shutdown_default_executor()
 
 
 def address(text: str) -> tuple[str, int]:

@@ -309,7 +309,8 @@ class Fault(Scheduled):
         let_go()
 
     def __str__(self) -> str:
-        what = {Kind.ERROR: f"({self.code})", **dict.fromkeys(TIMED, f"({self.ms})")}.get(self.kind, "")
+        code = error_name(self.code) if self.code in CODES else self.code
+        what = {Kind.ERROR: f"({code})", **dict.fromkeys(TIMED, f"({self.ms})")}.get(self.kind, "")
         return f"{self.rule}: {self.kind.value}{what}"
 
     def __repr__(self) -> str:
@@ -383,6 +384,7 @@ class Faults:
 
     @property
     def installed(self) -> tuple[Fault, ...]:
+        """The faults in force, in the order in which they were added."""
         return self._faults
 
     def _install(self, fault: Fault) -> Fault:

@@ -6,6 +6,7 @@ reads the partition: the last assignment of each group, and its offsets. This fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,19 @@ class Loading(NotHere):
 
 
 class Shard:
-    """The groups of one partition, under one leader. It watches the leader's replica until that leads no longer."""
+    """The groups of one partition, under one leader. It watches the leader's replica until that leads no longer, and then calls `over`."""
 
-    def __init__(self, replica: Replica, store: Store, groups: ClassicGroups, offsets: GroupOffsets, *, now_ms: int) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        store: Store,
+        groups: ClassicGroups,
+        offsets: GroupOffsets,
+        *,
+        now_ms: int,
+        over: Callable[[Replica], object],
+    ) -> None:
+        self._over = over
         self.expired_at_ms = now_ms
         self.store = store
         self.groups = groups
@@ -55,6 +66,7 @@ class Shard:
         if self.replica.leader_epoch != self.leader_epoch or not self.replica.leads:
             self.replica.watchers.pop(self, None)
             self.leader_epoch = -1
+            self._over(self.replica)
             self.groups.unload()
 
 
@@ -127,7 +139,7 @@ class GroupCoordinators:
             store = Store(self._context, replica)
             groups = ClassicGroups(store, self._around(later=partial(self._context.later_on, replica.node), now_ms=broker.now_ms))
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms)
+            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms, over=self._shards.pop)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms

@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import cached_property
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.groups.coordinators import Shard
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
 from fencepost.broker_stub.handlers.group_lookups import find_shard
@@ -55,7 +54,7 @@ def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]],
     apart = call.version < IN_TOPIC_SINCE or call.group_error(request.group_id)
     answers: dict[tuple[str, UUID, int], list[OffsetCommitResponsePartition]] = {}
     for number, (asked, refused) in enumerate(zip(request.topics, refusals, strict=True)):
-        if not asked.partitions and _known(call, asked) is not None:
+        if not asked.partitions and call.topic_of(asked, by_id_since=BY_ID_SINCE) is not None:
             continue
         # A topic that is named twice has one result, except in version 0 and where the group is refused.
         answers.setdefault((asked.name, asked.topic_id, number if apart else 0), []).extend(
@@ -68,11 +67,6 @@ def _answer(call: Call, request: OffsetCommitRequest, refusals: list[list[int]],
             for (name, topic_id, _), partitions in answers.items()
         ]
     )
-
-
-def _known(call: Call, asked: OffsetCommitRequestTopic) -> Topic | None:
-    topics = call.image.topics
-    return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
 
 
 class _Commit:
@@ -91,7 +85,7 @@ class _Commit:
 
     def refusal(self, asked: OffsetCommitRequestTopic, each: OffsetCommitRequestPartition) -> int:
         """The code for an offset that is not written; 0 if it is."""
-        topic, by_id = _known(self._call, asked), self._call.version >= BY_ID_SINCE
+        topic, by_id = self._call.topic_of(asked, by_id_since=BY_ID_SINCE), self._call.version >= BY_ID_SINCE
         group_id = self._request.group_id
         code = self._call.group_error(group_id)
         if code:

@@ -79,7 +79,7 @@ def _write_verified(call: Call, request: ProduceRequest) -> Result:
         elif result is not Instead.LATER:
             call.answer(result)
 
-    verify_transaction(call, request, partial(_topic_of, call), go_on)
+    verify_transaction(call, request, partial(call.topic_of, by_id_since=BY_ID_SINCE), go_on)
     waits = True
     return written[0] if written else Instead.LATER
 
@@ -129,14 +129,9 @@ def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     return [TopicProduceData(name=name, topic_id=topic_id, partition_data=each) for (name, topic_id), each in merged.items()]
 
 
-def _topic_of(call: Call, asked: TopicProduceData) -> Topic | None:
-    topics = call.image.topics
-    return topics.with_id(asked.topic_id) if call.version >= BY_ID_SINCE else topics.named(asked.name)
-
-
 def _topic(call: Call, acks: int, asked: TopicProduceData, pending: list[Pending], verification: Verification) -> TopicProduceResponse:
     by_id = call.version >= BY_ID_SINCE
-    topic = _topic_of(call, asked)
+    topic = call.topic_of(asked, by_id_since=BY_ID_SINCE)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else call.topic_refusal(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicProduceResponse(
         name=asked.name,

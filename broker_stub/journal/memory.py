@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from fencepost.producer.wire import Api, Message
+from fencepost.producer.wire.records import BATCH_OVERHEAD
 
 RECORDS_BYTES_MAX = 4096  # record batches up to here are kept whole
-HEADER_BYTES = 61
 NUMBER_BYTES = 32
 
 
@@ -55,4 +55,4 @@ def _light(partition: Any) -> Any:
     records = partition.records
     if records is None:
         return partition
-    return msgspec.structs.replace(partition, records=bytes(records if len(records) <= RECORDS_BYTES_MAX else records[:HEADER_BYTES]))
+    return msgspec.structs.replace(partition, records=bytes(records if len(records) <= RECORDS_BYTES_MAX else records[:BATCH_OVERHEAD]))

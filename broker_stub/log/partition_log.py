@@ -232,7 +232,7 @@ class PartitionLog:
             raise AppendRefused(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {epoch} is older than {entry.epoch}", rule="D2")
         if entry.txn_first_offset is not None and entry.epoch == epoch:
             return None
-        return self._verifications.begin(producer_id, epoch=epoch, sequence=sequence, bumps=bumps)
+        return self._verifications.begin(producer_id, epoch=epoch, sequence=sequence, bumps=bumps, now_ms=self._clock_ms())
 
     def read(
         self,
@@ -366,7 +366,8 @@ class PartitionLog:
         ]
 
     def expire_producers(self) -> list[int]:
-        """Removes idle producers. The caller decides when; Kafka does it every ten minutes."""
+        """Removes idle producers, and verifications that have lasted as long. The caller decides when; Kafka does it every ten minutes."""
+        self._verifications.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
         return self._producers.expire(self._clock_ms(), after_ms=self.config.producer_id_expiration_ms)
 
     def truncate(self, offset: int) -> None:

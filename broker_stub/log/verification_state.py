@@ -13,6 +13,7 @@ from msgspec.structs import replace
 class Verification(Struct, frozen=True):
     """One producer whose transaction is being verified. `guard` distinguishes it from earlier ones."""
 
+    begun_ms: int
     guard: int
     epoch: int
     lowest_sequence: int
@@ -35,18 +36,22 @@ class Verifications:
     def get(self, producer_id: int) -> Verification | None:
         return self._of.get(producer_id)
 
-    def begin(self, producer_id: int, *, epoch: int, sequence: int, bumps: bool) -> int:
+    def begin(self, producer_id: int, *, epoch: int, sequence: int, bumps: bool, now_ms: int) -> int:
         """A guard for this producer: the existing one, unless its epoch is older."""
         known = self._of.get(producer_id)
         if known is None:
             self._guards += 1
-            known = Verification(self._guards, epoch, sequence, bumps)
+            known = Verification(now_ms, self._guards, epoch, sequence, bumps)
         elif epoch > known.epoch:
             known = replace(known, epoch=epoch, lowest_sequence=sequence)
         elif epoch == known.epoch:
             known = replace(known, lowest_sequence=min(known.lowest_sequence, sequence))
         self._of[producer_id] = known
         return known.guard
+
+    def expire(self, now_ms: int, *, after_ms: int) -> None:
+        """Removes those that began so long ago and that no batch has ended, as Kafka does with the idle producers."""
+        self._of = {pid: known for pid, known in self._of.items() if now_ms - known.begun_ms < after_ms}
 
     def written(self, producer_id: int, epoch: int, *, marker: bool) -> None:
         """Ends the verification, because a transactional batch or a marker of the producer was written. Where epochs rise, a marker of the

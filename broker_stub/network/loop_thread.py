@@ -1,6 +1,7 @@
 """An event loop on a thread of its own, and calls from any thread that run there. A stub, a proxy and a control each have one.
 
-A caller does not wait for a loop that has ended, or that belongs to another process.
+A caller does not wait for a loop that has ended, or that belongs to another process. `StartsOnce` keeps a second start, and a start after
+the close, from making a second loop.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +19,44 @@ T = TypeVar("T")
 
 class LoopEnded(Exception):
     """The loop has ended before the call ran."""
+
+
+class StartsOnce:
+    """Orders the starts and the ends of a stub, a proxy or a control, from whatever threads they come. `name` is what an error calls it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.RLock()  # a signal handler may close what its thread is starting
+        self.thread: LoopThread | None = None
+        self.closed = False
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """The block sets `thread`. RuntimeError for a second start and for a start after the end."""
+        with self._lock:
+            if self.closed:
+                raise RuntimeError(f"this {self._name} is closed, and a {self._name} starts only once: make a new one")
+            if self.thread is not None:
+                raise RuntimeError(f"this {self._name} was started before: a {self._name} starts only once")
+            yield
+
+    @contextmanager
+    def ending(self, timeout_s: float) -> Iterator[None]:
+        """Ends the thread, then runs the block. Raises TimeoutError. No start follows, and only one thread at a time runs this."""
+        if not self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"another thread has been starting or closing this {self._name} for {timeout_s:g} s")
+        try:
+            self.closed = True
+            if self.thread is not None:
+                self.thread.stop(timeout_s)
+            yield
+        finally:
+            self._lock.release()
+
+    def check_open(self) -> None:
+        """RuntimeError after the end."""
+        if self.closed:
+            raise RuntimeError(f"the {self._name} is closed")
 
 
 class LoopThread(threading.Thread):
@@ -80,13 +119,25 @@ class LoopThread(threading.Thread):
             self._waiting.discard(answer)
 
     def complete(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Runs the coroutine on the loop, and returns or raises what it does. Raises TimeoutError."""
-        running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        """Runs the coroutine on the loop, and returns or raises what it does. Raises LoopEnded and TimeoutError."""
         try:
+            running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise LoopEnded from None
+        self._waiting.add(running)
+        try:
+            if self._over:  # as in `call`
+                running.cancel()
             return running.result(timeout_s)
+        except CancelledError:
+            work.close()  # it may not have begun
+            raise LoopEnded from None
         except BaseException:
             running.cancel()
             raise
+        finally:
+            self._waiting.discard(running)
 
     def stop_soon(self) -> None:
         """Ends the loop without waiting for it."""

@@ -16,12 +16,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.faults.execution import execute
+from fencepost.broker_stub.faults.refused_responses import refusal
 from fencepost.broker_stub.faults.rules import Action, Kind, Point
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.network.limits import JOINED_BYTES_MAX, QUEUED_BYTES_MAX, QUEUED_FRAMES_MAX
 from fencepost.broker_stub.proxy.journal import note_answer, note_request
 from fencepost.broker_stub.proxy.request import Names, ProxiedRequest
-from fencepost.broker_stub.proxy.writes import is_write, refusal, together, without
+from fencepost.broker_stub.proxy.writes import is_write, together, without
 from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge, Malformed, Message, encode_request
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class ProxyConnection:
             return proxied.frame  # without effect: the broker gets it, and the proxy changes its response
         left: Message | None = request
         for action in proxied.errors:
-            refused = refusal(request, action.code, action.covers, self.hub.name_of)
+            refused = refusal(request, action.code, action.covers, self.hub.name_of, version=proxied.version)
             proxied.refused = refused if proxied.refused is None else together(proxied.refused, refused)
             left = None if left is None else without(left, action.covers, self.hub.name_of)
         proxied.errors = []

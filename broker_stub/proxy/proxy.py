@@ -26,7 +26,7 @@ from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import all_spelled, read_address
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
-from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
+from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
 from fencepost.broker_stub.proxy.discovery import discover
 from fencepost.broker_stub.proxy.hub import Hub
 
@@ -53,12 +53,13 @@ class FaultProxy:
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
     _hub: Hub | None = None
-    _thread: LoopThread | None = None
+    _once = StartsOnce("proxy")
 
     def __init__(
         self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
     ) -> None:
         check_arguments(upstream_bootstrap=upstream_bootstrap, host=host, port=port, advertised_host=advertised_host, journal=journal)
+        self._once = StartsOnce("proxy")
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
@@ -76,18 +77,20 @@ class FaultProxy:
 
     @property
     def bootstrap(self) -> str:
+        """The value for `bootstrap_servers` of clients. Raises RuntimeError unless the proxy runs."""
         return all_spelled(self.addresses.values())
 
     def start(self) -> Self:
         """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
-        if self._thread is not None:
-            raise RuntimeError("this proxy was started before: a proxy starts only once")
-        loop = asyncio.new_event_loop()
-        self._hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
-        self._thread = LoopThread("fault-proxy", loop, self._hub.down)
-        self._thread.start()
+        with self._once.starting():
+            loop = asyncio.new_event_loop()
+            self._hub = hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
+            self._once.thread = thread = LoopThread("fault-proxy", loop, hub.down)
+            thread.start()
         try:
-            self._thread.complete(discover(self._hub, self._upstream), START_TIMEOUT_S)
+            thread.complete(discover(hub, self._upstream), START_TIMEOUT_S)
+        except LoopEnded:
+            raise RuntimeError("another thread closed the proxy while it started") from None
         except BaseException:
             self.close()
             raise
@@ -96,9 +99,8 @@ class FaultProxy:
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
-        if self._thread is not None:
-            self._thread.stop(timeout)
-        self._hub = None
+        with self._once.ending(timeout):
+            self._hub = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -107,9 +109,10 @@ class FaultProxy:
         self.close()
 
     def __del__(self) -> None:
-        if self._thread is not None and self._thread.running:
+        thread = self._once.thread
+        if thread is not None and thread.running:
             warnings.warn("a FaultProxy was dropped without close()", ResourceWarning, stacklevel=2)
-            self._thread.stop_soon()
+            thread.stop_soon()
 
     def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were. KeyError for an unknown broker."""
@@ -136,9 +139,9 @@ class FaultProxy:
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread."""
-        if self._thread is None:
+        if self._once.thread is None:
             raise RuntimeError(NOT_RUNNING)
         try:
-            return self._thread.call(run, CALL_TIMEOUT_S)
+            return self._once.thread.call(run, CALL_TIMEOUT_S)
         except LoopEnded:
             raise RuntimeError(NOT_RUNNING) from None

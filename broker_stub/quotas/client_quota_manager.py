@@ -22,6 +22,8 @@ REQUEST_MS: Final = 1.0
 SIZE_BYTES: Final = 4  # in front of every frame
 NO_SESSION: Final = 0
 INT_RANGE: Final = 1 << 32
+EXPIRE_AFTER_MS: Final = 3_600_000  # Kafka's INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS
+EXPIRE_EVERY_MS: Final = 30_000
 
 
 class Charged(Protocol):
@@ -58,6 +60,7 @@ class ClientQuotaManager:
         self._windows = windows
         self._window_ms = window_ms
         self._rates: dict[tuple[str, tuple[str, str]], Rate] = {}
+        self._expired_at_ms = now_ms()
 
     def charge(self, call: Charged, response: Message | None) -> Verdict:
         """Charges the request. `response`: None when no response is due."""
@@ -85,7 +88,12 @@ class ClientQuotaManager:
         limit = self._limit(key, call)
         if limit is None:
             return 0
-        rate = self._rates.setdefault((key, limit.shared_by), Rate(windows=self._windows, window_ms=self._window_ms))
+        if now_ms - self._expired_at_ms >= EXPIRE_EVERY_MS:
+            self._expired_at_ms = now_ms
+            self._rates = {shared: rate for shared, rate in self._rates.items() if now_ms - rate.recorded_ms <= EXPIRE_AFTER_MS}
+        rate = self._rates.get((key, limit.shared_by))
+        if rate is None:
+            rate = self._rates[key, limit.shared_by] = Rate(windows=self._windows, window_ms=self._window_ms)
         rate.record(value, now_ms)
         throttle_ms = rate.throttle_ms(limit.bound, now_ms)
         return _as_int(throttle_ms) if most_ms is None else min(throttle_ms, most_ms)

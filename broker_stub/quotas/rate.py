@@ -27,11 +27,13 @@ class Rate:
     def __init__(self, *, windows: int, window_ms: int) -> None:
         self._windows = windows
         self._window_ms = window_ms
+        self.recorded_ms = 0
         self._kept: deque[_Window] = deque(maxlen=windows + 1)
 
     def record(self, value: float, now_ms: int) -> None:
         if not self._kept or now_ms - self._kept[-1].begun_ms >= self._window_ms:
             self._kept.append(_Window(0.0, now_ms, now_ms))
+        self.recorded_ms = now_ms
         window = self._kept[-1]
         window.total += value
         window.last_ms = now_ms

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
 
 import msgspec
 
@@ -28,11 +29,21 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.cluster import Cluster
     from fencepost.broker_stub.cluster.metadata_image import MetadataImage
+    from fencepost.broker_stub.cluster.topics import Topic
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
     from fencepost.broker_stub.replication.partition import Partition
     from fencepost.broker_stub.replication.replica import Replica
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
+
+
+class NamesTopic(Protocol):
+    """An entry of a request about a topic, by name or by id."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic_id(self) -> UUID: ...
 
 
 class Instead(Enum):
@@ -184,6 +195,11 @@ class Call:
         """The error code of a fault for the whole request, or the one for a cluster without permission; 0 if none."""
         injected = next((action.code for action in self.errors if action.only is None), 0)
         return injected or self.asker.refusal(self._needs.cluster, Resource.CLUSTER)
+
+    def topic_of(self, asked: NamesTopic, *, by_id_since: int) -> Topic | None:
+        """The topic that an entry names, by its id from that version of the request on."""
+        topics = self.image.topics
+        return topics.with_id(asked.topic_id) if self.version >= by_id_since else topics.named(asked.name)
 
     def group_error(self, group_id: str) -> int:
         """The error code of a fault for the whole request, or the one for a group without permission; 0 if none."""

@@ -37,10 +37,13 @@ class Restrictions:
     def _call(self, run: Callable[[], T]) -> T:
         raise NotImplementedError
 
+    def _read(self, run: Callable[[], T]) -> T:
+        raise NotImplementedError
+
     @property
     def acls(self) -> list[Acl]:
         """The ACLs in force, both those of the tester and those of clients."""
-        return self._call(lambda: self._authorizer().acls)
+        return self._read(lambda: self._authorizer().acls)
 
     def allow(self, principal: str, *operations: str, host: str = "*", prefixed: bool = False, **resource: str | bool) -> list[Acl]:
         """Permits these operations to a user on `topic=`, `group=`, `transactional_id=` or `cluster=True`. `*` is every resource; with

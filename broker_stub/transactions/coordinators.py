@@ -225,7 +225,9 @@ class TransactionCoordinators:
     def _shard(self, replica: Replica) -> TxnShard:
         shard = self._shards.get(replica)
         if shard is None:
-            shard = self._shards[replica] = TxnShard(self._context, replica, transaction_version=self.version, found_open=self._watch)
+            shard = self._shards[replica] = TxnShard(
+                self._context, replica, transaction_version=self.version, found_open=self._watch, over=self._shards.pop
+            )
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
         return shard

@@ -33,9 +33,18 @@ MEANING: Final = {
 
 class TxnShard:
     """One partition's ids, at one of its brokers. It watches that broker's replica, and has them while it leads. `found_open` is called
-    when the log has an open transaction."""
+    when the log has an open transaction, and `over` when the replica is no longer one of the partition."""
 
-    def __init__(self, context: Context, replica: Replica, *, transaction_version: int, found_open: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        replica: Replica,
+        *,
+        transaction_version: int,
+        found_open: Callable[[], None],
+        over: Callable[[Replica], object],
+    ) -> None:
+        self._over = over
         self.ids: dict[str, TransactionMetadata] = {}
         self._found_open = found_open
         self._context = context
@@ -80,6 +89,10 @@ class TxnShard:
         """Does nothing: the coordinator itself writes these records."""
 
     def changed(self) -> None:
+        replica = self._replica
+        if replica.partition.on(replica.node) is not replica:
+            replica.watchers.pop(self, None)
+            self._over(replica)
         if not self.leads:
             self._context.later_on(self._replica.node, 0, self.load)
 

@@ -33,6 +33,15 @@ def main() -> None:
 
 
 def _with_typer() -> None:
-    from fencepost.cli.app import app
+    from fencepost.cli.output import warn
 
-    app(prog_name="fencepost")
+    try:
+        from fencepost.cli.app import app
+
+        app(prog_name="fencepost")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "fencepost"):
+            raise
+        warn(f"fencepost: this command needs {missing}, which is not installed: pip install {missing.replace('_', '-')}")
+        sys.exit(1)

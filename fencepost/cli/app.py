@@ -5,7 +5,7 @@ It holds no command itself. Each command is in the module of its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -67,6 +67,11 @@ def _print_version(asked: bool) -> None:
 
         say(str(build_info()))
         raise typer.Exit
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    """The docstring with one line for each paragraph. typer would keep the ends of the lines."""
+    return "\n\n".join(" ".join(each.split()) for each in (command.__doc__ or "").split("\n\n"))
 
 
 @app.callback()
@@ -145,14 +150,14 @@ def broker(
     )
 
 
-app.command()(produce)
-app.command()(consume)
-app.command()(doctor)
+app.command(help=_paragraphs(produce))(produce)
+app.command(help=_paragraphs(consume))(consume)
+app.command(help=_paragraphs(doctor))(doctor)
 app.add_typer(topics, name="topics")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
 app.add_typer(log, name="log")
-app.command()(demo)
-app.command("spark-demo")(spark_demo)
-app.command()(proxy)
+app.command(help=_paragraphs(demo))(demo)
+app.command("spark-demo", help=_paragraphs(spark_demo))(spark_demo)
+app.command(help=_paragraphs(proxy))(proxy)
 app.add_typer(fault, name="fault")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from confluent_kafka import KafkaException
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -16,9 +15,12 @@ from fencepost.cli.console import Screen
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
-from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, Report, as_json, as_table, load_flights, problems, run_demo
+from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
 from fencepost.producer import FencepostError
 from fencepost.producer.foundations.counted import counted
+
+if TYPE_CHECKING:
+    from fencepost.demo import Report
 
 OPEN_S = 30  # for the brokers to answer and to create a topic
 ROWS_MIN = 2_000  # with fewer rows there are not enough batches for every fault
@@ -36,6 +38,10 @@ def demo(
     Exit code 0 only if the demo shows all of this: no record was lost, duplicated or reordered; every kind of fault happened; the brokers
     refused duplicate batches; and the same run without idempotence duplicated records.
     """
+    from confluent_kafka import KafkaException
+
+    from fencepost.demo import as_json, as_table, problems, run_demo
+
     begun = time.monotonic()
     errors = Screen(stderr=True)
     with reporting_errors("demo"):

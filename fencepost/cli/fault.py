@@ -23,7 +23,7 @@ ControlUrl = Annotated[
 ]
 End = Annotated[str, typer.Argument(metavar="END", help="The number of a broker, or controller.")]
 Node = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a broker.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for each rule.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Rule(TypedDict):

@@ -8,7 +8,6 @@ import time
 from typing import Annotated
 
 import typer
-from confluent_kafka import KafkaException
 
 from fencepost.cli.console import Screen
 from fencepost.cli.error_lines import CommandError, reporting_errors
@@ -26,6 +25,8 @@ def spark_demo(
     Everything runs on this machine, the broker included. Exit code 1 if the guarded run lost or duplicated a row, or if no process was
     killed in it.
     """
+    from confluent_kafka import KafkaException
+
     begun = time.monotonic()
     console, errors = Screen(), Screen(stderr=True)
     with reporting_errors("spark-demo"):

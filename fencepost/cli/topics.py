@@ -14,8 +14,10 @@ import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings, pairs
+from fencepost.cli.output import say
 from fencepost.cli.tables import show
 from fencepost.cli.waiting import waiting
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -69,8 +71,12 @@ def create(
         except KafkaException as error:
             if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise _complaint(error, name) from None
+            say(f"{name} exists already")
         except TimeoutError:
             raise _late(name) from None
+        else:
+            asked = [counted(count, kind) for count, kind in ((partitions, "partition"), (replicas, "replica")) if count]
+            say(f"created {name}: {', '.join(asked) or 'as many partitions and replicas as the cluster gives a topic'}")
 
 
 @topics.command()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+from time import monotonic
 
 if __name__ == "__main__":
     # At the end of the path, so that what is measured is the installed package and not the checkout.
@@ -33,6 +34,7 @@ from fencepost import TransactionalProducer
 from tests.bench.participant_worker import WAIT_S, Done, Errand
 from tests.conformance.kafka import JVM_BENCH, KafkaCluster
 
+READ_TIMEOUT_S = 120.0
 WORKER = Path(__file__).with_name("participant_worker.py")
 
 
@@ -123,7 +125,10 @@ def committed(bootstrap: str, topic: str, partitions: int) -> int:
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     count, left = 0, partitions
+    deadline = monotonic() + READ_TIMEOUT_S
     while left:
+        if monotonic() > deadline:
+            raise TimeoutError(f"{topic}: {left} of {partitions} partitions were not read to their ends within {READ_TIMEOUT_S:g} s")
         for message in consumer.consume(10_000, 1.0):
             count, left = (count, left - 1) if message.error() is not None else (count + 1, left)
     consumer.close()

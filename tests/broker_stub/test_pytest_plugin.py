@@ -122,7 +122,7 @@ def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
         text = "\n".join(shown)
         assert " exchanges in the journal" in text
         assert f"orders from shop\\x1b[2J\\u202e{'x' * 183}... on connection 2: INVALID_RECORD" in text
-        assert "PRODUCE where topic='orders' before: error(87), 1 hit\n" in text
+        assert "PRODUCE where topic='orders' before: error(INVALID_RECORD), 1 hit\n" in text
         assert "FETCH before: drop, 0 hits\n" in text
         assert "0 exchanges in the journal:\nno fault rules\n" in text
 

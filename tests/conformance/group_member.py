@@ -186,9 +186,6 @@ class Member:
         ]
         self._world.note(label, f"{error_name(answer.error_code)} {shown}")
 
-    def hang_up(self) -> None:
-        self._connection.close()
-
     def _ask(self, request: wire.Message, version: int, kind: type[A]) -> A:
         answer = self._connection.ask(request, version)
         assert isinstance(answer, kind)

@@ -35,3 +35,26 @@ def test_the_main_job_needs_none_of_them() -> None:
     env = {**os.environ, "FENCEPOST_PURE": "1", "FENCEPOST_EXPECT": ""}
     ran = subprocess.run([sys.executable, "-P", "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False, env=env)
     assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "1506 b'committed' (('name', b'value'),) 1700000000000\n")
+
+
+def cli(absent: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line without that package."""
+    program = (
+        f"import sys; sys.modules[{absent!r}] = None; sys.argv = ['fencepost', *{arguments!r}]; from fencepost.cli import main; main()"
+    )
+    env = {**os.environ, "FENCEPOST_PURE": "1", "FENCEPOST_EXPECT": ""}
+    return subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def test_the_command_line_names_a_missing_package() -> None:
+    """One sentence, which says what to install, in place of a traceback."""
+    ran = cli("typer", "broker", "--help")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "fencepost: this command needs typer, which is not installed: pip install typer\n"
+
+
+def test_commands_without_confluent_kafka_do_not_need_it() -> None:
+    """Their help is there, and so is that of the demo, which needs it only to run."""
+    for command in ("broker", "produce", "demo"):
+        ran = cli("confluent_kafka", command, "--help")
+        assert (ran.returncode, ran.stderr) == (0, "")

@@ -76,10 +76,6 @@ def _any_waiting(window: InFlightWindow, now_ms: float) -> InFlightBatch | None:
     )
 
 
-def _raw_distance(start: int, end: int) -> int:
-    return end - start
-
-
 def _all_found(window: InFlightWindow, known: Known | None) -> None:
     for in_flight in window.in_flight_batches:
         if in_flight.unresolved and in_flight.state is State.WAITING:

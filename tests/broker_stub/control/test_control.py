@@ -489,9 +489,11 @@ def test_a_control_that_closes_logs_nothing_about_its_connections(caplog: pytest
     with BrokerStub() as stub:
         with Control(stub) as control:
             port = int(control.url.rpartition(":")[2])
+            thread = control._once.thread
+            assert thread is not None
             sock = socket.create_connection(("127.0.0.1", port))
             sock.sendall(b"GET / HT")
-            until(lambda: len(asyncio.all_tasks(control._thread.loop)) > 0, "it is served")
+            until(lambda: len(asyncio.all_tasks(thread.loop)) > 0, "it is served")
         with sock, suppress(ConnectionResetError):  # where the control had not read its bytes
             assert sock.recv(1) == b""
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []

@@ -10,14 +10,14 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.journal import EXCHANGE_BYTES, Journal
-from fencepost.broker_stub.journal.memory import HEADER_BYTES, RECORDS_BYTES_MAX, footprint
+from fencepost.broker_stub.journal.memory import RECORDS_BYTES_MAX, footprint
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from fencepost.producer.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
-from fencepost.producer.wire.records import read_header, read_records
+from fencepost.producer.wire.records import BATCH_OVERHEAD, read_header, read_records
 from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.bytes_held import bytes_held
 from tests.drawn import drawn
@@ -103,7 +103,7 @@ def test_large_records_leave_only_their_header() -> None:
     world.produce(memoryview(batch(b"small")))  # type: ignore[arg-type]
     world.ask(fetch_request("t"), 12)
     large, small = [exchange.request.topic_data[0].partition_data[0].records for exchange in world.services.journal.requests(Api.PRODUCE)]  # type: ignore[attr-defined]
-    assert (type(large), len(large)) == (bytes, HEADER_BYTES)
+    assert (type(large), len(large)) == (bytes, BATCH_OVERHEAD)
     header = read_header(large)
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.records_count) == (7, 3, 5, 1)
     assert type(small) is bytes

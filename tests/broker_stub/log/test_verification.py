@@ -108,6 +108,17 @@ def test_the_next_leader_asks_anew() -> None:
     assert write(log, 5, guard=log.begin_verification(PID, 0, 5, bumps=False)) == ""
 
 
+@pytest.mark.parametrize(("days", "row"), [(0, "D6"), (10, "")])
+def test_a_verification_that_no_batch_ends_expires(days: int, row: str) -> None:
+    """It goes with the idle producers, as in Kafka. Without that the producer's next batches would be refused for ever."""
+    now = [TIMESTAMP_MS]
+    log = PartitionLog(clock_ms=lambda: now[0])
+    log.begin_verification(PID, 0, 0, bumps=False)
+    now[0] += days * 86_400_000
+    log.expire_producers()
+    assert write(log, 3, guard=log.begin_verification(PID, 0, 3, bumps=False)) == row
+
+
 def test_an_epoch_that_is_over_is_not_asked_about() -> None:
     """D2, before the coordinator hears of it."""
     log = new_log()

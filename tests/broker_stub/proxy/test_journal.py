@@ -12,13 +12,13 @@ import pytest
 from fencepost.broker_stub import BrokerStub, Exchange
 from fencepost.broker_stub.journal.exchange import Heard
 from fencepost.broker_stub.journal.journal import Journal
-from fencepost.broker_stub.journal.memory import HEADER_BYTES, RECORDS_BYTES_MAX
+from fencepost.broker_stub.journal.memory import RECORDS_BYTES_MAX
 from fencepost.broker_stub.proxy import messages as proxy_messages
 from fencepost.broker_stub.proxy.journal import note_answer
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.producer.wire.records import read_header, read_records
+from fencepost.producer.wire.records import BATCH_OVERHEAD, read_header, read_records
 from tests.broker_stub.proxy.proxy_site import Site, create, site
 from tests.broker_stub.stub_calls import batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.conformance import batches
@@ -245,7 +245,7 @@ def test_large_records_leave_only_their_header() -> None:
             assert len(only(connection.ask(fetch_request("t"), VERSION)).records) > 100_000
         large, small = [each.request.topic_data[0].partition_data[0].records for each in produced(proxy)]  # type: ignore[attr-defined]
         header = read_header(large)
-        assert (type(large), len(large)) == (bytes, HEADER_BYTES)
+        assert (type(large), len(large)) == (bytes, BATCH_OVERHEAD)
         assert (header.producer_id, header.producer_epoch, header.base_sequence, header.records_count) == (7, 3, 0, 1)
         assert read_records(small)[0].value == b"small"
         (fetched,) = proxy.journal.requests(Api.FETCH)

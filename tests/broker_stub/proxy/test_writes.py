@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from fencepost.broker_stub.faults.refused_responses import refusal
 from fencepost.broker_stub.faults.topics_and_partitions import ASKED, partitions_of
-from fencepost.broker_stub.proxy.writes import WRITES, is_write, refusal, together, without
+from fencepost.broker_stub.proxy.writes import WRITES, is_write, together, without
 from fencepost.producer.wire import RESPONSES, Api, ErrorCode, Message, encode_request, encode_response
 from fencepost.producer.wire.messages.topic_admin import DeleteTopicsRequest
 from tests.broker_stub.filled_requests import APIS, newest, request_of
 from tests.broker_stub.proxy.proxy_site import codes
 
 CODE = ErrorCode.POLICY_VIOLATION
+REASSIGN = Api.ALTER_PARTITION_REASSIGNMENTS
 REGISTERED_WRITES = [api for api in APIS if api in WRITES]
 ABOUT_TOPICS = [api for api in REGISTERED_WRITES if api in ASKED]
 NAME = "by id"
@@ -66,13 +68,16 @@ def test_every_request_is_a_write_or_a_question() -> None:
 
 @pytest.mark.parametrize("api", REGISTERED_WRITES, ids=lambda api: api.name)
 def test_every_write_can_be_refused(api: Api) -> None:
-    """The refusal of a request in any version carries the code, the newest can be sent, and nothing is left to forward."""
+    """The refusal of a request in any version carries the code, the newest can be sent, and nothing is left to forward. As in Kafka no
+    message repeats the code."""
     for version in RESPONSES[api].versions:
         request = request_of(api, version)
         assert is_write(request)
         assert without(request, everything, name_of) is None
-        assert CODE in codes(refusal(request, CODE, everything, name_of))
-    assert encode_response(refusal(request, CODE, everything, name_of), newest(RESPONSES[api]), correlation_id=1)
+        refused = refusal(request, CODE, everything, name_of, version=version)
+        assert CODE in codes(refused)
+        assert "error_message=''" not in repr(refused)
+    assert encode_response(refused, newest(RESPONSES[api]), correlation_id=1)
 
 
 @pytest.mark.parametrize("api", ABOUT_TOPICS, ids=lambda api: api.name)
@@ -89,12 +94,24 @@ def test_a_part_of_a_write_is_refused(api: Api) -> None:
     assert {name for name, _ in partitions_of(left, name_of)} == {first}
     version = LATEST.get(api, newest(type(left)))
     assert encode_request(left, version, correlation_id=1, client_id=None)
-    refused = refusal(request, CODE, covers, name_of)
-    others = refusal(request, ErrorCode.NONE, lambda topic, partition: topic == first, name_of)
+    refused = refusal(request, CODE, covers, name_of, version=version)
+    others = refusal(request, ErrorCode.NONE, lambda topic, partition: topic == first, name_of, version=version)
     assert codes(refused) - {0} == {CODE}
     whole = together(others, refused)
     assert codes(whole) == {0, CODE}
     assert encode_response(whole, version, correlation_id=1)
+
+
+@pytest.mark.parametrize(("api", "version", "code"), [(Api.ELECT_LEADERS, 0, 0), (Api.ELECT_LEADERS, 2, CODE), (REASSIGN, 0, CODE)])
+def test_some_refusals_have_a_code_of_their_own(api: Api, version: int, code: int) -> None:
+    """The whole response has the code beside its entries, if the whole request is refused. Version 0 of ElectLeaders has no room for it."""
+    request = request_of(api, version)
+    refused: Any = refusal(request, CODE, everything, name_of, version=version)
+    assert refused.error_code == code
+    assert encode_response(refused, version, correlation_id=1)
+    part: Any = refusal(request, CODE, lambda topic, partition: topic != "", name_of, version=version)
+    assert part.error_code == 0
+    assert CODE in codes(part)
 
 
 def test_topics_that_go_by_name_alone() -> None:
@@ -105,7 +122,7 @@ def test_topics_that_go_by_name_alone() -> None:
         return topic == "b"
 
     assert without(request, covers, name_of) == DeleteTopicsRequest(topic_names=["a"])
-    refused: Any = refusal(request, CODE, covers, name_of)
+    refused: Any = refusal(request, CODE, covers, name_of, version=5)
     assert [(each.name, each.error_code) for each in refused.responses] == [("b", CODE)]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -17,13 +17,14 @@ from kafka import KafkaProducer
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.journal.journal import Journal
+from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
 from fencepost.broker_stub.quotas.quotas import Entity, Limit, Quotas, why_not
 from fencepost.broker_stub.quotas.rate import Rate
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.producer import Producer
-from fencepost.producer.wire import Api, Buffer, decode_response, encode_request
+from fencepost.producer.wire import Api, Buffer, Message, decode_response, encode_request
 from tests.broker_stub.stub_calls import TIMESTAMP_MS, Talker, batch, fetch_request, metadata_request, produce_request
 
 WINDOWS, WINDOW_MS = 11, 1000
@@ -468,3 +469,33 @@ def test_a_rate_is_a_number(rate: Any) -> None:
     """NaN would throttle nothing."""
     with BrokerStub() as stub, pytest.raises(TypeError, match=r"producer_byte_rate=.*: a number, or None"):
         stub.quota(client_id="x", producer_byte_rate=rate)
+
+
+def test_the_use_of_a_client_that_is_gone_is_forgotten() -> None:
+    """After an hour, as in Kafka. Without that every client id that was ever used stays."""
+    now = [TIMESTAMP_MS]
+    quotas = Quotas()
+    quotas.change(frozenset({("client-id", None)}), {"producer_byte_rate": 1e9})
+    manager = ClientQuotaManager(quotas, now_ms=lambda: now[0], end_session=lambda _: None, windows=WINDOWS, window_ms=WINDOW_MS)
+
+    def produce(client_id: str) -> None:
+        manager.charge(Used(produce_request("t", batch(b"v")), client_id), None)
+
+    produce("gone")
+    produce("stays")
+    now[0] += 3_600_000
+    produce("stays")
+    assert len(manager._rates) == 2
+    now[0] += 30_000
+    produce("new")
+    assert sorted(client_id for _, (_, client_id) in manager._rates) == ["new", "stays"]
+
+
+class Used(NamedTuple):
+    """A request to charge."""
+
+    request: Message
+    client_id: str | None
+    version: int = 9
+    size_bytes: int = 100
+    principal: str = "User:alice"

@@ -265,6 +265,8 @@ def test_a_coordinators_partition_leaves_and_comes_back() -> None:
         world.pass_time(1_000)
         assert (partition.replicas, partition.leader) == ((target,), target)
         assert world.is_in(State.ONGOING)
+        kept = world.services.transactions._shards
+        assert [each.node for each in kept if each.partition is partition] == [target]  # nothing stays of the replica that has left
     assert world.end().answer[0] == ErrorCode.NONE
     world.pass_time(1_000)
     assert world.is_in(State.COMPLETE_COMMIT)

@@ -59,8 +59,3 @@ def test_every_result_is_a_timeout(api: Api) -> None:
         codes = {*codes_in(wire.decode_response(b"".join(wire.encode_response(answer, version, correlation_id=1))[4:], api, version)[1])}
         # In version 0 of ElectLeaders only the partitions have codes.
         assert codes - ({0} if (api, version) == (Api.ELECT_LEADERS, 0) else set()) == {ErrorCode.REQUEST_TIMED_OUT}
-
-
-def test_another_request_has_no_such_response() -> None:
-    with pytest.raises(TypeError, match="MetadataRequest is not forwarded"):
-        timed_out(wire.MetadataRequest(), 12)

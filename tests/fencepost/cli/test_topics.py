@@ -61,9 +61,9 @@ def whole_life_of_a_topic(bootstrap: str, name: str) -> None:
         return run("topics", *arguments, "--bootstrap", bootstrap)
 
     made = topics("create", name, "--partitions", 3, "--replicas", 1, "--config", "retention.ms=100000000")
-    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    assert (made.returncode, made.stdout, made.stderr) == (0, f"created {name}: 3 partitions, 1 replica\n", "")
     assert f"topic {name!r}: " in complaint(topics("create", name))
-    assert topics("create", name, "--if-not-exists").returncode == 0
+    assert topics("create", name, "--if-not-exists").stdout == f"{name} exists already\n"
     fill(bootstrap, name, 5, partition=2)
     listed = {each["topic"]: each for each in objects(topics("list", "--json").stdout)}
     assert listed[name] == {"topic": name, "partitions": 3, "replicas": 1, "leaderless": 0}
