@@ -48,7 +48,7 @@ class Shard:
         offsets: GroupOffsets,
         *,
         now_ms: int,
-        over: Callable[[Replica], object],
+        over: Callable[[Shard], object],
     ) -> None:
         self._over = over
         self.expired_at_ms = now_ms
@@ -66,7 +66,7 @@ class Shard:
         if self.replica.leader_epoch != self.leader_epoch or not self.replica.leads:
             self.replica.watchers.pop(self, None)
             self.leader_epoch = -1
-            self._over(self.replica)
+            self._over(self)
             self.groups.unload()
 
 
@@ -130,6 +130,10 @@ class GroupCoordinators:
                 shard = self._shard(partition.leading)
                 shard.groups.forget_offsets(shard.store.keys_of_topic(name))
 
+    def _forget(self, shard: Shard) -> None:
+        if self._shards.get(shard.replica) is shard:  # not one of the next epoch
+            del self._shards[shard.replica]
+
     def _shard(self, replica: Replica) -> Shard:
         """The shard of the broker that leads, after removing expired offsets as often as Kafka does."""
         broker = self._context.brokers[replica.node]
@@ -139,7 +143,7 @@ class GroupCoordinators:
             store = Store(self._context, replica)
             groups = ClassicGroups(store, self._around(later=partial(self._context.later_on, replica.node), now_ms=broker.now_ms))
             offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms, over=self._shards.pop)
+            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms, over=self._forget)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms

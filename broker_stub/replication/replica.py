@@ -169,7 +169,7 @@ class Replica:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start of the live replicas and of its future log, as the leader knows them (`Partition.lowWatermarkIfLeader`)."""
+        """The smallest log start of the live replicas and its future log, as the leader knows them (`Partition.lowWatermarkIfLeader`)."""
         live = self._cluster.known_live(self.node)
         own = [each.log_start_offset for each in (self.log, self.future) if each is not None]
         return min([*own, *(each.log_start_offset for node, each in self._remotes.items() if node in live)])

@@ -226,11 +226,15 @@ class TransactionCoordinators:
         shard = self._shards.get(replica)
         if shard is None:
             shard = self._shards[replica] = TxnShard(
-                self._context, replica, transaction_version=self.version, found_open=self._watch, over=self._shards.pop
+                self._context, replica, transaction_version=self.version, found_open=self._watch, over=self._forget
             )
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)
         return shard
+
+    def _forget(self, replica: Replica, shard: TxnShard) -> None:
+        if self._shards.get(replica) is shard:
+            del self._shards[replica]
 
 
 def _unheard(decision: Decision) -> None:

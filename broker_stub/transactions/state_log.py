@@ -42,7 +42,7 @@ class TxnShard:
         *,
         transaction_version: int,
         found_open: Callable[[], None],
-        over: Callable[[Replica], object],
+        over: Callable[[Replica, TxnShard], object],
     ) -> None:
         self._over = over
         self.ids: dict[str, TransactionMetadata] = {}
@@ -92,7 +92,7 @@ class TxnShard:
         replica = self._replica
         if replica.partition.on(replica.node) is not replica:
             replica.watchers.pop(self, None)
-            self._over(replica)
+            self._over(replica, self)
         if not self.leads:
             self._context.later_on(self._replica.node, 0, self.load)
 
