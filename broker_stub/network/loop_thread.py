@@ -98,6 +98,7 @@ class LoopThread(threading.Thread):
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)  # their transports close their sockets in the next turn
 
     def call(self, run: Callable[[], T], timeout_s: float) -> T:
         """Returns or raises what the call does. Raises LoopEnded, TimeoutError, and RuntimeError in a forked child."""

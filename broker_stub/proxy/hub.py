@@ -51,6 +51,7 @@ class Hub:
         self.addresses: dict[int, Address] = {}  # where clients find a node
         self._upstream: dict[int, Address] = {}  # where the node is
         self._place = place
+        self._is_down = False
         self._listeners: dict[int, socket.socket] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[ProxyConnection] = set()
@@ -115,6 +116,7 @@ class Hub:
 
     async def down(self) -> None:
         """Cuts every connection and closes every socket. The caller may close the loop afterwards."""
+        self._is_down = True
         for task in self._tasks:
             task.cancel()
         for server in self._servers:
@@ -136,6 +138,8 @@ class Hub:
     # -- sockets -----------------------------------------------------------------------------------------------------------
 
     def _listen(self, node: int) -> None:
+        if self._is_down:
+            raise ConnectionError("the proxy is closed")  # it may still have been looking for brokers
         number = len(self.addresses)
         host, port = self._place.host, self._place.port + number if self._place.port else 0
         self._listeners[node] = listener = bound(host, port)
