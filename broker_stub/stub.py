@@ -193,8 +193,8 @@ class BrokerStub(Restrictions):
 
     @property
     def bootstrap(self) -> str:
-        """The value for `bootstrap_servers` of clients. RuntimeError before the start, when the ports are unknown, and after `close`."""
-        self._once.check_open()
+        """The value for `bootstrap_servers` of clients; after `close` the one that it was. RuntimeError before the start: the ports are
+        unknown then."""
         if not self._has_ports():
             raise RuntimeError("the stub has not started, so its ports are not known: use `with BrokerStub() as stub:`, or call start()")
         return all_spelled(self.addresses.values())

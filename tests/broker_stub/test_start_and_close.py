@@ -121,8 +121,6 @@ def test_a_closed_stub_leaves_its_directory_to_the_next_one(tmp_path: Path) -> N
 
 
 CHANGES: dict[str, Callable[[BrokerStub], object]] = {
-    "bootstrap": lambda stub: stub.bootstrap,
-    "settings": lambda stub: stub.settings,
     "advance": lambda stub: stub.advance(1),
     "create_topic": lambda stub: stub.create_topic("payments"),
     "delete_topic": lambda stub: stub.delete_topic("orders"),
@@ -153,6 +151,8 @@ READS: dict[str, Callable[[BrokerStub], Any]] = {
     "leader": lambda stub: stub.leader("orders", 0),
     "isr": lambda stub: stub.isr("orders", 0),
     "addresses": lambda stub: stub.addresses,
+    "bootstrap": lambda stub: stub.bootstrap,
+    "settings": lambda stub: stub.settings,
     "slow": lambda stub: stub.slow,
     "severed": lambda stub: stub.severed,
     "severed_one_way": lambda stub: stub.severed_one_way,
