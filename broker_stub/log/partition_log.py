@@ -133,12 +133,7 @@ class PartitionLog:
         self._high_watermark = min(max(high_watermark, start), end)
         self.first_dirty_offset = min(max(first_dirty_offset, start), end)
         self.recovery_point = end if recovery_point is None else min(recovery_point, end)
-        self._epochs = LeaderEpochs(self._read_epochs(), save=self._save_epochs)
-        for epoch, offset in found.epochs:
-            if epoch > self._epochs.latest:
-                self._epochs.assign(epoch, offset)
-        self._epochs.truncate_from_end(end)
-        self._epochs.truncate_from_start(start)
+        self._epochs = self._load_epochs(found.epochs)
         self._snapshots = Snapshots(directory)
         self._snapshots.forget_before(self.segments[0].base_offset)
         self._producers = ProducerStateManager(aborted=found.aborted)
@@ -452,12 +447,35 @@ class PartitionLog:
     def _save_epochs(self, entries: list[tuple[int, int]]) -> None:
         self._directory.write(LEADER_EPOCHS, write_leader_epochs(entries).encode())
 
+    def _load_epochs(self, scanned: list[tuple[int, int]]) -> LeaderEpochs:
+        """The epochs of the file and of the batches. The file lacks the first ones if the log's start had risen, and its checkpoint was not
+        written before the broker was killed. Kafka does not look for those."""
+        start, read = self._log_start_offset, self._read_epochs()
+        known = LeaderEpochs(read)
+        for epoch, offset in scanned:
+            if epoch > known.latest:
+                known.assign(epoch, offset)
+        known.truncate_from_end(self.log_end_offset)
+        first, found = next((offset for _, offset in known.entries), self.log_end_offset), LeaderEpochs()
+        for header, _ in self._local.batches_from(start) if start < first else ():
+            if header.base_offset >= first:
+                break
+            if header.leader_epoch >= 0:
+                found.assign(header.leader_epoch, header.base_offset)
+        for epoch, offset in known.entries:
+            found.assign(epoch, offset)
+        found.truncate_from_start(start)
+        epochs = LeaderEpochs(read, save=self._save_epochs)
+        if found.entries != read:
+            epochs.set_all(found.entries)
+        return epochs
+
     def _read_epochs(self) -> list[tuple[int, int]]:
         data = self._directory.read(LEADER_EPOCHS)
         try:
             return [] if data is None else read_leader_epochs(data)
         except CorruptFile as error:
-            _log.warning("%s; the leader epochs before the batches that are scanned are forgotten", error)
+            _log.warning("%s; the leader epochs follow from the batches", error)
             return []
 
     def _read_snapshot(self, data: bytes) -> dict[int, ProducerEntry]:

@@ -207,7 +207,27 @@ def test_an_older_snapshot_does(site: Site, damage: bytes | None) -> None:
 def test_without_leader_epochs_they_follow_from_the_batches(site: Site) -> None:
     (site.path / "leader-epoch-checkpoint").write_text("0\n1\nnonsense\n")
     log = site.load()
-    assert log.epochs == [(0, 8)]  # as far as batches were scanned
+    assert log.epochs == [(0, 0)]
+
+
+@pytest.mark.parametrize("checkpoint", [0, 2])
+def test_leader_epochs_before_a_log_start_that_was_forgotten(checkpoint: int) -> None:
+    """The log's start rose, and the epochs before it were removed. The broker is killed before it writes the log's start to its checkpoint:
+    the log begins where it began before, and knows where each epoch ended."""
+    directory = MemoryDirectory()
+    log = PartitionLog(clock_ms=SetClock(), directory=directory)
+    for epoch, count in ((0, 1), (1, 3), (4, 1)):
+        produce(log, data(-1, -1, -1, count), leader_epoch=epoch)
+    before = log.epochs
+    assert before == [(0, 0), (1, 1), (4, 4)]
+    log.advance_log_start(2)
+    assert log.epochs == [(1, 2), (4, 4)]
+    for _ in range(2):
+        log = PartitionLog.load(
+            directory, clock_ms=SetClock(), config=LogConfig(), log_start_offset=checkpoint, recovery_point=0 if checkpoint else 5
+        )
+        assert log.epochs == (before if checkpoint == 0 else [(1, 2), (4, 4)])
+        assert log.end_offset_for(0) == ((0, 1) if checkpoint == 0 else (0, 2))
 
 
 def test_what_is_flushed_is_not_lost() -> None:

@@ -71,10 +71,9 @@ class World(Inside):
             each.disk.fault = None
 
     def fail_a_directory(self) -> None:
-        """Of a broker with two. It halts when the other one fails, too."""
+        """A broker halts when its last one fails."""
         dirs = self.cluster.brokers[self.rng.choice((1, 2, 3))].logs.dirs
-        if len(dirs) == 2:
-            self.rng.choice(dirs).disk.fault = self.rng.choice(("full", "failed"))
+        self.rng.choice(dirs).disk.fault = self.rng.choice(("full", "failed"))
 
     def repair_disks(self) -> None:
         """Directories that are offline stay so until their broker starts again."""
