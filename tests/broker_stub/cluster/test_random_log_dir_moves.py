@@ -49,6 +49,7 @@ class World:
         self.written: dict[int, tuple[bytes, bytes] | None] = {}
         self.aborted: set[int] = set()
         self.open: dict[int, list[int]] = {}  # by producer: the offsets of its transaction
+        self.ended = 0, list[int]()  # the transaction whose end was written last
         self.sequences: dict[int, int] = {}
         self.doubtful = self.lost_power = False
         self.policy = self.rng.choice(("delete", "delete", "compact", "compact,delete"))
@@ -130,6 +131,7 @@ class World:
         self.doubtful = True
         self.written[self.partition.log.log_end_offset] = None
         offsets = self.open.pop(pid)
+        self.ended = pid, offsets
         if not commits:
             self.aborted.update(offsets)
         self.replica.append(marker, origin=Origin.COORDINATOR)
@@ -257,8 +259,12 @@ class World:
             del self.written[offset]
         self.aborted.update(offset for offsets in self.open.values() for offset in offsets)
         open_there = {each.producer_id for each in log.active_producers() if each.current_txn_start_offset >= 0}
+        pid, offsets = self.ended
+        if pid in open_there and pid not in self.open:  # its marker is not there
+            self.open[pid] = offsets
         self.open = {pid: offsets for pid, offsets in self.open.items() if pid in open_there}
         self.aborted.difference_update(offset for offsets in self.open.values() for offset in offsets)
+        self.aborted.intersection_update(self.written)  # what is not there leaves its offset to the next record
 
     def know_producers(self) -> None:
         """As in Kafka, a broker that lost its power knows producers by their batches, of which some may have been deleted."""
