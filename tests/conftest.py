@@ -27,10 +27,11 @@ STORIES = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)
 __all__ = ["pytest_collection_modifyitems"]
 
 SPARK: Final = "tests/txn/spark/"
-"""Where the tests are that share a Spark session."""
+SINK: Final = "tests/txn/spark/sink/"
+"""Where the tests are that share a Spark session: two places, because together they take longer than everything else."""
 KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
-LONGEST: Final = (KILLS, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
+LONGEST: Final = (KILLS, SINK, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
 """What begins first, so that no worker is left alone with a long file at the end."""
 
 
@@ -65,12 +66,12 @@ if importlib.util.find_spec("xdist") is not None:
 
     class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
         """Runs files in parallel, but those that share a Spark session one after the other, and those that start Sparks too: a JVM for each
-        of four workers takes too much memory.
+        of four workers takes too much memory. So there are two, and the Sparks that a test starts itself.
         """
 
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return next((place for place in (KILLS, SPARK) if file.startswith(place)), file)
+            return next((place for place in (KILLS, SINK, SPARK) if file.startswith(place)), file)
 
         def _assign_work_unit(self, node: object) -> None:
             first = min(self.workqueue, key=lambda scope: next((rank for rank, place in enumerate(LONGEST) if scope.startswith(place)), 9))

@@ -48,8 +48,6 @@ class Place(NamedTuple):
     cut_off: Callable[[int], None]
     deafen: Callable[[int], None]
     mend: Callable[[int], None]
-    pause: Callable[[int], None]
-    resume: Callable[[int], None]
 
 
 @contextmanager
@@ -60,8 +58,6 @@ def on_stub() -> Iterator[Place]:
             lambda node: stub.sever(node, "controller"),
             lambda node: stub.sever("controller", node, one_way=True),
             lambda node: stub.mend(node, "controller"),
-            stub.pause_broker,
-            stub.resume_broker,
         )
 
 
@@ -79,14 +75,7 @@ def on_kafka() -> Iterator[Place]:
             links.cut(lambda end: end.client == f"raft-client-{node}")
 
         cluster = stack.enter_context(KafkaCluster(brokers=3, controllers=1, config=CONFIG, advertise=advertise))
-        yield Place(
-            cluster.addresses,
-            lambda node: links.cut(lambda end: end.there == node),
-            deafen,
-            lambda _: links.mend(),
-            cluster.pause_broker,
-            cluster.resume_broker,
-        )
+        yield Place(cluster.addresses, lambda node: links.cut(lambda end: end.there == node), deafen, lambda _: links.mend())
 
 
 class Story:
@@ -383,36 +372,6 @@ class Deaf(Story):
         return self.told
 
 
-class Paused(Story):
-    """Broker 2 stops in the middle of everything, is fenced, and goes on."""
-
-    def play(self) -> list[str]:
-        tell, asks = self.tell, self.asks
-        led = self.topic("led", OLD, NEW, OTHER)
-        group = next(self.coordinated_by_old("group"))
-        tell("acks=all", asks.produce(OLD, led, batch(b"known")))
-        tell("OffsetCommit", asks.commit(OLD, group, led, 1))
-        self.until_in_sync(led, 1, 2, 3, at=OTHER)
-        waiting = {"Fetch of before": asks.fetch(OLD, led, 1, wait_ms=60_000)}
-        self.place.pause(OLD)
-        waiting["acks=1"] = asks.produce(OLD, led, batch(b"lost"), acks=1)
-        waiting["Fetch"] = asks.fetch(OLD, led)
-        waiting["OffsetCommit"] = asks.commit(OLD, group, led, 2)
-        self.until_led(led, NEW, NEW, OTHER)
-        self.until_coordinator_moved(group, NEW, of_transactions=False)
-        self.until_in_sync(led, OTHER, NEW, at=NEW)
-        tell("acks=all at the new leader", asks.produce(NEW, led, batch(b"new")))
-        tell("Metadata of the new leader", asks.show_metadata(NEW, led))
-        for what, asked in waiting.items():
-            tell(f"{what} waits", str(asked.waits(QUIET_S)))
-        self.place.resume(OLD)
-        for what, asked in waiting.items():
-            tell(f"{what} waited", asked)
-        self.until_led(led, NEW, OLD)
-        tell("OffsetCommit at the old coordinator", asks.commit(OLD, group, led, 2))
-        return self.told
-
-
 class WithoutIds(Story):
     """Broker 3 is cut off before it has given a producer id. Then it has none to give."""
 
@@ -544,21 +503,6 @@ DescribeCluster at the new leader: 1, 2, 3
 Metadata: NONE leader=3 epoch=1 isr=[1, 2, 3] offline=[] brokers=[1, 2, 3]
 Fetch from the follower: NONE hw=2 [known, new]
 """
-TOLD_PAUSED = """
-acks=all: NONE @0
-OffsetCommit: NONE
-acks=all at the new leader: NONE @1
-Metadata of the new leader: NONE leader=3 epoch=1 isr=[1, 3] offline=[2] brokers=[1, 3]
-Fetch of before waits: True
-acks=1 waits: True
-Fetch waits: True
-OffsetCommit waits: True
-Fetch of before waited: NONE hw=2 [new]
-acks=1 waited: NONE @1
-Fetch waited: NONE hw=1 [known]
-OffsetCommit waited: NOT_COORDINATOR
-OffsetCommit at the old coordinator: NOT_COORDINATOR
-"""
 TOLD_WITHOUT_IDS = """
 InitProducerId: COORDINATOR_LOAD_IN_PROGRESS
 InitProducerId, mended: NONE
@@ -573,11 +517,3 @@ def test_a_broker_that_is_cut_off_from_the_controller(where: Callable[[], Abstra
         assert CutOff(place).play() == TOLD.strip().split("\n")
         assert Deaf(place).play() == TOLD_DEAF.strip().split("\n")
         assert WithoutIds(place).play() == TOLD_WITHOUT_IDS.strip().split("\n")
-
-
-@pytest.mark.parametrize("where", [on_stub, on_kafka], ids=["stub", "kafka"])
-@pytest.mark.timeout(300)
-def test_a_broker_that_is_paused(where: Callable[[], AbstractContextManager[Place]]) -> None:
-    """Both give Kafka 4.3.1's answers line by line."""
-    with where() as place:
-        assert Paused(place).play() == TOLD_PAUSED.strip().split("\n")

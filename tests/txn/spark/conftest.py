@@ -1,6 +1,7 @@
 """One small Spark session for all tests that need one: two threads in a JVM of this process, without a UI, stopped at the end.
 
-`make test` gives all files of this directory to one worker (tests/conftest.py), so that there is one JVM. Those in `chaos` start their own.
+`make test` gives the files of `sink` to one worker and the others to another one (tests/conftest.py), so that there are two JVMs. Those in
+`chaos` start their own.
 """
 
 from __future__ import annotations
