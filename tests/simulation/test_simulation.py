@@ -39,7 +39,7 @@ def test_every_outcome_is_true_under_random_faults(flavour: str) -> None:
         for outcome, count in tally.items():
             seen[outcome] = seen.get(outcome, 0) + count
     print(f"{flavour}: seeds {FIRST_SEED} to {FIRST_SEED + RUNS - 1}: {seen}")
-    assert seen["acked"] > 100 * RUNS
+    assert seen["acked"] > 10 * RUNS  # some worlds acknowledge few, because their callers wait for room
 
 
 def test_the_wrap_is_really_crossed() -> None:
