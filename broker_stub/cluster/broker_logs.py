@@ -73,7 +73,7 @@ class BrokerLogs:
     def restart(self, node: int) -> None:
         """The broker starts with the logs that it has. Replicas in a directory whose disk still fails are offline."""
         broker = self._context.brokers[node]
-        mine = [partition for topic in self._context.topics for partition in topic.partitions if node in partition.replicas]
+        mine = [partition for partition in self._context.every_partition() if node in partition.replicas]
         keys = [(each.topic, each.index) for each in mine]
         logs = [broker.logs.restart(key, topic_id=each.topic_id, config=each.log.config) for key, each in zip(keys, mine, strict=True)]
         broker.logs.started()
@@ -106,11 +106,10 @@ class BrokerLogs:
         """The broker reaches the controller, which learns which of its replicas are offline."""
         logs = self._context.brokers[node].logs
         if len(logs.online) < len(logs.dirs) and self._context.reaches_controller(node):
-            for topic in self._context.topics:
-                for partition in topic.partitions:
-                    replica = partition.on(node)
-                    if replica is not None and replica.is_offline:
-                        partition.lose_directory(node)
+            for partition in self._context.every_partition():
+                replica = partition.on(node)
+                if replica is not None and replica.is_offline:
+                    partition.lose_directory(node)
 
     def _take_offline(self, broker: Broker, log_dir: LogDir, failed: StorageFailed) -> None:
         if not broker.alive or log_dir.is_offline:

@@ -167,7 +167,7 @@ class Cluster(Context):
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
         self.log_cleaner = LogCleaner(
-            self._partitions,
+            self.every_partition,
             buffer_bytes=int(self.config["log.cleaner.dedupe.buffer.size"]),
             load_factor=float(self.config["log.cleaner.io.buffer.load.factor"]),
             now_ms=self.now_ms,
@@ -273,7 +273,7 @@ class Cluster(Context):
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         self.controller_link.stopped(node_id)
         self.producer_ids.stopped(node_id)
-        for partition in self._partitions():
+        for partition in self.every_partition():
             led = partition.leader == node_id
             partition.lose(node_id)
             self.counters.leader_moves += led
@@ -399,7 +399,7 @@ class Cluster(Context):
     def delete_old_segments(self) -> int:
         """Deletes the segments that retention gives up now; returns how many."""
         deleted = 0
-        for partition in self._partitions():
+        for partition in self.every_partition():
             with self._surviving():
                 deleted += partition.delete_old_segments()
         return deleted
@@ -461,9 +461,6 @@ class Cluster(Context):
         logs = self.logs.create(topic, partition.index, added)
         partition.reassign(target, logs)
 
-    def _partitions(self) -> Iterator[Partition]:
-        return (partition for topic in self.topics for partition in topic.partitions)
-
     def _add_partitions(self, topic: Topic, assignments: list[tuple[int, ...]], *first: Record) -> None:
         """All or none. `first`: what is kept together with them."""
         before = len(topic.partitions)
@@ -519,13 +516,15 @@ class Cluster(Context):
             self.cluster_id = found.cluster.cluster_id
         elif any(broker.logs.partitions() for broker in self.brokers.values()):
             raise ValueError(f"{NAME} is missing or empty, and there are logs, whose topics only that file names")
+        for quotas in found.quotas.values():
+            self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():
             if found.cluster is None:
                 self._keep(ClusterRecord(self.cluster_id))
             self._keep(start)
-            self._resume_security(found)
+            self._resume_acls(found)
         self._random.seed(f"{seed}, start {start.number}")  # no id is given twice
         self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
@@ -548,10 +547,8 @@ class Cluster(Context):
         for node in self.brokers:
             self.logs.moves.resume(node)
 
-    def _resume_security(self, found: Metadata) -> None:
-        """Goes on with the quotas and ACLs. The ACLs that this start was given are created beside them."""
-        for each in found.quotas.values():
-            self.quotas.change(frozenset(each.entity), each.values)
+    def _resume_acls(self, found: Metadata) -> None:
+        """Goes on with the ACLs that were kept. Those that this start was given are created beside them."""
         if self.authorizer is not None:
             from fencepost.broker_stub.security.acls import Acl
 

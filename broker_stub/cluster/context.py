@@ -6,7 +6,7 @@ Coordinators, followers and requests between brokers take this and no more. It c
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
@@ -93,6 +93,10 @@ class Context:
     def live(self) -> list[int]:
         """The brokers that are up and that the controller does not fence."""
         return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
+
+    def every_partition(self) -> Iterator[Partition]:
+        """The partitions of all topics."""
+        return (partition for topic in self.topics for partition in topic.partitions)
 
     def known_live(self, node: int) -> list[int]:
         """The brokers that are up and not fenced, as far as that broker knows."""

@@ -115,20 +115,18 @@ class ControllerLink:
     def _fence(self, broker: Broker) -> None:
         del self._sessions[broker.node_id]
         broker.fenced = True
-        for topic in self._context.topics:
-            for partition in topic.partitions:
-                self._counters.leader_moves += partition.leader == broker.node_id
-                partition.fence(broker.node_id)
+        for partition in self._context.every_partition():
+            self._counters.leader_moves += partition.leader == broker.node_id
+            partition.fence(broker.node_id)
 
     def _catch_up(self, broker: Broker) -> None:
         self._learn(broker)
         was_fenced, broker.fenced = broker.fenced, False
-        for topic in self._context.topics:
-            for partition in topic.partitions:
-                if was_fenced:
-                    partition.welcome(broker.node_id)
-                else:
-                    partition.tell(broker.node_id)
+        for partition in self._context.every_partition():
+            if was_fenced:
+                partition.welcome(broker.node_id)
+            else:
+                partition.tell(broker.node_id)
         self._links_changed(broker.node_id)  # the next fetches bring followers into the ISR
 
     def _learn(self, broker: Broker) -> None:

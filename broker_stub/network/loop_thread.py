@@ -22,7 +22,7 @@ class LoopEnded(Exception):
 
 
 class StartsOnce:
-    """Orders the starts and the ends of a stub, a proxy or a control, from whatever threads they come. `name` is what an error calls it."""
+    """Orders the starts and the ends of a stub, a proxy or a control. Any thread may start or end it. `name` is what an error calls it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -22,11 +22,6 @@ class LogCopy:
         self._find_common_end()
 
     @property
-    def lag(self) -> int:
-        """How many offsets the future log is behind; negative until it learns that the current one was truncated."""
-        return self.current.log_end_offset - self.future.log_end_offset
-
-    @property
     def is_complete(self) -> bool:
         """Whether the future log has every batch of the current one."""
         return self.current.lowest_truncation == NEVER and self._next_records(1) == b""

@@ -1,4 +1,4 @@
-"""A stub, a proxy and a control start once and end once, from whatever threads. A closed one can be read and changes no more."""
+"""A stub, a proxy and a control start once and end once, also when several threads try. A closed one can be read and changes no more."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_every_outcome_is_true_under_random_faults(flavour: str) -> None:
         for outcome, count in tally.items():
             seen[outcome] = seen.get(outcome, 0) + count
     print(f"{flavour}: seeds {FIRST_SEED} to {FIRST_SEED + RUNS - 1}: {seen}")
-    assert seen["acked"] > 10 * RUNS  # some worlds acknowledge few, because their callers wait for room
+    # Where callers wait for room, single worlds acknowledge only a few records.
+    assert seen["acked"] > (10 if flavour == "callers without room" else 100) * RUNS
 
 
 def test_the_wrap_is_really_crossed() -> None:

@@ -1,7 +1,7 @@
 """Random runs of a log that moves between three log directories, while it is written, shortened, compacted and truncated, and while its
 broker stops, is killed, and loses its power at any write.
 
-The log has what was written to it, in whichever directory it is: it equals a plain list. A move changes nothing that clients can see. The
+In each directory the log has what was written to it: it equals a plain list. A move changes nothing that clients can see. The
 directories have this log, at most one future log, and nothing else.
 """
 
