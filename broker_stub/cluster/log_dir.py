@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -223,7 +224,7 @@ class LogDir:
         directory = self.directory.directory(name)
         self.directory.sync()
         directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
-        return PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory)
+        return self._watched(PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory))
 
     def _load(self, key: Key, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
         directory = self.directory.directory(name)
@@ -232,7 +233,7 @@ class LogDir:
                 self._offsets = {kind: self._read(kind) for kind in OFFSETS}
             known = {kind: offsets.get(key, 0) for kind, offsets in self._offsets.items()}
             _check_topic_id(directory, topic_id)
-            return PartitionLog.load(
+            log = PartitionLog.load(
                 directory,
                 clock_ms=self._clock_ms,
                 config=config,
@@ -243,6 +244,12 @@ class LogDir:
             )
         except (CorruptBatch, CorruptFile) as error:
             raise ValueError(f"the log of {name} of {self.name} cannot be loaded: {error}. Look at it with fencepost log verify") from error
+        return self._watched(log)
+
+    def _watched(self, log: PartitionLog) -> PartitionLog:
+        """The log, whose truncations are in the checkpoint at once: the next start must check what is written after one."""
+        log.truncated = partial(self.checkpoint, RECOVERY_POINTS)
+        return log
 
     def _read(self, kind: str) -> dict[Key, int]:
         data = self.directory.read(kind)

@@ -27,6 +27,7 @@ from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
+from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import (
     ErrorCode,
     ListOffsetsPartition,
@@ -99,7 +100,11 @@ def _partition(call: Call, topic: str, asked: ListOffsetsPartition, *, committed
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if call.version < TIMESTAMPS_SINCE:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=_segments(call, replica, asked))
-    found = replica.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
+    try:
+        found = replica.log.offset_for_timestamp(asked.timestamp, read_committed=committed)
+    except StorageFailed as failed:
+        call.cluster.disk_failed(failed)
+        return _failed(asked.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
     if replica.high_watermark_lags and (asked.timestamp == LATEST or found.offset < 0):
         unknown = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
         return _failed(asked.partition_index, unknown)

@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 class PartitionLog:
     """Segments, and the state derived from their batches. `first_dirty_offset`: where the next compaction begins. `recovery_point`: what is
     before it survives a loss of power. `lowest_truncation`: the smallest offset at which it was truncated since its copy was last told
-    (`LogCopy`)."""
+    (`LogCopy`). `truncated` is called after each truncation."""
 
     lowest_truncation = NEVER
 
@@ -92,6 +92,7 @@ class PartitionLog:
         self.config = config or LogConfig()
         self.first_dirty_offset = self.recovery_point = log_start_offset
         self.replicated_at_once = True
+        self.truncated: Callable[[], None] = _nothing
         self._clock_ms = clock_ms
         self._directory: Directory = MemoryDirectory() if directory is None else directory
         self._log_start_offset = self._high_watermark = log_start_offset
@@ -123,6 +124,7 @@ class PartitionLog:
         self = cls.__new__(cls)
         self.config = config
         self.replicated_at_once = True
+        self.truncated = _nothing
         self._clock_ms = clock_ms
         self._directory = directory
         self._local = LocalLog(found.end_offset, directory, config=self._config, now_ms=now_ms, segments=found.segments)
@@ -378,6 +380,7 @@ class PartitionLog:
         self._log_start_offset = min(self._log_start_offset, offset)
         self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._restore_producers(offset)
+        self.truncated()
 
     def restart_at(self, offset: int) -> None:
         """Removes everything and begins again at that offset, because the leader's log begins only there."""
@@ -387,6 +390,7 @@ class PartitionLog:
         self._snapshots.forget_from(0)
         self._producers = ProducerStateManager()
         self._high_watermark = self._log_start_offset = self.first_dirty_offset = self.recovery_point = offset
+        self.truncated()
 
     def take_over(self, log: PartitionLog) -> None:
         """Goes on in the place of another log, whose batches it has. What does not follow from these comes from that log: producers whose
@@ -598,3 +602,7 @@ class PartitionLog:
                 if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                     return OffsetAt(record.offset, record.timestamp, read_header(batch).leader_epoch)
         return OffsetAt()
+
+
+def _nothing() -> None:
+    """The log has no checkpoints."""

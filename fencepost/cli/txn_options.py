@@ -40,18 +40,13 @@ def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
 
 def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings, timeout_s: float) -> T:
     """The answer of `ask` within the timeout. It repeats the request if that can help."""
-    import asyncio
-
     from fencepost.producer.errors import FencepostError
-    from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
-
-    async def run() -> T:
-        async with ClusterClient(settings) as client:
-            return await client.again(lambda: ask(client), Deadline(timeout_s))
+    from fencepost.txn.protocol.ask_now import ask_patiently
+    from fencepost.txn.protocol.cluster_client import Unanswered
 
     try:
         with waiting(f"an answer from the brokers at {','.join(settings.bootstrap_servers)}", timeout_s):
-            return asyncio.run(run())
+            return ask_patiently(settings, ask, timeout_s)
     except Unanswered as error:
         raise CommandError(f"no answer within {timeout_s:g} s: {error}") from None
     except FencepostError as error:

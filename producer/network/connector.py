@@ -27,8 +27,16 @@ from fencepost.producer.network.protocol_probe import WRONG_PORT, recognise, spe
 from fencepost.producer.network.resolver import resolve
 from fencepost.producer.network.sasl import Login, named
 from fencepost.producer.network.tls_errors import explain
-from fencepost.producer.wire import Api, ApiVersionsRequest, ApiVersionsResponse, ErrorCode, Message, error_name
-from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
+from fencepost.producer.wire import (
+    Api,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ErrorCode,
+    Message,
+    MetadataRequest,
+    MetadataResponse,
+    error_name,
+)
 from fencepost.producer.wire.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 from fencepost.producer.wire.tls import TlsPipe

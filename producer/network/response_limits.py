@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from fencepost.producer.wire import MetadataRequest
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.frame import FRAME_BYTES_MAX
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import MetadataRequest
 
 MIB: Final = 1024 * 1024
 BYTES_MAX: Final[dict[int, int]] = {

@@ -19,16 +19,16 @@ from fencepost.producer.wire.frame import (
     encode_response,
 )
 from fencepost.producer.wire.message import Message, decode, encode, encode_parts
-from fencepost.producer.wire.messages import (
-    OPERATIONS_NOT_ASKED_FOR,
-    REQUESTS,
-    RESPONSES,
-    AbortedTransaction,
+from fencepost.producer.wire.messages import REQUESTS, RESPONSES
+from fencepost.producer.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    BatchIndexAndErrorMessage,
-    Coordinator,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from fencepost.producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
+from fencepost.producer.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -36,48 +36,55 @@ from fencepost.producer.wire.messages import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from fencepost.producer.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from fencepost.producer.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    FinalizedFeatureKey,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     ForgottenTopic,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    LeaderIdAndEpoch,
+    PartitionData,
+    ReplicaState,
+    SnapshotId,
+)
+from fencepost.producer.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from fencepost.producer.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
+)
+from fencepost.producer.wire.messages.metadata import (
+    OPERATIONS_NOT_ASKED_FOR,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
-    NodeEndpoint,
-    PartitionData,
+)
+from fencepost.producer.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
-    PartitionResponse,
     ProduceRequest,
     ProduceResponse,
-    ProducerState,
-    ReplicaState,
-    SnapshotId,
-    SupportedFeatureKey,
     TopicProduceData,
     TopicProduceResponse,
-    TopicRequest,
-    TopicResponse,
 )
 from fencepost.producer.wire.schema.fields import NEVER, ZERO_UUID, Buffer, Records, WireStruct
 

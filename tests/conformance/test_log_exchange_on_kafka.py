@@ -109,6 +109,7 @@ def take_over(theirs: Path, ours: Path) -> None:
 @drawn(2)
 @pytest.mark.parametrize("clean", [True, False], ids=["as they are", "recovered"])
 def test_kafka_serves_the_stubs_files(kafka: KafkaCluster, tmp_path: Path, clean: bool) -> None:
+    """Kafka recovers a partition directory that the stub wrote, and readers see the same records and transactions."""
     with BrokerStub(data_dir=tmp_path) as stub:
         stub.create_topic(TOPIC, config=CONFIG)
         write(stub.bootstrap)
@@ -131,6 +132,7 @@ def test_kafka_serves_the_stubs_files(kafka: KafkaCluster, tmp_path: Path, clean
 @drawn(2)
 @pytest.mark.parametrize("clean", [True, False], ids=["as they are", "recovered"])
 def test_the_stub_serves_kafkas_files(kafka: KafkaCluster, tmp_path: Path, clean: bool) -> None:
+    """The other way round, and the partition takes records afterwards."""
     write(kafka.bootstrap)
     wanted = Seen(kafka.bootstrap).compared()
     kafka.stop_broker(1)

@@ -45,6 +45,8 @@ def test_a_timeout_is_told_from_a_newer_producer(stub: BrokerStub) -> None:
 
 
 def test_the_same_on_asyncio(stub: BrokerStub) -> None:
+    """`AsyncTransactionalProducer.replaced`."""
+
     async def story() -> None:
         async with (
             AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a") as older,

@@ -21,8 +21,8 @@ from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
 from fencepost.txn.foundations.call_outcome import SOON_S
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.offsets import Offsets, read_offsets
+from fencepost.txn.protocol.ask_now import ask_now
 from fencepost.txn.recovery.own_outcome import LEAST_S, find_out, settle, to_ask_about
-from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.recovery.successor import find_successor
 from fencepost.txn.recovery.token import PreparedTransaction
 from fencepost.txn.shared.participation import TP, Participation, Written, check_partitions

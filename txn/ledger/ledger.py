@@ -25,9 +25,9 @@ from fencepost.txn.ledger.reading import scan_partition
 from fencepost.txn.ledger.reset import Tombstones
 from fencepost.txn.ledger.scan import Scan, Stored
 from fencepost.txn.ledger.topic import Leaders, ensure_topic, find_topic
+from fencepost.txn.protocol.ask_now import ask_client
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
 from fencepost.txn.protocol.own_topics import check_own_topic
-from fencepost.txn.recovery.resume import ask_now
 
 __all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]
 
@@ -251,17 +251,12 @@ class Ledger:
     def _run(self, timeout: SupportsFloat | None, ask: Callable[[ClusterClient, Deadline], Awaitable[T]]) -> T:
         limit_s = seconds(timeout, self._settings.max_block_ms / 1000.0)
 
-        async def run() -> T:
-            async with ClusterClient(self._settings) as client:
-                deadline = Deadline(limit_s)
-                try:
-                    return await ask(client, deadline)
-                except Unanswered as error:
-                    raise LedgerUnavailable(f"topic {self.topic!r}: no answer within {limit_s:g} s: {error}") from None
-                except NotPermitted as error:
-                    raise LedgerUnusable(f"{error}: the ledger needs DESCRIBE, READ and WRITE on topic {self.topic!r}") from None
-
-        return ask_now(run)
+        try:
+            return ask_client(self._settings, lambda client: ask(client, Deadline(limit_s)))
+        except Unanswered as error:
+            raise LedgerUnavailable(f"topic {self.topic!r}: no answer within {limit_s:g} s: {error}") from None
+        except NotPermitted as error:
+            raise LedgerUnusable(f"{error}: the ledger needs DESCRIBE, READ and WRITE on topic {self.topic!r}") from None
 
 
 def _newest(scans: dict[int, Scan], key: bytes, home: int) -> Stored | None:

@@ -6,8 +6,6 @@ They make no producer and ask for no identity, so they fence no producer. Each c
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, SupportsFloat, TypeVar, Unpack
 
@@ -18,12 +16,12 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.errors import CommitOutcomeUnknown
-from fencepost.txn.foundations.call_outcome import CallOutcome
+from fencepost.txn.protocol.ask_now import ask_now
 from fencepost.txn.recovery.finish import resolve, run
 from fencepost.txn.recovery.outcome import PreparedStatus
 from fencepost.txn.recovery.token import BadToken, PreparedTransaction, read_token
 
-__all__ = ["AsyncResumed", "Resumed", "ask_now", "resume", "resume_async"]
+__all__ = ["AsyncResumed", "Resumed", "resume", "resume_async"]
 
 T = TypeVar("T")
 
@@ -109,25 +107,6 @@ class AsyncResumed(_Prepared):
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._call(resolve, limit, committed=committed)
             raise
-
-
-def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine on a loop of its own: in this thread, or in another one if this thread runs a loop already. If Ctrl-C interrupts
-    that wait, the other thread ends within its time limit."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(ask())
-    came: CallOutcome[T] = CallOutcome()
-
-    def run_aside() -> None:
-        try:
-            came.set_result(asyncio.run(ask()))
-        except BaseException as error:  # noqa: BLE001 - for the waiting caller
-            came.set_error(error)
-
-    threading.Thread(target=run_aside, name="fencepost-resume", daemon=True).start()
-    return came.result(threading.TIMEOUT_MAX)
 
 
 def _seconds(settings: Settings, timeout: SupportsFloat | None) -> float:

@@ -7,134 +7,18 @@ RESPONSES.
 from __future__ import annotations
 
 from fencepost.producer.wire.codes import Api
-from fencepost.producer.wire.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from fencepost.producer.wire.messages.common import LeaderIdAndEpoch, NodeEndpoint
-from fencepost.producer.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from fencepost.producer.wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicRequest,
-    TopicResponse,
-)
-from fencepost.producer.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-    SnapshotId,
-)
-from fencepost.producer.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from fencepost.producer.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from fencepost.producer.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from fencepost.producer.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from fencepost.producer.wire.messages.fetch import FetchRequest, FetchResponse
+from fencepost.producer.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from fencepost.producer.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from fencepost.producer.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
-)
-from fencepost.producer.wire.messages.metadata import (
-    OPERATIONS_NOT_ASKED_FOR,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from fencepost.producer.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from fencepost.producer.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from fencepost.producer.wire.messages.metadata import MetadataRequest, MetadataResponse
+from fencepost.producer.wire.messages.produce import ProduceRequest, ProduceResponse
 from fencepost.producer.wire.registry import Registry
 
-__all__ = [
-    "OPERATIONS_NOT_ASKED_FOR",
-    "REQUESTS",
-    "RESPONSES",
-    "AbortedTransaction",
-    "ApiVersion",
-    "ApiVersionsRequest",
-    "ApiVersionsResponse",
-    "BatchIndexAndErrorMessage",
-    "Coordinator",
-    "CreatableReplicaAssignment",
-    "CreatableTopic",
-    "CreatableTopicConfig",
-    "CreatableTopicConfigs",
-    "CreatableTopicResult",
-    "CreateTopicsRequest",
-    "CreateTopicsResponse",
-    "DescribeProducersRequest",
-    "DescribeProducersResponse",
-    "EpochEndOffset",
-    "FetchPartition",
-    "FetchRequest",
-    "FetchResponse",
-    "FetchTopic",
-    "FetchableTopicResponse",
-    "FinalizedFeatureKey",
-    "FindCoordinatorRequest",
-    "FindCoordinatorResponse",
-    "ForgottenTopic",
-    "InitProducerIdRequest",
-    "InitProducerIdResponse",
-    "LeaderIdAndEpoch",
-    "ListOffsetsPartition",
-    "ListOffsetsPartitionResponse",
-    "ListOffsetsRequest",
-    "ListOffsetsResponse",
-    "ListOffsetsTopic",
-    "ListOffsetsTopicResponse",
-    "MetadataRequest",
-    "MetadataRequestTopic",
-    "MetadataResponse",
-    "MetadataResponseBroker",
-    "MetadataResponsePartition",
-    "MetadataResponseTopic",
-    "NodeEndpoint",
-    "PartitionData",
-    "PartitionProduceData",
-    "PartitionProduceResponse",
-    "PartitionResponse",
-    "ProduceRequest",
-    "ProduceResponse",
-    "ProducerState",
-    "ReplicaState",
-    "SnapshotId",
-    "SupportedFeatureKey",
-    "TopicProduceData",
-    "TopicProduceResponse",
-    "TopicRequest",
-    "TopicResponse",
-]
+__all__ = ["REQUESTS", "RESPONSES"]
 
 # The modules and names of the messages that are imported on first use, without "Request" or "Response".
 _LATER = {

@@ -89,6 +89,7 @@ def test_a_leader_that_is_cut_off_serves_until_it_hears_of_another_one() -> None
 
 
 def test_a_broker_is_fenced_after_its_session() -> None:
+    """Its partitions get other leaders in the millisecond in which the session ends, not before."""
     world, partition, old = three()
     cut_off(world, old)
     world.pass_time(SESSION_MS - 1)
@@ -207,6 +208,7 @@ def create(world: Inside, node: int, **how: Any) -> Pending:
 
 
 def test_what_a_stopped_broker_had_to_forward_is_lost() -> None:
+    """The client gets no answer, and the topic does not come to be."""
     world, _, node = three()
     cut_off(world, node)
     pending = create(world, node, num_partitions=1, replication_factor=1)
@@ -240,6 +242,7 @@ def test_the_first_coordinator_waits_for_the_link() -> None:
 
 
 def test_a_fenced_broker_is_described_as_fenced() -> None:
+    """The others describe it so, where they are asked for fenced brokers. The broker itself does not know."""
     world, partition, node = three()
     cut_off(world, node)
     world.pass_time(SESSION_MS)
@@ -254,6 +257,7 @@ def test_a_fenced_broker_is_described_as_fenced() -> None:
 
 
 def test_a_fenced_broker_cannot_be_the_only_replica() -> None:
+    """CreateTopics refuses such an assignment."""
     world, partition, node = three()
     cut_off(world, node)
     world.pass_time(SESSION_MS)
@@ -309,6 +313,7 @@ def test_a_leader_waits_for_the_followers_that_it_knows_as_live(hears: bool, cod
 
 
 def test_a_broker_starts_only_when_it_reaches_the_controller() -> None:
+    """The error says how to mend the link. Afterwards the broker comes back into the ISR."""
     world, partition, node = three()
     cut_off(world, node)
     world.cluster.stop_broker(node)

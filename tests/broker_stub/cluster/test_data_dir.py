@@ -201,6 +201,7 @@ def test_a_killed_process_loses_nothing(tmp_path: Path, brokers: int) -> None:
 
 
 def test_the_last_line_of_the_metadata_may_be_torn(tmp_path: Path) -> None:
+    """It was being written when the process died, so it promised nothing."""
     with stub_in(tmp_path) as stub:
         stub.create_topic("t")
         send(stub, b"there")
@@ -262,6 +263,7 @@ def test_a_topic_is_created_as_a_whole(tmp_path: Path, bytes_kept: float) -> Non
 
 
 def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the working directory moves no file of the stub."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with stub_in(Path("kept")) as stub:
@@ -314,6 +316,7 @@ def test_metadata_of_a_partition(tmp_path: Path) -> None:
 
 
 def test_logs_without_the_clusters_metadata_are_not_deleted(tmp_path: Path) -> None:
+    """Without its metadata every log looks like one of a deleted topic."""
     with stub_in(tmp_path) as stub:
         stub.create_topic("t")
         send(stub, b"kept")
@@ -333,6 +336,7 @@ def test_logs_without_the_clusters_metadata_are_not_deleted(tmp_path: Path) -> N
 
 
 def test_a_directory_has_one_user(tmp_path: Path) -> None:
+    """A second stub is refused while the first one runs."""
     with stub_in(tmp_path), pytest.raises(ValueError, match="another cluster uses this directory"):
         BrokerStub(data_dir=tmp_path)
     with stub_in(tmp_path):
@@ -357,6 +361,7 @@ def test_a_stub_that_cannot_start_frees_the_directory(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
+    """The error names the value."""
     file = tmp_path / "file"
     file.write_text("x")
     with pytest.raises(ValueError, match="file' is a file: give a directory"):
@@ -370,6 +375,7 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_brokers_may_come_but_not_go(tmp_path: Path) -> None:
+    """A directory has the logs of its brokers, so a cluster with fewer is refused."""
     with stub_in(tmp_path, brokers=2) as stub:
         stub.create_topic("t", replication_factor=2)
     with pytest.raises(ValueError, match="brokers=1: the data directory has the logs of brokers 1 to 2"):
@@ -466,6 +472,7 @@ def test_few_files_are_open(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """Starting and closing a stub leaves no file descriptor."""
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for _ in range(3):
         with stub_in(tmp_path, brokers=3) as stub:

@@ -187,6 +187,7 @@ def test_a_loss_of_power_takes_nothing_from_the_others() -> None:
 
 
 def test_a_damaged_batch_is_served_and_refused_by_consumers() -> None:
+    """The broker does not look into what it serves. A consumer that checks CRCs does."""
     with cluster(brokers=1) as stub:
         stub.create_topic("t")
         acknowledged(stub, b"one", b"two")
@@ -237,6 +238,7 @@ def test_a_follower_does_not_take_a_damaged_batch(caplog: pytest.LogCaptureFixtu
 
 
 def test_impossible_arguments_are_named() -> None:
+    """An unknown fault, broker or offset."""
     with cluster(brokers=1) as stub:
         stub.create_topic("t")
         with pytest.raises(ValueError, match="fault='broken': must be 'full' or 'failed'"):

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.replication.replica import Replica
-from fencepost.producer import Producer
+from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import incremental_configs, log_dirs, topic_admin
 from fencepost.producer.wire.records import iter_batches, read_records
@@ -102,6 +102,7 @@ def test_a_move() -> None:
 
 
 def test_a_move_takes_no_time_without_a_limit() -> None:
+    """At the next tick the log is in its new directory."""
     world = filled()
     assert alter(world, "/memory/broker-1.2", node=1) == ErrorCode.NONE
     world.cluster.tick()
@@ -120,6 +121,7 @@ def test_a_producer_notices_nothing() -> None:
 
 
 def test_a_fetch_that_waits_goes_on_at_the_new_log() -> None:
+    """A record that comes after the move answers it."""
     world = filled()
     replies: list[Any] = []
     world.send(fetch_request("t", 10, wait_ms=60_000), 12, replies=replies)
@@ -156,6 +158,7 @@ def test_a_limit(node: str) -> None:
 
 @pytest.mark.parametrize("value", ["0", "-1", "fast", str(1 << 63)])
 def test_an_impossible_limit(value: str) -> None:
+    """It is INVALID_REQUEST and changes nothing."""
     world = filled()
     assert limit(world, value) == ErrorCode.INVALID_REQUEST
     assert world.cluster.brokers[1].move_bytes_per_second is None
@@ -180,6 +183,7 @@ def test_another_request_replaces_or_cancels_a_move() -> None:
 
 @pytest.mark.parametrize("path", ["broker-1.2", "/memory/broker-1.3", "/memory/broker-1.2/", ""])
 def test_a_path_that_is_no_directory_of_the_broker(path: str) -> None:
+    """It is LOG_DIR_NOT_FOUND."""
     assert alter(filled(), path, node=1) == ErrorCode.LOG_DIR_NOT_FOUND
 
 
@@ -194,6 +198,7 @@ def test_a_directory_for_a_log_that_comes_later() -> None:
 
 
 def test_a_replica_that_is_not_on_the_broker() -> None:
+    """It is REPLICA_NOT_AVAILABLE."""
     world = filled(brokers=2)
     other = 3 - world.leader()
     assert alter(world, f"/memory/broker-{other}.2", node=other) == ErrorCode.REPLICA_NOT_AVAILABLE
@@ -217,6 +222,7 @@ def test_records_are_deleted_while_a_log_moves() -> None:
 
 @pytest.mark.parametrize("how", ["clean", "killed", "power"])
 def test_a_move_goes_on_when_its_broker_starts(how: str) -> None:
+    """A stop of any kind interrupts it. No record is missing afterwards."""
     world = filled(config={"flush.messages": "1"})
     slow(world)
     alter(world, "/memory/broker-1.2", node=1)
@@ -313,6 +319,17 @@ def test_a_broker_goes_on_without_a_directory() -> None:
     assert described(world, node=node)[failed.name] == [("t", 0, 0, False)]
 
 
+def test_an_offset_on_a_disk_that_fails() -> None:
+    """A lookup by time reads the file. It gets an error, and the directory goes offline."""
+    world = filled()
+    world.cluster.brokers[1].logs.dirs[0].disk.fault = "failed"
+    partitions = [wire.ListOffsetsPartition(partition_index=0, timestamp=0)]
+    request = wire.ListOffsetsRequest(topics=[wire.ListOffsetsTopic(name="t", partitions=partitions)])
+    assert world.ask(request, 5, node=1).topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.cluster.tick()
+    assert described(world, node=1)["broker-1"] == "KAFKA_STORAGE_ERROR"
+
+
 def test_the_only_replica_is_offline() -> None:
     """It has no leader until the broker starts again. Then it has everything."""
     world = filled()
@@ -328,6 +345,7 @@ def test_the_only_replica_is_offline() -> None:
 
 
 def test_the_last_directory_halts_the_broker(caplog: pytest.LogCaptureFixture) -> None:
+    """With the first one the broker only loses a part of its logs."""
     with BrokerStub(log_dirs=2) as stub:
         stub.create_topic("t", partitions=2)
         stub.fail_disk(1, log_dir=1)
@@ -458,6 +476,7 @@ def test_a_directory_that_is_removed(tmp_path: Path) -> None:
 
 
 def test_impossible_numbers() -> None:
+    """Of directories, and of a directory that the broker does not have."""
     with pytest.raises(ValueError, match="log_dirs=0: must be a whole number from 1 to 100"):
         BrokerStub(log_dirs=0)
     with BrokerStub(log_dirs=2) as stub:

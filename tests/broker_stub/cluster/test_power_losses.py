@@ -137,6 +137,7 @@ class World:
 
 
 def test_a_cluster_whose_power_fails() -> None:
+    """At a random write, several times. What was acknowledged under the promised settings stays."""
     base = random.SystemRandom().randrange(1 << 32)
     for seed in range(base, base + SEEDS):
         try:

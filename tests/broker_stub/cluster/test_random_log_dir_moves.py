@@ -276,6 +276,7 @@ class World:
 
 
 def test_a_log_that_moves() -> None:
+    """Among random writes, stops and losses of power. Each record is there once afterwards."""
     base = random.SystemRandom().randrange(1 << 32)
     for seed in range(base, base + SEEDS):
         try:

@@ -205,6 +205,7 @@ def test_an_older_snapshot_does(site: Site, damage: bytes | None) -> None:
 
 
 def test_without_leader_epochs_they_follow_from_the_batches(site: Site) -> None:
+    """A damaged checkpoint is written again."""
     (site.path / "leader-epoch-checkpoint").write_text("0\n1\nnonsense\n")
     log = site.load()
     assert log.epochs == [(0, 0)]
@@ -283,6 +284,7 @@ def test_a_clean_log_that_ends_badly_is_scanned(site: Site, tail: bytes) -> None
 
 
 def test_other_files_are_left_alone(site: Site) -> None:
+    """Loading a log changes only the files that have a segment's names."""
     for name in ("notes.log", "x.snapshot", f"{1:030}.log", "README"):
         (site.path / name).write_bytes(b"mine")
     assert site.load().log_end_offset == 10
@@ -298,6 +300,7 @@ def test_a_start_leaves_the_time_of_the_last_change(site: Site) -> None:
 
 
 def test_aborted_transactions_are_read_from_their_index(site: Site) -> None:
+    """After a recovery they are as before."""
     assert produce(site.log, data(8, 0, 0, transactional=True)) == 10
     assert coordinate(site.log, marker(8, 0, commit=False)) == 11
     before = site.log.aborted_transactions

@@ -215,4 +215,5 @@ class World(Inside):
 @drawn(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_replicas_agree_on_what_was_acknowledged(seed: int) -> None:
+    """After random faults all replicas hold the same, and all that was acknowledged."""
     World(seed).run()

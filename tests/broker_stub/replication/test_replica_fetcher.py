@@ -70,6 +70,7 @@ def test_an_idle_cluster_has_no_deadline() -> None:
 
 
 def test_fetches_are_not_in_the_journal_and_rules_about_clients_do_not_meet_them() -> None:
+    """Both are for what clients do. A follower's fetch is the cluster's own."""
     world, partition, _ = world_of()
     fault = world.cluster.faults.on(Api.FETCH).drop()
     assert world.produce(batch(b"x")).error_code == 0

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.release import NEWEST
+from fencepost.broker_stub.log.checkpoint_text import RECOVERY_POINTS
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode, RequestHeader, error_name
@@ -139,6 +140,21 @@ def test_a_leader_that_is_moved_away_from_its_lead() -> None:
     assert partition.log.log_end_offset == 0
     assert sorted(partition.isr) == [1, 2, 3]
     assert other in partition.isr
+
+
+def test_a_truncation_is_in_the_checkpoint_at_once() -> None:
+    """Else the next start after a loss of power would trust what is written after it."""
+    world, partition = three()
+    old, (follower, _) = partition.leader, followers(partition)
+    (log_dir,) = world.cluster.brokers[old].logs.dirs
+    cut_off(world, partition, follower)
+    assert world.produce(batch(b"lost"), acks=1).error_code == 0
+    partition.logs[old].flush()
+    log_dir.checkpoint(RECOVERY_POINTS)
+    assert b"t 0 1" in (log_dir.directory.read(RECOVERY_POINTS) or b"")
+    world.cluster.move_leader(partition, to=follower)
+    world.cluster.tick()
+    assert b"t 0 0" in (log_dir.directory.read(RECOVERY_POINTS) or b"")
 
 
 def test_what_a_leader_that_was_replaced_has_alone_does_not_count() -> None:

@@ -109,4 +109,5 @@ def hunt(mutant: str) -> int | None:
 @drawn(4)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_runs_bite(mutant: str) -> None:
+    """The random runs find each mutant of replication."""
     assert hunt(mutant) is not None, f"{mutant}: not noticed in {RUNS_MAX} runs"

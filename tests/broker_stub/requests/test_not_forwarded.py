@@ -44,6 +44,7 @@ def codes_in(value: Any) -> Iterator[int]:
 
 
 def test_these_requests_are_forwarded() -> None:
+    """The handlers' own mark agrees with the list here."""
     handlers.register()
     routes = {Api(each.api): route_to(each.api) for each in served()}
     assert {api for api, route in routes.items() if route is not None and route.forwarded} == {*FORWARDED}
@@ -51,6 +52,7 @@ def test_these_requests_are_forwarded() -> None:
 
 @pytest.mark.parametrize("api", FORWARDED, ids=lambda api: api.name)
 def test_every_result_is_a_timeout(api: Api) -> None:
+    """In each version, each result of a request that was not forwarded has this code."""
     handlers.register()
     route = route_to(api)
     assert route is not None

@@ -137,6 +137,7 @@ def test_links_are_severed_and_mended(broker: Running) -> None:
 
 
 def test_a_broker_is_paused_and_has_its_own_clock(broker: Running) -> None:
+    """Each command says what it did, in words and as JSON."""
     assert fault(broker, "pause", 2) == "broker 2 is paused\n"
     assert fault(broker, "resume", 2) == "broker 2 goes on\n"
     assert fault(broker, "clock", 2, -500) == "broker 2: clock ahead by -500 ms\n"
@@ -147,6 +148,7 @@ def test_a_broker_is_paused_and_has_its_own_clock(broker: Running) -> None:
 
 
 def test_a_link_to_the_controller_and_one_way(broker: Running) -> None:
+    """Each command says which links are severed now."""
     assert fault(broker, "sever", "controller", 2, "--one-way") == "severed: controller>2\n"
     assert fault(broker, "sever", 1, "controller") == "severed: controller-1, controller>2\n"
     assert fault(broker, "mend", 2, "controller") == "severed: controller-1\n"

@@ -19,8 +19,8 @@ from msgspec import Struct
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.foundations.counted import counted
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
-from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.protocol.ask_now import ask_client
+from fencepost.txn.protocol.cluster_client import Deadline, Unanswered
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
 from fencepost.txn.spark.guards.claims_topic import RETENTION_MS, ClaimsTopic, Identity, KafkaClaim, Place
@@ -142,9 +142,4 @@ def winners_of(claim_client: ClaimClient, places: Mapping[int, Place], timeout_s
 
 def _asked(kafka: KafkaSettings, topic: str, limit_s: float, ask: Callable[[ClaimsTopic], Awaitable[T]]) -> T:
     """Over connections of this call's own."""
-
-    async def run() -> T:
-        async with ClusterClient(read_settings(kafka.resolve())) as client:
-            return await ask(ClaimsTopic(client, topic, Deadline(limit_s)))
-
-    return ask_now(run)
+    return ask_client(read_settings(kafka.resolve()), lambda client: ask(ClaimsTopic(client, topic, Deadline(limit_s))))

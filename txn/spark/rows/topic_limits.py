@@ -22,10 +22,10 @@ from fencepost.producer.wire.codes import ErrorCode, error_name
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.producer.wire.records.record_batch import encode_batch
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
-from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.protocol.ask_now import ask_patiently
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered
 from fencepost.txn.protocol.own_topics import POLICY
 from fencepost.txn.protocol.own_topics import TOPIC as TOPIC_TYPE
-from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.rows.columns import HEADERS, KEY, TIMESTAMP, VALUE
 
 log = logging.getLogger("fencepost.spark")
@@ -120,12 +120,8 @@ def ask_limits(settings: Settings, topics: Sequence[str], timeout_s: float) -> T
                 log.info("topic %s: its limits are not known: %s", said(each.resource_name), error_name(each.error_code))
         return found
 
-    async def run() -> dict[str, Limits]:
-        async with ClusterClient(settings) as client:
-            return await client.again(lambda: ask(client), Deadline(timeout_s))
-
     try:
-        found = ask_now(run) if topics else {}
+        found = ask_patiently(settings, ask, timeout_s) if topics else {}
     except (FencepostError, Unanswered) as error:
         log.info("topics %s: their limits are not known: %s", said(", ".join(topics)), error)
         found = {}

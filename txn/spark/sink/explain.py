@@ -17,8 +17,8 @@ from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.ledger import Ledger
-from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered, refuse
-from fencepost.txn.recovery.resume import ask_now
+from fencepost.txn.protocol.ask_now import ask_patiently
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse
 from fencepost.txn.spark.errors import GuardUnavailable
 from fencepost.txn.spark.rows.columns import KEY, PARTITION, SinkColumns, read_columns
 from fencepost.txn.spark.rows.routing import Routes, shortened
@@ -126,11 +126,7 @@ def _partitions(settings: Settings, topics: Sequence[str], timeout_s: float) -> 
                 counts[each.name] = len(each.partitions)
         return counts
 
-    async def run() -> dict[str, int | None]:
-        async with ClusterClient(settings) as client:
-            try:
-                return await client.again(lambda: ask(client), Deadline(timeout_s))
-            except Unanswered as error:
-                raise TransactionTimeout(f"explain: no answer within {timeout_s:g} s: {error}") from None
-
-    return ask_now(run) if topics else {}
+    try:
+        return ask_patiently(settings, ask, timeout_s) if topics else {}
+    except Unanswered as error:
+        raise TransactionTimeout(f"explain: no answer within {timeout_s:g} s: {error}") from None
