@@ -10,7 +10,7 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -33,6 +33,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     ProducerIdsRecord,
     QuotasRecord,
     Record,
+    ScramRecord,
     StartRecord,
     TopicDeleted,
     TopicRecord,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.quotas.client_quota_manager import ClientQuotaManager
     from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.authorizer import Authorizer
+    from fencepost.broker_stub.security.scram_credentials import ScramCredentials
 
 _log = logging.getLogger(__name__)
 
@@ -220,6 +222,13 @@ class Cluster(Context):
         for name, instead in unheeded(sorted(given.keys() - self._unheeded)).items():
             _log.log(level, "%s=%s is kept and described, and not obeyed: %s", name, given[name], instead)
         self._unheeded.update(given)
+
+    @cached_property
+    def scram_credentials(self) -> ScramCredentials:
+        """The users' SCRAM credentials."""
+        from fencepost.broker_stub.security.scram_credentials import ScramCredentials
+
+        return ScramCredentials(lambda row: self._keep(ScramRecord(row)))
 
     def _authorizer(self, acls: Iterable[Acl] | None, super_users: Iterable[str]) -> Authorizer | None:
         """Decides what clients may do. None: everything is permitted, because the stub was given no ACLs."""
@@ -518,6 +527,8 @@ class Cluster(Context):
             raise ValueError(f"{NAME} is missing or empty, and there are logs, whose topics only that file names")
         for quotas in found.quotas.values():
             self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
+        for scram in found.scram.values():
+            self.scram_credentials.resume(scram.row)
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():

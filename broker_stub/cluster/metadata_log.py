@@ -70,7 +70,15 @@ class QuotasRecord(msgspec.Struct, frozen=True, tag="quotas", tag_field="type"):
     values: dict[str, float]
 
 
-Record = ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord
+class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
+    """A user's credential for one mechanism, or that it was removed (`security.scram_credentials.Row`)."""
+
+    row: tuple[str, str, int, str, str, str]
+
+
+Record = (
+    ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord | ScramRecord
+)
 
 
 class Metadata(msgspec.Struct):
@@ -83,6 +91,7 @@ class Metadata(msgspec.Struct):
     partitions: dict[UUID, dict[int, PartitionState]] = {}
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
+    scram: dict[tuple[str, str], ScramRecord] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -105,6 +114,8 @@ class Metadata(msgspec.Struct):
                 self.quotas.pop(frozenset(entity), None)
                 if values:
                     self.quotas[frozenset(entity)] = record
+            case ScramRecord():
+                self.scram[record.row[0], record.row[1]] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -118,6 +129,7 @@ class Metadata(msgspec.Struct):
         if self.acls.acls:
             yield self.acls
         yield from self.quotas.values()
+        yield from self.scram.values()
 
 
 class MetadataLog:

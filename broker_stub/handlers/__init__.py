@@ -55,6 +55,8 @@ _WHEN_ASKED = {
     Api.OFFSET_DELETE: ("offset_delete", range(1)),
     Api.DESCRIBE_CLIENT_QUOTAS: ("describe_client_quotas", range(2)),
     Api.ALTER_CLIENT_QUOTAS: ("alter_client_quotas", range(2)),
+    Api.DESCRIBE_USER_SCRAM_CREDENTIALS: ("describe_user_scram_credentials", range(1)),
+    Api.ALTER_USER_SCRAM_CREDENTIALS: ("alter_user_scram_credentials", range(1)),
     Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
     Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", range(1)),
     Api.LIST_TRANSACTIONS: ("list_transactions", range(3)),

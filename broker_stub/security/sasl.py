@@ -17,7 +17,6 @@ from typing import Final
 from fencepost.broker_stub.arguments import LONG_MAX, check_arguments
 from fencepost.broker_stub.security import principal
 from fencepost.broker_stub.security.sasl_mechanisms import (
-    HASHES,
     MECHANISMS,
     OAUTHBEARER,
     PASSWORD_MECHANISMS,
@@ -31,6 +30,7 @@ from fencepost.broker_stub.security.sasl_mechanisms import (
     plain,
     scram,
 )
+from fencepost.broker_stub.security.scram_credentials import HASHES, ScramCredentials
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
@@ -116,10 +116,11 @@ class Admission(Enum):
 class SaslState:
     """The SASL state of one connection. `bare`: the client's tokens are frames of their own (SaslHandshake version 0)."""
 
-    def __init__(self, sasl: Sasl, *, nonce: Callable[[], str]) -> None:
+    def __init__(self, sasl: Sasl, credentials: ScramCredentials, *, nonce: Callable[[], str]) -> None:
         self.principal = principal.ANONYMOUS
         self.bare = False
         self._sasl = sasl
+        self._credentials = credentials
         self._nonce = nonce
         self._stage = Stage.BEGINNING
         self._mechanism = ""
@@ -209,7 +210,7 @@ class SaslState:
 
     def _begin(self, mechanism: str, now_ms: int) -> Exchange:
         if mechanism in HASHES:
-            return scram(mechanism, self._sasl.users, self._nonce())
+            return scram(mechanism, self._credentials.of, self._nonce())
         return plain(self._sasl.users) if mechanism == "PLAIN" else oauth_bearer(self._sasl.oauth, now_ms)
 
     def _take(self, words: bytes, now_ms: int) -> tuple[bytes, int]:

@@ -17,16 +17,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Generator, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from fencepost.broker_stub.arguments import is_number
+from fencepost.broker_stub.security.scram_credentials import HASHES, Credential
 
-ITERATIONS: Final = 4096
 UNTIL_MAX_MS: Final = (1 << 63) - 1
-HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = ("PLAIN", *HASHES)
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
@@ -88,36 +86,29 @@ def plain(users: Mapping[str, str]) -> Exchange:
     return b"", Authenticated(name)
 
 
-def scram(mechanism: str, users: Mapping[str, str], nonce: str) -> Exchange:
-    """RFC 5802 without channel binding (`ScramSaslServer`). `nonce` is the broker's part of the nonce."""
+def scram(mechanism: str, find: Callable[[str, str], Credential | None], nonce: str) -> Exchange:
+    """RFC 5802 without channel binding (`ScramSaslServer`). `find` returns the credential of a user; `nonce` is the broker's part of the
+    nonce."""
     digest = HASHES[mechanism]
     first = _CLIENT_FIRST.fullmatch(_text((yield b"")))
     if first is None:
         raise NotProven
     name = first["name"].replace("=2C", ",").replace("=3D", "=")
-    if name not in users:
+    known = find(mechanism, name)
+    if known is None:
         raise NotProven
     _same((first["authzid"] or "").replace("=2C", ",").replace("=3D", "="), name)
-    salt = hashlib.sha256(name.encode()).digest()[:16]
-    server_first = f"r={first['nonce']}{nonce},s={base64.b64encode(salt).decode()},i={ITERATIONS}"
+    server_first = f"r={first['nonce']}{nonce},s={base64.b64encode(known.salt).decode()},i={known.iterations}"
     final = _CLIENT_FINAL.fullmatch(_text((yield server_first.encode())))
     mandatory = first["mandatory"] or _MANDATORY.search(first["extensions"] + (final["extensions"] if final is not None else ""))
     if final is None or mandatory or final["nonce"] != first["nonce"] + nonce:
         raise NotProven
     transcript = f"{first['bare']},{server_first},{final['bare']}".encode()
-    salted = _salted(digest, users[name], salt)
-    stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
-    shown = bytes(a ^ b for a, b in zip(hmac.digest(stored_key, transcript, digest), _decoded(final["proof"]), strict=False))
-    if not hmac.compare_digest(hashlib.new(digest, shown).digest(), stored_key):
+    shown = bytes(a ^ b for a, b in zip(hmac.digest(known.stored_key, transcript, digest), _decoded(final["proof"]), strict=False))
+    if not hmac.compare_digest(hashlib.new(digest, shown).digest(), known.stored_key):
         raise NotProven
-    signature = hmac.digest(hmac.digest(salted, b"Server Key", digest), transcript, digest)
+    signature = hmac.digest(known.server_key, transcript, digest)
     return b"v=" + base64.b64encode(signature), Authenticated(name)
-
-
-@lru_cache(maxsize=256)
-def _salted(digest: str, password: str, salt: bytes) -> bytes:
-    """Cached, because it takes thousands of rounds and a user authenticates often."""
-    return hashlib.pbkdf2_hmac(digest, password.encode(), salt, ITERATIONS)
 
 
 def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:

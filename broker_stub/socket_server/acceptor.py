@@ -23,6 +23,8 @@ class Acceptor:
     def __init__(self, dispatcher: Dispatcher, *, sasl: Sasl | None = None, seed: int = 0) -> None:
         self.cluster = dispatcher.cluster
         self.sasl = sasl
+        if sasl is not None:
+            self.cluster.scram_credentials.passwords = sasl.users
         self._dispatcher = dispatcher
         self._ids = count(1)
         self._nonces = random.Random(f"{seed} nonces")  # a generator of its own, so that connections change no id
@@ -46,4 +48,4 @@ class Acceptor:
             return None
         from fencepost.broker_stub.security.sasl import SaslState
 
-        return SaslState(self.sasl, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")
+        return SaslState(self.sasl, self.cluster.scram_credentials, nonce=lambda: f"{self._nonces.getrandbits(128):032x}")

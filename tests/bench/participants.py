@@ -34,7 +34,7 @@ from fencepost import TransactionalProducer
 from tests.bench.participant_worker import WAIT_S, Done, Errand
 from tests.conformance.kafka import JVM_BENCH, KafkaCluster
 
-READ_TIMEOUT_S = 120.0
+READ_TIMEOUT_S = 600.0
 WORKER = Path(__file__).with_name("participant_worker.py")
 
 

@@ -49,6 +49,8 @@ _LATER = {
     Api.SASL_AUTHENTICATE: ("sasl", "SaslAuthenticate"),
     Api.CREATE_PARTITIONS: ("topic_admin", "CreatePartitions"),
     Api.DELETE_GROUPS: ("group_admin", "DeleteGroups"),
+    Api.DESCRIBE_USER_SCRAM_CREDENTIALS: ("scram_credentials", "DescribeUserScramCredentials"),
+    Api.ALTER_USER_SCRAM_CREDENTIALS: ("scram_credentials", "AlterUserScramCredentials"),
     Api.ELECT_LEADERS: ("replicas", "ElectLeaders"),
     Api.INCREMENTAL_ALTER_CONFIGS: ("incremental_configs", "IncrementalAlterConfigs"),
     Api.ALTER_PARTITION_REASSIGNMENTS: ("replicas", "AlterPartitionReassignments"),

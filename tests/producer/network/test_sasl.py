@@ -16,6 +16,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.security import sasl_mechanisms as mechanisms
+from fencepost.broker_stub.security.scram_credentials import ScramCredentials
 from fencepost.producer import AuthenticationFailed, Producer, SaslMechanism, Settings
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.network.connect_error import ConnectError
@@ -75,7 +76,9 @@ def test_scram_is_rfc_7677() -> None:
 @pytest.mark.parametrize(("name", "password"), [("alice", "secret"), ("a=b,c", "=,=, "), ("bob", "pªssⅨ wörd"), ("x", "y" * 300)])
 def test_scram_agrees_with_the_brokers_side(mechanism: SaslMechanism, name: str, password: str) -> None:
     """Names that have to be escaped, and passwords that SASLprep would change and Kafka does not: each side accepts the other."""
-    broker = mechanisms.scram(mechanism.value, {name: password}, "nonce")
+    credentials = ScramCredentials()
+    credentials.passwords = {name: password}
+    broker = mechanisms.scram(mechanism.value, credentials.of, "nonce")
     next(broker)
     client = scram(mechanism, name, password)
     first = broker.send(next(client))
