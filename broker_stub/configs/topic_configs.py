@@ -100,6 +100,8 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "group.consumer.assignors": Definition("uniform,range", _assignors, ""),
     "group.consumer.heartbeat.interval.ms": Definition("5000", whole(1, INT_MAX), ""),
     "group.consumer.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
+    # Kafka's default is bidirectional.
+    "group.consumer.migration.policy": Definition("disabled", one_of("disabled"), ""),
     "group.consumer.session.timeout.ms": Definition("45000", whole(1, INT_MAX), ""),
     # Kafka's default is 3000. With 0 a test's first consumer does not wait.
     "group.initial.rebalance.delay.ms": Definition("0", whole(0, INT_MAX), ""),

@@ -140,6 +140,9 @@ BROKER_USES: Final[dict[str, Use]] = {
         "members are told to heartbeat so often; Kafka needs 5000 to 15000", f"{_CONSUMERS}::test_the_heartbeat_interval_is_told"
     ),
     "group.consumer.max.size": Obeyed("more members are refused", f"{_CONSUMERS}::test_a_full_group_refuses_a_new_member"),
+    "group.consumer.migration.policy": Refused(
+        "only disabled is taken, and it is the default: a group changes its protocol only while it has no members"
+    ),
     "group.consumer.session.timeout.ms": Obeyed(
         "a member without a heartbeat is removed; Kafka needs 45000 to 60000", f"{_CONSUMERS}::test_a_member_without_a_heartbeat_is_removed"
     ),

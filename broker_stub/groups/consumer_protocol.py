@@ -67,9 +67,9 @@ from fencepost.broker_stub.groups.topic_regex import REGEX_MIN_INTERVAL_MS, matc
 from fencepost.broker_stub.network.addresses import printable
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.consumer_groups import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    HeartbeatAssignment,
     TopicPartitions,
 )
 
@@ -208,7 +208,7 @@ class ConsumerGroups:
             member_id=member_id,
             member_epoch=updated.epoch,
             heartbeat_interval_ms=self._around.heartbeat_interval_ms,
-            assignment=HeartbeatAssignment(topic_partitions=_listed(updated.assigned)) if tells else None,
+            assignment=Assignment(topic_partitions=_listed(updated.assigned)) if tells else None,
         )
         return _Result(records, response, replaces)
 

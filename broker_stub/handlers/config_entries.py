@@ -38,6 +38,7 @@ _BROKER_TYPES = {
     "connections.max.idle.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
     "group.consumer.assignors": Type.LIST,
+    "group.consumer.migration.policy": Type.STRING,
     "log.retention.check.interval.ms": Type.LONG,
     "offsets.retention.check.interval.ms": Type.LONG,
     "offsets.topic.replication.factor": Type.SHORT,

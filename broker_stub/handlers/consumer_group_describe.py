@@ -19,13 +19,13 @@ from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.consumer_groups import (
+from fencepost.producer.wire.messages.consumer_group_admin import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    DescribedAssignment,
-    DescribedConsumer,
-    DescribedConsumerGroup,
-    DescribedTopicPartitions,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
 )
 
 CONSUMER_MEMBER = 1
@@ -38,26 +38,26 @@ def consumer_group_describe(call: Call, request: ConsumerGroupDescribeRequest) -
     return ConsumerGroupDescribeResponse(groups=sorted(groups, key=lambda each: each.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED))
 
 
-def _described(call: Call, group_id: str, *, with_operations: bool) -> DescribedConsumerGroup:
+def _described(call: Call, group_id: str, *, with_operations: bool) -> DescribedGroup:
     code = call.error
     if not code and not call.cluster.release.differs.consumer_protocol:
         code = ErrorCode.UNSUPPORTED_VERSION
     if code:
-        return DescribedConsumerGroup(group_id=group_id, error_code=code)
+        return DescribedGroup(group_id=group_id, error_code=code)
     shard, code = find_shard(call, group_id)
     if shard is None:
-        return DescribedConsumerGroup(group_id=group_id, error_code=code)
+        return DescribedGroup(group_id=group_id, error_code=code)
     group = shard.consumers.groups.get(group_id)
     if group is None:
         is_classic = group_id in shard.groups.groups
-        return DescribedConsumerGroup(
+        return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found.",
         )
     described = _group(call, group, shard.consumers.default_assignor)
     if any(call.topic_refusal(topic) for topic in _topics(described)):
-        return DescribedConsumerGroup(
+        return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message="The group has described topic(s) that the client is not authorized to describe.",
@@ -67,8 +67,8 @@ def _described(call: Call, group_id: str, *, with_operations: bool) -> Described
     return replace(described, authorized_operations=call.asker.operations(Resource.GROUP, group_id))
 
 
-def _group(call: Call, group: ConsumerGroup, default_assignor: str) -> DescribedConsumerGroup:
-    return DescribedConsumerGroup(
+def _group(call: Call, group: ConsumerGroup, default_assignor: str) -> DescribedGroup:
+    return DescribedGroup(
         group_id=group.id,
         group_state=group.state.value,
         group_epoch=group.epoch,
@@ -78,12 +78,12 @@ def _group(call: Call, group: ConsumerGroup, default_assignor: str) -> Described
     )
 
 
-def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer:
+def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Member:
     owned = {
         topic_id: [*member.assigned.get(topic_id, ()), *member.pending_revocation.get(topic_id, ())]
         for topic_id in dict.fromkeys((*member.assigned, *member.pending_revocation))
     }
-    return DescribedConsumer(
+    return Member(
         member_id=member.id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -98,19 +98,19 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Describ
     )
 
 
-def _assignment(call: Call, partitions: Mapping[UUID, Iterable[int]]) -> DescribedAssignment:
+def _assignment(call: Call, partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
     """Without topics that are deleted."""
     found = [(call.image.topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items()]
-    return DescribedAssignment(
+    return Assignment(
         topic_partitions=[
-            DescribedTopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
+            TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
             for topic, indexes in found
             if topic is not None
         ]
     )
 
 
-def _topics(group: DescribedConsumerGroup) -> set[str]:
+def _topics(group: DescribedGroup) -> set[str]:
     return {
         each.topic_name
         for member in group.members

@@ -25,7 +25,7 @@ from fencepost.broker_stub.groups.consumer_group_records import (
 from fencepost.broker_stub.groups.subscription_metadata import metadata_hash
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire import error_name
-from fencepost.producer.wire.messages import consumer_groups, group_offsets
+from fencepost.producer.wire.messages import consumer_group_admin, consumer_groups, group_offsets
 from tests.conformance.asks_groups import offset_fetch_group
 from tests.conformance.asks_offsets import OffsetAsks
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
@@ -76,12 +76,12 @@ class ConsumerAsks(OffsetAsks):
         return "a new id" if member_id is not None and len(member_id) > 20 else str(member_id)
 
     def describe_consumers(self, *names: str, label: str, version: int = 1, operations: bool = False, node: int | None = None) -> None:
-        request = consumer_groups.ConsumerGroupDescribeRequest(group_ids=list(names), include_authorized_operations=operations)
+        request = consumer_group_admin.ConsumerGroupDescribeRequest(group_ids=list(names), include_authorized_operations=operations)
 
-        def show(answer: consumer_groups.ConsumerGroupDescribeResponse) -> str:
+        def show(answer: consumer_group_admin.ConsumerGroupDescribeResponse) -> str:
             return "; ".join(sorted(self._show_consumers(each) for each in answer.groups)) or "nothing"
 
-        self.note_answer(label, request, version, consumer_groups.ConsumerGroupDescribeResponse, show, node=self._at(names, node))
+        self.note_answer(label, request, version, consumer_group_admin.ConsumerGroupDescribeResponse, show, node=self._at(names, node))
 
     def fetched_by(self, group: str, topic: Topic, *, member_id: str | None, epoch: int, label: str, version: int = 9) -> None:
         """Offsets that a member fetches."""
@@ -99,7 +99,7 @@ class ConsumerAsks(OffsetAsks):
             timeout_s=READY_TIMEOUT_S,
         )
 
-    def _show_consumers(self, group: consumer_groups.DescribedConsumerGroup) -> str:
+    def _show_consumers(self, group: consumer_group_admin.DescribedGroup) -> str:
         members = [
             f"{self.show_made_id(each.member_id)} instance={each.instance_id} rack={each.rack_id} epoch={each.member_epoch}"
             f" client={each.client_id!r} host={each.client_host!r} names={sorted(map(self.show_topic, each.subscribed_topic_names))}"
@@ -114,7 +114,7 @@ class ConsumerAsks(OffsetAsks):
             f" {sorted(members)}"
         )
 
-    def _show_described_parts(self, assignment: consumer_groups.DescribedAssignment) -> str:
+    def _show_described_parts(self, assignment: consumer_group_admin.Assignment) -> str:
         return " ".join(
             sorted(
                 f"{self.show_topic(each.topic_name, each.topic_id)}:{','.join(map(str, sorted(each.partitions)))}"

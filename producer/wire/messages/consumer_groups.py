@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the members of a group of the new protocol and its coordinator (KIP-848).
+"""ConsumerGroupHeartbeat: the members of a group of the consumer protocol, and its coordinator (KIP-848).
 
 The coordinator assigns the partitions. A member tells what changed, and the coordinator answers with what the member may own.
 """
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i8, i16, i32, ignorable, since
+from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i16, i32, since
 
 
 class TopicPartitions(WireStruct):
@@ -43,7 +43,7 @@ class ConsumerGroupHeartbeatRequest(Message):
     topic_partitions: list[TopicPartitions] | None = None
 
 
-class HeartbeatAssignment(WireStruct):
+class Assignment(WireStruct):
     """What the member may own now."""
 
     topic_partitions: list[TopicPartitions] = []
@@ -63,72 +63,4 @@ class ConsumerGroupHeartbeatResponse(Message):
     member_id: str | None = None
     member_epoch: i32 = 0
     heartbeat_interval_ms: i32 = 0
-    assignment: HeartbeatAssignment | None = None
-
-
-class ConsumerGroupDescribeRequest(Message):
-    """A client asks the coordinator of each group about the group."""
-
-    api = Api.CONSUMER_GROUP_DESCRIBE
-    versions = range(2)
-    flexible = 0
-    is_request = True
-
-    group_ids: list[str] = []
-    include_authorized_operations: bool = False
-
-
-class DescribedTopicPartitions(WireStruct):
-    """Partitions of one topic, with its name."""
-
-    topic_id: UUID = ZERO_UUID
-    topic_name: str = ""
-    partitions: list[i32] = []
-
-
-class DescribedAssignment(WireStruct):
-    """What a member owns, or what it will own."""
-
-    topic_partitions: list[DescribedTopicPartitions] = []
-
-
-class DescribedConsumer(WireStruct):
-    """A member of a group, with its subscription and its assignments."""
-
-    member_id: str = ""
-    instance_id: str | None = None
-    rack_id: str | None = None
-    member_epoch: i32 = 0
-    client_id: str = ""
-    client_host: str = ""
-    subscribed_topic_names: list[str] = []
-    subscribed_topic_regex: str | None = None
-    assignment: DescribedAssignment = DescribedAssignment()
-    target_assignment: DescribedAssignment = DescribedAssignment()
-    member_type: Annotated[i8, since(1), ignorable] = -1
-
-
-class DescribedConsumerGroup(WireStruct):
-    """A group and its members, or the error."""
-
-    error_code: i16 = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    group_epoch: i32 = 0
-    assignment_epoch: i32 = 0
-    assignor_name: str = ""
-    members: list[DescribedConsumer] = []
-    authorized_operations: i32 = -2147483648
-
-
-class ConsumerGroupDescribeResponse(Message):
-    """The coordinator answers with one result per group."""
-
-    api = Api.CONSUMER_GROUP_DESCRIBE
-    versions = range(2)
-    flexible = 0
-    is_request = False
-
-    throttle_time_ms: i32 = 0
-    groups: list[DescribedConsumerGroup] = []
+    assignment: Assignment | None = None

@@ -22,6 +22,7 @@ from fencepost.producer.wire.messages import (
     alter_quotas,
     cluster,
     configs,
+    consumer_group_admin,
     consumer_groups,
     describe_quotas,
     describe_transactions,
@@ -74,7 +75,7 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.CONSUMER_GROUP_HEARTBEAT: consumer_groups.ConsumerGroupHeartbeatRequest(
         group_id="new", member_id="m", rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[]
     ),
-    Api.CONSUMER_GROUP_DESCRIBE: consumer_groups.ConsumerGroupDescribeRequest(group_ids=["g"]),
+    Api.CONSUMER_GROUP_DESCRIBE: consumer_group_admin.ConsumerGroupDescribeRequest(group_ids=["g"]),
     Api.DESCRIBE_GROUPS: group_admin.DescribeGroupsRequest(groups=["g"]),
     Api.LIST_GROUPS: group_admin.ListGroupsRequest(),
     Api.DELETE_GROUPS: group_admin.DeleteGroupsRequest(groups_names=["empty"]),

@@ -7,11 +7,8 @@ from uuid import UUID
 
 from fencepost.broker_stub.groups.consumer_group import ConsumerGroup
 from fencepost.producer.wire import ErrorCode
-from fencepost.producer.wire.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
+from fencepost.producer.wire.messages.consumer_group_admin import ConsumerGroupDescribeRequest
+from fencepost.producer.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.broker_stub.groups.group_calls import Groups
 from tests.broker_stub.stub_calls import Pending
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.groups.consumer_group import GroupState, MemberState
-from fencepost.producer.wire import ErrorCode
+from fencepost.producer.wire import ErrorCode, FindCoordinatorRequest
+from fencepost.producer.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
 from fencepost.producer.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from tests.broker_stub.groups.consumer_calls import Consumer, ConsumerWorld
+from tests.broker_stub.stub_calls import Talker
 
 SESSION_MS = 45_000
 
@@ -420,3 +424,22 @@ def test_a_moved_coordinator_goes_on() -> None:
     assert sorted(w.consumer_group().members) == ["m1", "m2"]
     w.settle(*members)
     assert set().union(*(each.partitions for each in members)) == all_of("t", 4)
+
+
+def test_a_stub_that_is_started_again_goes_on(tmp_path: Path) -> None:
+    """With its data directory: the member heartbeats with the epoch that it had."""
+
+    def beat(stub: BrokerStub, **fields: Any) -> Any:
+        with Talker(stub) as talker:
+            found: Any = talker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            assert found.coordinators[0].error_code == ErrorCode.NONE
+            return talker.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m1", **fields), 1)
+
+    with BrokerStub(data_dir=tmp_path / "data") as stub:
+        stub.create_topic("t", partitions=3)
+        joined = beat(stub, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[])
+        assert [each.partitions for each in joined.assignment.topic_partitions] == [[0, 1, 2]]
+    with BrokerStub(data_dir=tmp_path / "data") as stub:
+        owned = joined.assignment.topic_partitions
+        again = beat(stub, member_epoch=joined.member_epoch, topic_partitions=owned)
+        assert (again.error_code, again.member_epoch, again.assignment) == (ErrorCode.NONE, joined.member_epoch, None)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.producer.wire.messages import consumer_groups
+from fencepost.producer.wire.messages import consumer_group_admin, consumer_groups
 from tests.conformance.holding import each_holding, on_group, on_topic
 from tests.conformance.world import World, case
 
@@ -341,5 +341,5 @@ def permissions(w: World) -> None:
         each_holding(w, join, version, describe, read, [*read, *on_it], what=f"join v{version}")
     w.consumer(group, "m1", topic).join()
     for version in (0, 1):
-        asked = consumer_groups.ConsumerGroupDescribeRequest(group_ids=[group, f"{group}x"])
+        asked = consumer_group_admin.ConsumerGroupDescribeRequest(group_ids=[group, f"{group}x"])
         each_holding(w, asked, version, describe, what=f"describe v{version}")
