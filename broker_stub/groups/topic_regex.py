@@ -33,6 +33,8 @@ def regex_problem(regex: str) -> str | None:
         re.compile(regex)
     except re.error as error:
         return _SAID_BY_RE2.get(error.msg, error.msg)
+    except (OverflowError, RecursionError):
+        return "invalid repeat count"
     return None
 
 

@@ -123,6 +123,7 @@ def test_members_that_are_fenced() -> None:
         ({"server_assignor": "sticky"}, 1, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"subscribed_topic_regex": "["}, 1, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"subscribed_topic_regex": "a(?=b)"}, 1, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a{99999999999}"}, 1, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"member_epoch": 1}, 1, ErrorCode.GROUP_ID_NOT_FOUND),
         ({"member_epoch": -1}, 1, ErrorCode.GROUP_ID_NOT_FOUND),
     ],

@@ -2,7 +2,14 @@
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
-from fencepost.producer.wire.messages import configs, consumer_group_admin, consumer_groups, group_offsets, offset_for_leader_epoch, topic_admin
+from fencepost.producer.wire.messages import (
+    configs,
+    consumer_group_admin,
+    consumer_groups,
+    group_offsets,
+    offset_for_leader_epoch,
+    topic_admin,
+)
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import Rec, plain
 from tests.conformance.world import World, case
