@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.groups.consumer_group import GroupState, MemberState
+from fencepost.broker_stub.security.acls import Acl
 from fencepost.producer.wire import ErrorCode, FindCoordinatorRequest
 from fencepost.producer.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
@@ -444,3 +445,17 @@ def test_a_stub_that_is_started_again_goes_on(tmp_path: Path) -> None:
         owned = joined.assignment.topic_partitions
         again = beat(stub, member_epoch=joined.member_epoch, topic_partitions=owned)
         assert (again.error_code, again.member_epoch, again.assignment) == (ErrorCode.NONE, joined.member_epoch, None)
+
+
+def test_a_regular_expression_finds_what_the_member_may_describe() -> None:
+    """Topics without that permission are left out. A named one refuses the request."""
+    acls = [Acl.allow("ANONYMOUS", "READ", group="g"), Acl.allow("ANONYMOUS", "DESCRIBE", topic="t")]
+    w = ConsumerWorld(super_users=["admin"], acls=acls)
+    w.topic("t", partitions=2)
+    w.topic("u", partitions=2)
+    first = w.joined("m1", regex=".*")
+    w.now()
+    first.live()
+    assert first.partitions == all_of("t", 2)
+    assert w.consumer("m2", "t", "u").join().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert w.consumer("m2", "t", group="other").join().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
