@@ -24,7 +24,7 @@ LONG_MAX = 2**63 - 1
 
 FEATURES_4_3 = {
     "eligible.leader.replicas.version": (0, 1, 1),
-    "group.version": (0, 1, 0),
+    "group.version": (0, 1, 1),
     "kraft.version": (0, 1, 0),
     "metadata.version": (7, 30, 30),
     "share.version": (0, 1, 0),
@@ -51,6 +51,8 @@ NEWEST_3_9: dict[int, int] = {
     Api.DESCRIBE_CLUSTER: 1,
     Api.DESCRIBE_LOG_DIRS: 4,
     Api.ALTER_PARTITION_REASSIGNMENTS: 0,
+    Api.CONSUMER_GROUP_HEARTBEAT: 0,
+    Api.CONSUMER_GROUP_DESCRIBE: 0,
 }
 """The highest versions of 3.9 where 4.3 has higher ones. 3.9 begins with version 0 everywhere (KIP-896 is 4.0's)."""
 
@@ -97,6 +99,7 @@ class Differences(NamedTuple):
     groups_begin_with_offsets: bool = True
     lists_have_words_once: bool = True
     directories_are_cordoned: bool = True
+    consumer_protocol: bool = True
 
 
 DIFFERENCES: Final = {
@@ -116,6 +119,7 @@ DIFFERENCES: Final = {
     "groups_begin_with_offsets": "A commit whose offsets are all refused creates no group.",
     "lists_have_words_once": "DescribeConfigs shows a repeated word of a list once.",
     "directories_are_cordoned": "The error for more replicas than brokers says that log directories may be cordoned.",
+    "consumer_protocol": "ConsumerGroupHeartbeat and ConsumerGroupDescribe are served, else UNSUPPORTED_VERSION (KIP-848).",
 }
 """What each of them means."""
 
@@ -178,6 +182,7 @@ KAFKA_3_9: Final = Release(
         groups_begin_with_offsets=False,
         lists_have_words_once=False,
         directories_are_cordoned=False,
+        consumer_protocol=False,
     ),
 )
 RELEASES: Final = {release.name: release for release in (KAFKA_3_9, KAFKA_4_3)}

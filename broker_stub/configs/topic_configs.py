@@ -17,6 +17,7 @@ from fencepost.broker_stub.configs.values import (
     list_of,
     one_of,
     ratio,
+    split,
     throttled_replicas,
     whole,
 )
@@ -80,6 +81,9 @@ AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users")
 # Internal configs of Kafka: a broker describes them only where they were given.
 INTERNAL_CONFIGS = frozenset(("unclean.leader.election.interval.ms", "unstable.api.versions.enable"))
 
+_ASSIGNORS = ("uniform", "range")
+_assignors = anything(lambda value: set(split(value)) <= set(_ASSIGNORS) and 0 < len(split(value)) == len(set(split(value))))
+
 # Broker configs that are no defaults of topics.
 BROKER_CONFIGS: dict[str, Definition] = {
     "add.partitions.to.txn.retry.backoff.max.ms": Definition("100", whole(0, INT_MAX), ""),
@@ -91,6 +95,14 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
     "default.replication.factor": Definition("1", whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", boolean, ""),
+    # Kafka's default is 1000. With 0 a member does not wait for its next heartbeat.
+    "group.consumer.assignment.interval.ms": Definition("0", whole(0, INT_MAX), ""),
+    "group.consumer.assignors": Definition("uniform,range", _assignors, ""),
+    "group.consumer.heartbeat.interval.ms": Definition("5000", whole(1, INT_MAX), ""),
+    "group.consumer.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
+    # Kafka's default is bidirectional.
+    "group.consumer.migration.policy": Definition("disabled", one_of("disabled"), ""),
+    "group.consumer.session.timeout.ms": Definition("45000", whole(1, INT_MAX), ""),
     # Kafka's default is 3000. With 0 a test's first consumer does not wait.
     "group.initial.rebalance.delay.ms": Definition("0", whole(0, INT_MAX), ""),
     "group.max.session.timeout.ms": Definition("1800000", whole(1, INT_MAX), ""),

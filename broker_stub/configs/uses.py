@@ -37,6 +37,7 @@ Use = Obeyed | Described | Refused
 _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
 _CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_quotas.py"
+_CONSUMERS: Final = "tests/broker_stub/groups/test_consumer_protocol.py"
 _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
@@ -130,6 +131,21 @@ BROKER_USES: Final[dict[str, Use]] = {
         f"{_BROKER}[default.replication.factor]",
     ),
     "delete.topic.enable": Obeyed("DeleteTopics is refused without", f"{_ADMIN}::test_deleting_can_be_disabled"),
+    "group.consumer.assignment.interval.ms": Obeyed(
+        "the partitions of a consumer group are not assigned again before; 0 here by default, 1000 in Kafka",
+        f"{_CONSUMERS}::test_an_assignment_waits_for_the_interval",
+    ),
+    "group.consumer.assignors": Obeyed("the first one counts where no member names one", f"{_CONSUMERS}::test_the_assignors_of_the_broker"),
+    "group.consumer.heartbeat.interval.ms": Obeyed(
+        "members are told to heartbeat so often; Kafka needs 5000 to 15000", f"{_CONSUMERS}::test_the_heartbeat_interval_is_told"
+    ),
+    "group.consumer.max.size": Obeyed("more members are refused", f"{_CONSUMERS}::test_a_full_group_refuses_a_new_member"),
+    "group.consumer.migration.policy": Refused(
+        "only disabled is taken, and it is the default: a group changes its protocol only while it has no members"
+    ),
+    "group.consumer.session.timeout.ms": Obeyed(
+        "a member without a heartbeat is removed; Kafka needs 45000 to 60000", f"{_CONSUMERS}::test_a_member_without_a_heartbeat_is_removed"
+    ),
     "group.initial.rebalance.delay.ms": Obeyed("0 here by default, 3000 in Kafka", f"{_CLASSIC}::test_the_first_members_wait_for_more"),
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", f"{_BROKER}[group.max.session.timeout.ms]"),
     "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_refuses_a_new_member"),

@@ -60,6 +60,7 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.OFFSET_COMMIT: ("topics", "partitions", "partition_index"),
     Api.FIND_COORDINATOR: ("coordinators", None, None),
     Api.DESCRIBE_GROUPS: ("groups", None, None),
+    Api.CONSUMER_GROUP_DESCRIBE: ("groups", None, None),
     Api.CREATE_TOPICS: ("topics", None, None),
     Api.DELETE_TOPICS: ("responses", None, None),
     Api.DELETE_RECORDS: ("topics", "partitions", "partition_index"),
@@ -89,7 +90,6 @@ ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
 # Fields that only a successful result fills, with their values in a failed one.
 _OF_SUCCESS: dict[str, Any] = {
     "active_producers": [],
-    "assignment": b"",
     "base_offset": -1,
     "committed_leader_epoch": -1,
     "committed_offset": -1,
@@ -97,11 +97,13 @@ _OF_SUCCESS: dict[str, Any] = {
     "entries": [],
     "generation_id": -1,
     "groups": [],
+    "heartbeat_interval_ms": 0,
     "host": "",
     "leader": "",
     "log_append_time_ms": -1,
     "low_watermark": -1,
     "matching_acls": [],
+    "member_epoch": 0,
     "members": [],
     "node_id": -1,
     "offset": -1,
@@ -212,7 +214,10 @@ def failed(answer: S, code: int) -> S:
         return msgspec.structs.replace(answer, partition_error_code=code)
     if not has_code(answer):
         return answer
-    return msgspec.structs.replace(answer, error_code=code, **{name: empty for name, empty in _OF_SUCCESS.items() if name in fields})
+    empty = {name: value for name, value in _OF_SUCCESS.items() if name in fields}
+    if "assignment" in fields:  # bytes in SyncGroup, and a struct or null in ConsumerGroupHeartbeat
+        empty["assignment"] = b"" if isinstance(getattr(answer, "assignment", None), bytes) else None
+    return msgspec.structs.replace(answer, error_code=code, **empty)
 
 
 def topic_name(topic: Any, name_of: NameOf) -> str | None:

@@ -129,6 +129,11 @@ class ClassicGroups:
         self._store.delete(group, then)
         self._rebalances.send()
 
+    def convert(self, group_id: str) -> None:
+        """Ends a group without members, because a group of the consumer protocol has taken its place."""
+        self._rebalances.unload(self.groups.pop(group_id), "a consumer group took its place")
+        self._rebalances.send()
+
     def forget_offsets(self, keys: Sequence[Key], then: Then | None = None) -> None:
         """Notes that these offsets are deleted. Before Kafka 4.0 a group without members goes with its last offset."""
         ending = (

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.cluster.internal_append import How, Then, append
+from fencepost.broker_stub.groups.consumer_group import ConsumerGroupStates
+from fencepost.broker_stub.groups.consumer_group_records import ConsumerRecord, read_consumer_record
 from fencepost.broker_stub.groups.group import Group, Member
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key, PendingOffsets
 from fencepost.broker_stub.groups.records import (
@@ -55,6 +57,7 @@ class Store:
     def __init__(self, context: Context, replica: Replica) -> None:
         self.offsets: dict[str, dict[str, dict[int, Committed]]] = {}  # by group, topic and partition
         self.pending = PendingOffsets()
+        self.consumers = ConsumerGroupStates()
         self._context = context
         self._now_ms = context.brokers[replica.node].now_ms
         self._replica = replica
@@ -66,8 +69,9 @@ class Store:
         self._read()
 
     def load(self, now_ms: int) -> list[Group]:
-        """Every group of the log: stable with members, empty without. A group that has only offsets is empty, too."""
-        saved, self._saved = self._saved, {}
+        """Every classic group of the log: stable with members, empty without. A group that has only offsets is empty, too."""
+        saved = {group_id: value for group_id, value in self._saved.items() if group_id not in self.consumers.groups}
+        self._saved = {}
         return [_group(group_id, value) if value is not None else Group(group_id, now_ms) for group_id, value in saved.items()]
 
     def save(self, group: Group, then: Then | None = None, *, assigned: Mapping[str, bytes] | None = None) -> None:
@@ -75,6 +79,34 @@ class Store:
         if group.generation == 0 and not self._with_young:
             return
         self._write([(group_key(group.id), group_value(_value(group, assigned)))], _nothing, then or _unheard)
+
+    def write_consumer_group(
+        self, group_id: str, records: Sequence[ConsumerRecord], then: Then | None = None, *, replaced: Callable[[], None] | None = None
+    ) -> None:
+        """Writes records of a group of the consumer protocol, which changes once the leader's log has them. `replaced`: called then, if the
+        group takes the place of a classic one."""
+
+        def apply() -> None:
+            if replaced is not None:
+                replaced()
+            for record in records:
+                self.consumers.replay(record)
+
+        first = tombstones([group_key(group_id)] if replaced is not None else [])
+        self._write([*first, *(record.entry() for record in records)], apply, then or _unheard, at_append=True)
+
+    def delete_consumer_group(self, group_id: str, records: Sequence[ConsumerRecord], then: Then | None = None) -> None:
+        """Writes the deletion of a group of the consumer protocol, and of its offsets."""
+        keys = self.keys(group_id)
+
+        def apply() -> None:
+            for key in keys:
+                self._forget(key)
+            for record in records:
+                self.consumers.replay(record)
+
+        entries = [*tombstones(map(offset_key, keys)), *(record.entry() for record in records)]
+        self._write(entries, apply, then or _unheard, at_append=then is None)
 
     def commit(self, offsets: Offsets, then: Then) -> None:
         """Writes offsets that count once they are written."""
@@ -175,7 +207,11 @@ class Store:
             producer_id = header.producer_id if header.is_transactional else None
             for record in read_records(batch, verify_crc=False):
                 assert record.key is not None
-                self._replay(read_record(record.key, record.value), producer_id)
+                of_consumers = read_consumer_record(record.key, record.value)
+                if of_consumers is not None:
+                    self.consumers.replay(of_consumers)
+                else:
+                    self._replay(read_record(record.key, record.value), producer_id)
 
     def _replay(self, record: OffsetRecord | GroupRecord | None, producer_id: int | None) -> None:
         if isinstance(record, GroupRecord):

@@ -1,7 +1,8 @@
 """The group coordinators of a cluster: for each partition of __consumer_offsets the broker that leads it.
 
 A shard is the state of one partition under one leader. When the leader changes, waiting members get NOT_COORDINATOR. The next leader
-reads the partition: the last assignment of each group, and its offsets. This file decides nothing about groups.
+reads the partition: the last assignment of each classic group, each consumer group, and their offsets. This file decides nothing about
+groups.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fencepost.broker_stub.cluster.coordinator_partition import coordinating, le
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
+from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
 from fencepost.broker_stub.groups.rebalances import Surroundings
@@ -45,6 +47,7 @@ class Shard:
         replica: Replica,
         store: Store,
         groups: ClassicGroups,
+        consumers: ConsumerGroups,
         offsets: GroupOffsets,
         *,
         now_ms: int,
@@ -54,6 +57,7 @@ class Shard:
         self.expired_at_ms = now_ms
         self.store = store
         self.groups = groups
+        self.consumers = consumers
         self.offsets = offsets
         self.leader_epoch = replica.leader_epoch
         self.replica = replica
@@ -68,6 +72,7 @@ class Shard:
             self.leader_epoch = -1
             self._over(self)
             self.groups.unload()
+            self.consumers.unload()
 
 
 class GroupCoordinators:
@@ -87,6 +92,17 @@ class GroupCoordinators:
             members_max=int(config["group.max.size"]),
             groups_outlive_offsets=context.release.differs.groups_outlive_offsets,
             groups_begin_with_offsets=context.release.differs.groups_begin_with_offsets,
+        )
+
+        self.assignors = [name.strip() for name in config["group.consumer.assignors"].split(",")]
+        self._around_consumers = partial(
+            ConsumerSurroundings,
+            new_id=context.new_id,
+            session_timeout_ms=int(config["group.consumer.session.timeout.ms"]),
+            heartbeat_interval_ms=int(config["group.consumer.heartbeat.interval.ms"]),
+            assignment_interval_ms=int(config["group.consumer.assignment.interval.ms"]),
+            members_max=int(config["group.consumer.max.size"]),
+            assignors=self.assignors,
         )
 
         context.on_topic_deleted.append(self.forget_topic)
@@ -141,11 +157,14 @@ class GroupCoordinators:
         shard = self._shards.get(replica)
         if shard is None or shard.leader_epoch != replica.leader_epoch:
             store = Store(self._context, replica)
-            groups = ClassicGroups(store, self._around(later=partial(self._context.later_on, replica.node), now_ms=broker.now_ms))
-            offsets = GroupOffsets(store, groups, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[replica] = Shard(replica, store, groups, offsets, now_ms=now_ms, over=self._forget)
+            later = partial(self._context.later_on, replica.node)
+            groups = ClassicGroups(store, self._around(later=later, now_ms=broker.now_ms))
+            around = self._around_consumers(later=later, now_ms=broker.now_ms, topics=lambda: broker.image.topics)
+            consumers = ConsumerGroups(store, groups, around)
+            offsets = GroupOffsets(store, groups, consumers, metadata_bytes_max=self._metadata_bytes_max)
+            shard = self._shards[replica] = Shard(replica, store, groups, consumers, offsets, now_ms=now_ms, over=self._forget)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms
-            expire(shard.groups, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
+            expire(shard.groups, shard.consumers, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
         return shard

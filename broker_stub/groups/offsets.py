@@ -6,14 +6,16 @@ removes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Offsets, Store
+from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups
 from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL, Group
+from fencepost.broker_stub.groups.member_epochs import commit_error, fetch_error, partitions_error, transactional_commit_error
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
@@ -37,16 +39,20 @@ class Committer(NamedTuple):
 class GroupOffsets:
     """The committed offsets of one shard's groups."""
 
-    def __init__(self, store: Store, groups: ClassicGroups, *, metadata_bytes_max: int) -> None:
+    def __init__(self, store: Store, groups: ClassicGroups, consumers: ConsumerGroups, *, metadata_bytes_max: int) -> None:
         self._store = store
         self._groups = groups
+        self._consumers = consumers
         self._metadata_bytes_max = metadata_bytes_max
 
     def commit_error(self, request: OffsetCommitRequest, version: int) -> int:
         """The code for a commit of this sender; 0 if it may. A sender without a generation creates a missing group with its first
         offset."""
-        group = self._groups.groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
+        consumer = self._consumers.groups.get(request.group_id)
+        if consumer is not None:
+            return commit_error(consumer, request.member_id, generation, version=version)
+        group = self._groups.groups.get(request.group_id)
         if group is None:
             if generation >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_SINCE else ErrorCode.ILLEGAL_GENERATION
@@ -58,8 +64,30 @@ class GroupOffsets:
             self._groups.seen(group, request.member_id)
         return code
 
-    def transactional_commit_error(self, group_id: str, committer: Committer) -> int:
-        """The same for a commit within a transaction. The sender may be a member whose group still waits for its assignment."""
+    def partitions_error(self, request: OffsetCommitRequest, offsets: Offsets) -> int:
+        """The code for a commit of a member with an older epoch; 0 if it may commit all of these."""
+        consumer = self._consumers.groups.get(request.group_id)
+        if consumer is None:
+            return ErrorCode.NONE
+        partitions = [(committed.topic_id, index) for (_, _, index), committed in offsets.items()]
+        return partitions_error(consumer, request.member_id, request.generation_id_or_member_epoch, partitions)
+
+    def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> int:
+        """The code for a fetch by that member; 0 if it may."""
+        consumer = self._consumers.groups.get(group_id)
+        return fetch_error(consumer, member_id, epoch) if consumer is not None else ErrorCode.NONE
+
+    def transactional_commit_error(self, group_id: str, committer: Committer, partitions: Iterable[tuple[str, int]]) -> int:
+        """The same as `commit_error` for a commit within a transaction. The sender may be a member whose group still waits for its
+        assignment."""
+        consumer = self._consumers.groups.get(group_id)
+        if consumer is not None:
+            code = transactional_commit_error(consumer, committer.member_id, committer.generation, committer.instance_id)
+            if code or committer.generation < 0:
+                return code
+            owned = self._consumers.with_ids(partitions)
+            stale = partitions_error(consumer, committer.member_id, committer.generation, owned)
+            return ErrorCode.ILLEGAL_GENERATION if stale else ErrorCode.NONE
         group = self._groups.groups.get(group_id)
         if group is None:
             if committer.generation >= 0:
@@ -81,7 +109,7 @@ class GroupOffsets:
 
     def commit(self, offsets: Offsets, then: Then) -> None:
         """Keeps the offsets; `then` gets the code."""
-        for group_id in {group_id for group_id, _, _ in offsets if group_id not in self._groups.groups}:
+        for group_id in {group_id for group_id, _, _ in offsets} - self._groups.groups.keys() - self._consumers.groups.keys():
             self._groups.create(group_id)
         self._store.commit(offsets, then)
 
@@ -98,6 +126,8 @@ class GroupOffsets:
 
     def delete_error(self, group_id: str) -> int:
         """The code when no offset of this group can be deleted; 0 if some can."""
+        if group_id in self._consumers.groups:
+            return ErrorCode.NONE
         group = self._groups.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -106,7 +136,8 @@ class GroupOffsets:
 
     def deletion_error(self, group_id: str, topic: str) -> int:
         """The code for a topic that a member may be reading; 0 if its offsets can be deleted."""
-        subscribed = self._groups.groups[group_id].is_subscribed(topic)
+        group = self._consumers.groups.get(group_id) or self._groups.groups[group_id]
+        subscribed = group.is_subscribed(topic)
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
 
     def delete(self, keys: Sequence[Key], then: Then) -> None:

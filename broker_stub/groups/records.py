@@ -1,21 +1,20 @@
 """What group coordinators write into `__consumer_offsets`, in Kafka's own format: committed offsets, and groups of the classic protocol.
 
-The first two bytes of a key are its type. Records of the newer protocols' groups are skipped.
+The first two bytes of a key are its type. `consumer_group_records` has those of the new protocol's
+groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from struct import Struct as Layout
 from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
-from fencepost.producer.wire.schema.compiler import decoder_of, encoder_of
+from fencepost.broker_stub.groups.record_format import prefix_of, read, written
 from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i32, i64, since, tag, until
 
-_VERSION: Final = Layout(">h")
 OLD_OFFSET_KEY, OFFSET_KEY, GROUP_KEY = 0, 1, 2
 WITH_EXPIRY: Final = 1  # the only version of an offset that has its expiry
 BEFORE_IDS: Final = 3
@@ -95,7 +94,7 @@ S = TypeVar("S", bound=WireStruct)
 def offset_key(key: Key) -> bytes:
     """Cached, because every commit writes the same keys."""
     group, topic, partition = key
-    return _written(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_KEY, version=0)
+    return written(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_KEY, version=0)
 
 
 def offset_value(committed: Committed, *, with_ids: bool) -> bytes:
@@ -109,15 +108,15 @@ def offset_value(committed: Committed, *, with_ids: bool) -> bytes:
         expire_timestamp=committed.expires_ms,
         topic_id=committed.topic_id if version >= WITH_IDS else ZERO_UUID,
     )
-    return _written(value, version, version=version)
+    return written(value, version, version=version, flexible=version >= WITH_IDS)
 
 
 def group_key(group_id: str) -> bytes:
-    return _written(GroupMetadataKey(group=group_id), GROUP_KEY, version=0)
+    return written(GroupMetadataKey(group=group_id), GROUP_KEY, version=0)
 
 
 def group_value(value: GroupMetadataValue) -> bytes:
-    return _written(value, GROUP_VERSION, version=GROUP_VERSION)
+    return written(value, GROUP_VERSION, version=GROUP_VERSION)
 
 
 def tombstones(keys: Iterable[bytes]) -> list[tuple[bytes, None]]:
@@ -126,18 +125,18 @@ def tombstones(keys: Iterable[bytes]) -> list[tuple[bytes, None]]:
 
 def read_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
     """The content of a record. None: a record of another type."""
-    kind = _version(key)
+    kind = prefix_of(key)
     if kind in (OLD_OFFSET_KEY, OFFSET_KEY):
-        which = _read(OffsetCommitKey, key, version=0)
+        which = read(OffsetCommitKey, key, version=0)
         return OffsetRecord((which.group, which.topic, which.partition), _committed(value) if value is not None else None)
     if kind == GROUP_KEY:
-        group_id = _read(GroupMetadataKey, key, version=0).group
-        return GroupRecord(group_id, _read(GroupMetadataValue, value, version=_version(value)) if value is not None else None)
+        group_id = read(GroupMetadataKey, key, version=0).group
+        return GroupRecord(group_id, _read_value(GroupMetadataValue, value) if value is not None else None)
     return None
 
 
 def _committed(data: bytes) -> Committed:
-    value = _read(OffsetCommitValue, data, version=_version(data))
+    value = _read_value(OffsetCommitValue, data)
     return Committed(
         value.offset,
         value.leader_epoch,
@@ -148,25 +147,7 @@ def _committed(data: bytes) -> Committed:
     )
 
 
-def _version(data: bytes) -> int:
-    (version,) = _VERSION.unpack_from(data)
-    return int(version)
-
-
-def _written(struct: WireStruct, prefix: int, *, version: int) -> bytes:
-    kind = type(struct)
-    parts: list[bytes | bytearray | memoryview] = []
-    encode = encoder_of(kind, version, flexible=_is_flexible(kind, version))
-    last = encode(struct, bytearray(_VERSION.pack(prefix)), parts)
-    return b"".join((*parts, last)) if parts else bytes(last)
-
-
-def _read(struct: type[S], data: bytes, *, version: int) -> S:
-    decode = decoder_of(struct, version, flexible=_is_flexible(struct, version), api=None)
-    found: S = decode(data, _VERSION.size, len(data))
-    return found
-
-
-def _is_flexible(struct: type[WireStruct], version: int) -> bool:
-    # Both values are flexible from version 4 on; the keys never are.
-    return version >= WITH_IDS and struct in (OffsetCommitValue, GroupMetadataValue)
+def _read_value(struct: type[S], data: bytes) -> S:
+    version = prefix_of(data)
+    # Both values are flexible from this version on; the keys never are.
+    return read(struct, data, version=version, flexible=version >= WITH_IDS)

@@ -60,6 +60,8 @@ _WHEN_ASKED = {
     Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
     Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", range(1)),
     Api.LIST_TRANSACTIONS: ("list_transactions", range(3)),
+    Api.CONSUMER_GROUP_HEARTBEAT: ("consumer_group_heartbeat", range(2)),
+    Api.CONSUMER_GROUP_DESCRIBE: ("consumer_group_describe", range(2)),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
 }
 

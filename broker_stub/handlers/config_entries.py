@@ -37,6 +37,8 @@ _BROKER_TYPES = {
     "auto.create.topics.enable": Type.BOOLEAN,
     "connections.max.idle.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
+    "group.consumer.assignors": Type.LIST,
+    "group.consumer.migration.policy": Type.STRING,
     "log.retention.check.interval.ms": Type.LONG,
     "offsets.retention.check.interval.ms": Type.LONG,
     "offsets.topic.replication.factor": Type.SHORT,
@@ -49,7 +51,13 @@ _BROKER_TYPES = {
 }  # the others are INT
 # Broker configs that can be changed while the broker runs, besides the topics' defaults.
 _CHANGEABLE = frozenset(
-    ("max.connections", "max.connections.per.ip", "producer.id.expiration.ms", "transaction.partition.verification.enable")
+    (
+        "group.consumer.assignment.interval.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",
+    )
 )
 
 

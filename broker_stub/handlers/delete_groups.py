@@ -2,8 +2,6 @@
 
 Deletes groups without members, and their offsets. A group with members is NON_EMPTY_GROUP, a missing one GROUP_ID_NOT_FOUND; a group
 named twice has one result. It responds when every in-sync replica of the groups' partitions has the deletion.
-
-Leaves out: groups of the newer protocols.
 """
 
 from __future__ import annotations
@@ -43,8 +41,14 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
 def _delete(call: Call, group_id: str, then: Then) -> None:
     shard, code = find_shard(call, group_id, may_be_empty=True)
     group = shard.groups.groups.get(group_id) if shard is not None else None
+    consumer = shard.consumers.groups.get(group_id) if shard is not None else None
     if shard is None:
         then(code)
+    elif consumer is not None:
+        if consumer.members:
+            then(ErrorCode.NON_EMPTY_GROUP)
+        else:
+            shard.consumers.delete(group_id, then)
     elif group is None:
         then(ErrorCode.GROUP_ID_NOT_FOUND)
     elif group.state is not State.EMPTY:

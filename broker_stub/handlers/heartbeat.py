@@ -3,12 +3,12 @@
 Keeps a member's session alive. While the group prepares a rebalance the response is REBALANCE_IN_PROGRESS, and the session is kept all
 the same.
 
-Leaves out: members of the newer protocols (KIP-848).
+A group of the consumer protocol (KIP-848) has no members of this one: UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
 
-from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.handlers.group_lookups import find_shard, stranger_error
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
@@ -18,4 +18,9 @@ from fencepost.producer.wire.messages.groups import HeartbeatRequest, HeartbeatR
 @handles(HeartbeatRequest, range(5), group=Operation.READ)
 def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     shard, code = find_shard(call, request.group_id)
-    return HeartbeatResponse(error_code=shard.groups.heartbeat(request) if shard is not None else code)
+    if shard is not None:
+        consumer = shard.consumers.groups.get(request.group_id)
+        code = (
+            shard.groups.heartbeat(request) if consumer is None else stranger_error(consumer, request.member_id, request.group_instance_id)
+        )
+    return HeartbeatResponse(error_code=code)

@@ -6,7 +6,10 @@ with the old id is fenced (KIP-345). If the group is stable and its protocol sta
 is told to skip the assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, 0 by default in the
 stub. Members that do not join within the rebalance timeout are removed.
 
-Leaves out: groups of the newer protocols (KIP-848) and their conversion.
+A group of the consumer protocol (KIP-848) without members becomes a classic one, and keeps its offsets.
+
+Leaves out: joining a group of the consumer protocol that has members. It is INCONSISTENT_GROUP_PROTOCOL, as with
+`group.consumer.migration.policy=disabled`.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
         unnamed += [ErrorCode.NOT_COORDINATOR] if differs.sessions_before_coordinator else []
         member_id = "" if code in unnamed else request.member_id
         return _in_version(call, no_join(code, member_id))
+    consumer = shard.consumers.groups.get(request.group_id)
+    if consumer is not None and not consumer.members:
+        shard.consumers.make_way(request.group_id)
+    elif consumer is not None:
+        return _in_version(call, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     if call.version < REBALANCE_TIMEOUT_SINCE:
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     answer: DeferredReply[JoinGroupResponse] = DeferredReply(call)

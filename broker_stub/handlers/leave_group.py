@@ -3,13 +3,14 @@
 Removes a member, from version 3 on several, also static ones by their instance id alone; the others rebalance. Up to version 2 the
 response has one error, later each member has its own. When the last member leaves, the response waits until that is written.
 
-Leaves out: members of the newer protocols (KIP-848).
+Administrators also remove members of the consumer protocol (KIP-848) with it.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.groups.consumer_leave import leave
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
@@ -33,5 +34,9 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> Result:
         alone = call.version < BATCHED_SINCE and not response.error_code
         deferred(LeaveGroupResponse(error_code=response.members[0].error_code) if alone else response)
 
-    shard.groups.leave(request, answer)
+    consumer = shard.consumers.groups.get(request.group_id)
+    if consumer is not None:
+        leave(shard.consumers, consumer, request, answer)
+    else:
+        shard.groups.leave(request, answer)
     return deferred.result()

@@ -3,18 +3,21 @@
 The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on. Filters of states and types
 ignore case. The client gets the groups that it may DESCRIBE, or all of them if it may DESCRIBE the cluster.
 
-Leaves out: every type but the classic one.
+Types are `classic` and `consumer`. Leaves out: every other type.
 """
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.coordinators import Loading
+from collections.abc import Iterator
+
+from fencepost.broker_stub.groups.coordinators import Loading, Shard
+from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 @handles(ListGroupsRequest, range(6))
@@ -24,28 +27,25 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     trimmed = call.cluster.release.differs.states_trimmed
     states = {state.strip().lower() if trimmed else state.lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
     try:
         shards = call.groups.shards_of(call.broker.node_id)
     except Loading as loading:
         return ListGroupsResponse(error_code=loading.code)
     every = call.may(Operation.DESCRIBE, Resource.CLUSTER)
-    groups = [
-        group
-        for shard in shards
-        for group in shard.groups.groups.values()
-        if every or call.may(Operation.DESCRIBE, Resource.GROUP, group.id)
-    ]
     return ListGroupsResponse(
         groups=[
-            ListedGroup(
-                group_id=group.id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
-            )
-            for group in groups
-            if not states or group.state.value.lower() in states
+            group
+            for shard in shards
+            for group in _groups(shard)
+            if (every or call.may(Operation.DESCRIBE, Resource.GROUP, group.group_id))
+            and (not types or group.group_type in types)
+            and (not states or group.group_state.lower() in states)
         ]
     )
+
+
+def _groups(shard: Shard) -> Iterator[ListedGroup]:
+    for group in shard.groups.groups.values():
+        yield ListedGroup(group_id=group.id, protocol_type=group.protocol_type or "", group_state=group.state.value, group_type=CLASSIC)
+    for consumer in shard.consumers.groups.values():
+        yield ListedGroup(group_id=consumer.id, protocol_type=CONSUMER_PROTOCOL, group_state=consumer.state.value, group_type=CONSUMER)

@@ -7,7 +7,8 @@ without a generation creates a missing group; with one the answer is ILLEGAL_GEN
 It responds when every in-sync replica of the group's partition has the offsets. If that takes longer than offsets.commit.timeout.ms, it is
 COORDINATOR_NOT_AVAILABLE, though the offsets count once they are replicated. Up to version 4 a client can set their expiry.
 
-Leaves out: members of the newer protocols.
+A member of the consumer protocol (KIP-848) has its epoch instead of a generation, and needs version 9. An older epoch is
+STALE_MEMBER_EPOCH, unless the member has owned all of the partitions since then (KIP-1251).
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     shard = commit.shard
     if shard is None:
         return _answer(call, request, refusals, ErrorCode.NONE)
+    stale = shard.offsets.partitions_error(request, commit.offsets)
+    if stale:
+        return _answer(call, request, refusals, stale)
     deferred: DeferredReply[OffsetCommitResponse] = DeferredReply(call)
     shard.offsets.commit(commit.offsets, lambda code: deferred(_answer(call, request, refusals, code)))
     return deferred.result()

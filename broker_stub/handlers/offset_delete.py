@@ -4,8 +4,6 @@ Deletes committed offsets of a group, but not of topics that a member may be rea
 does not use the consumer protocol is NON_EMPTY_GROUP, a missing one GROUP_ID_NOT_FOUND; these are the error of the whole response.
 
 Pending offsets of open transactions are deleted too. It responds when every in-sync replica of the group's partition has the deletion.
-
-Leaves out: groups of the newer protocols.
 """
 
 from __future__ import annotations

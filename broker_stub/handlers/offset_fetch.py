@@ -6,7 +6,8 @@ deleted ones and those that the client may not describe are left out.
 
 A client that requires stable offsets (KIP-447) gets UNSTABLE_OFFSET_COMMIT for a partition with a pending offset of an open transaction.
 
-Leaves out: members of the newer protocols.
+A member of the consumer protocol (KIP-848) names itself and its epoch from version 9 on. If they are wrong, the group's error is
+UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _in_zookeeper(call: Call, request: OffsetFetchRequest) -> OffsetFetchRespons
 
 def _group(call: Call, asked: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
     shard, code = find_shard(call, asked.group_id, may_be_empty=True)
-    if shard is None:
+    code = code or (shard.offsets.fetch_error(asked.group_id, asked.member_id, asked.member_epoch) if shard is not None else code)
+    if shard is None or code:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code)
     if asked.topics is None:
         topics = _every(call, shard, asked.group_id, stable=stable)

@@ -4,7 +4,7 @@ The offsets count once the producer's transaction commits. Until then they are p
 them. Before the append, the coordinator verifies that the group's partition of `__consumer_offsets` is part of the transaction. From
 version 5 on (KIP-890) it adds the partition. Then the member and generation are checked, if the request has them.
 
-Leaves out: members of the newer protocols.
+A member of the consumer protocol (KIP-848) has its epoch as generation. A stale one is ILLEGAL_GENERATION.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Commit:
     def _commit(self, shard: Shard, guard: int | None) -> None:
         call, request = self._call, self._request
         committer = Committer(request.generation_id, request.member_id, request.group_instance_id, transactional=True)
-        code = shard.offsets.transactional_commit_error(request.group_id, committer)
+        code = shard.offsets.transactional_commit_error(request.group_id, committer, self._asked)
         if code:
             self._fail(code)
             return

@@ -31,6 +31,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "transactional_id": IDS,
     "v3_and_below_transactional_id": IDS,
     "protocol_type": ("consumer",),
+    "server_assignor": ("uniform", "range", "sticky"),
+    "subscribed_topic_names": TOPICS,
+    "subscribed_topic_regex": ("", ".*", "["),
     "protocol_name": ("range", "roundrobin"),
     "mechanism": ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"),
     "principal": ("User:a", "User:*"),
@@ -45,6 +48,7 @@ SANE: dict[str, tuple[int, ...]] = {
     "acks": (-1, 1),
     "resource_type": (2, 4),
     "generation_id": (1, 2, -1),
+    "member_epoch": (0, 0, 0, 1, 2, -1, -2),
     "generation_id_or_member_epoch": (1, -1),
     "num_partitions": (1, 2, -1),
     "replication_factor": (1, 2, -1),
@@ -86,7 +90,7 @@ class OddRequests:
         if isinstance(answer, WireStruct):
             for field in fields(answer):
                 value = getattr(answer, field.name)
-                if field.name in HEARD:
+                if field.name in HEARD and value is not None:
                     self._heard[field.name] = [*self._heard[field.name][-4:], value]
                 self.hear(value)
         elif isinstance(answer, list):

@@ -115,6 +115,26 @@ def test_a_group_of_console_consumers(stub: BrokerStub, shell: Shell, tmp_path: 
     assert stub.leader("t", 0) == preferred
 
 
+def test_a_console_consumer_of_the_consumer_protocol(shell: Shell, stub: BrokerStub) -> None:
+    """Java's consumer with `group.protocol=consumer` (KIP-848) reads and commits. kafka-consumer-groups describes and deletes its group."""
+    stub.create_topic("t", partitions=2, replication_factor=3)
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number, partition=number % 2)
+    wanted = ("--topic", "t", "--group", GROUP, "--from-beginning", "--timeout-ms", "60000", "--max-messages", "10")
+    read = shell("consumer.ConsoleConsumer", *wanted, "--command-property", "group.protocol=consumer").split()
+    assert sorted(map(int, read)) == list(range(10))
+    group = ("--group", GROUP)
+    lines = [line.split() for line in shell.groups("--describe", *group).splitlines() if line.startswith(GROUP)]
+    assert sorted(line[1:6] for line in lines) == [["t", "0", "5", "5", "0"], ["t", "1", "5", "5", "0"]]
+    state = shell.groups("--describe", *group, "--state")
+    assert "Empty" in state
+    assert "uniform" in state
+    assert shell.groups("--list", "--type", "consumer").split()[-2:] == [GROUP, "Consumer"]
+    shell.groups("--delete", *group)
+    assert shell.groups("--list").split() == []
+
+
 @once_is_enough("Kafka's tools say the same to the stub")
 def test_a_transaction_that_hangs(java_tools: JavaTools | OneByOne) -> None:
     """kafka-transactions finds a record from an hour ago that is in no transaction of its producer, and aborts it. Consumers with

@@ -61,6 +61,8 @@ _LATER = {
     Api.DESCRIBE_CLUSTER: ("cluster", "DescribeCluster"),
     Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", "DescribeTransactions"),
     Api.LIST_TRANSACTIONS: ("list_transactions", "ListTransactions"),
+    Api.CONSUMER_GROUP_HEARTBEAT: ("consumer_groups", "ConsumerGroupHeartbeat"),
+    Api.CONSUMER_GROUP_DESCRIBE: ("consumer_group_admin", "ConsumerGroupDescribe"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
 }
 

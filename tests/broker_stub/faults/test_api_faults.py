@@ -22,6 +22,8 @@ from fencepost.producer.wire.messages import (
     alter_quotas,
     cluster,
     configs,
+    consumer_group_admin,
+    consumer_groups,
     describe_quotas,
     describe_transactions,
     end_txn,
@@ -70,6 +72,10 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.SYNC_GROUP: groups.SyncGroupRequest(group_id="g", protocol_type="consumer", protocol_name="range"),
     Api.HEARTBEAT: groups.HeartbeatRequest(group_id="g"),
     Api.LEAVE_GROUP: groups.LeaveGroupRequest(group_id="g", members=[groups.MemberIdentity(member_id="x")]),
+    Api.CONSUMER_GROUP_HEARTBEAT: consumer_groups.ConsumerGroupHeartbeatRequest(
+        group_id="new", member_id="m", rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[]
+    ),
+    Api.CONSUMER_GROUP_DESCRIBE: consumer_group_admin.ConsumerGroupDescribeRequest(group_ids=["g"]),
     Api.DESCRIBE_GROUPS: group_admin.DescribeGroupsRequest(groups=["g"]),
     Api.LIST_GROUPS: group_admin.ListGroupsRequest(),
     Api.DELETE_GROUPS: group_admin.DeleteGroupsRequest(groups_names=["empty"]),
@@ -176,7 +182,9 @@ AT_START = {
 BY_NAME = {Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9}
 POINTS = pytest.mark.parametrize("point", ["before", "after_append", "reply"])
 ABOUT_TOPICS = [
-    api for api in REQUESTS if api not in (Api.ELECT_LEADERS, Api.CREATE_ACLS, Api.DELETE_ACLS) and "'t'" in repr(REQUESTS[api])
+    api
+    for api in REQUESTS
+    if api not in (Api.ELECT_LEADERS, Api.CREATE_ACLS, Api.DELETE_ACLS, Api.CONSUMER_GROUP_HEARTBEAT) and "'t'" in repr(REQUESTS[api])
 ]
 
 

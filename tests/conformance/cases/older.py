@@ -1,8 +1,15 @@
-"""Versions that Kafka 4.0 removed (KIP-896), sent to a broker of release 3.9."""
+"""Versions that Kafka 4.0 removed (KIP-896), and what 3.9 does not serve yet, sent to a broker of release 3.9."""
 
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer import wire
-from fencepost.producer.wire.messages import configs, group_offsets, offset_for_leader_epoch, topic_admin
+from fencepost.producer.wire.messages import (
+    configs,
+    consumer_group_admin,
+    consumer_groups,
+    group_offsets,
+    offset_for_leader_epoch,
+    topic_admin,
+)
 from tests.conformance.asks_acls import creation
 from tests.conformance.batches import Rec, plain
 from tests.conformance.world import World, case
@@ -119,3 +126,10 @@ def produced_and_fetched(w: World) -> None:
         parts = [wire.FetchPartition(fetch_offset=4, partition_max_bytes=1 << 20)]
         fetch = wire.FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[wire.FetchTopic(topic=topic.name, partitions=parts)])
         w.say(fetch, version, label=f"Fetch v{version}")
+
+
+@case(older=True)
+def the_consumer_protocol(w: World) -> None:
+    """It is advertised, and UNSUPPORTED_VERSION where it is not switched on."""
+    w.say(consumer_groups.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 0, label="heartbeat")
+    w.say(consumer_group_admin.ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 0, label="describe")

@@ -1,0 +1,477 @@
+"""The consumer group protocol: a member's heartbeat, its leave, and what happens when it sends neither (KIP-848).
+
+It makes the same checks in the same order as Kafka's `GroupMetadataManager`. Each request becomes records: the store writes them, and the
+group changes when its log has them. The response leaves when every in-sync replica has them. It does no I/O and reads only the given clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.cluster.topics import Topics
+from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
+from fencepost.broker_stub.groups.consumer_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Owned,
+    Target,
+    current_assignment,
+    member_metadata,
+    target_assignment,
+)
+from fencepost.broker_stub.groups.consumer_group_records import (
+    ConsumerRecord,
+    CurrentAssignment,
+    GroupMetadata,
+    MemberMetadata,
+    PartitionMetadata,
+    RegularExpression,
+    TargetAssignment,
+    TargetAssignmentMetadata,
+    group_record,
+    member_record,
+    no_group,
+    no_member,
+    no_regex,
+    regex_record,
+)
+from fencepost.broker_stub.groups.consumer_offsets_log import Store
+from fencepost.broker_stub.groups.heartbeat_checks import (
+    UNCHANGED,
+    Refused,
+    check_epoch,
+    check_released,
+    check_room,
+    known_member,
+    known_static_member,
+)
+from fencepost.broker_stub.groups.rebalances import cancel
+from fencepost.broker_stub.groups.reconciliation import AbandonAll, Situation, reconciled
+from fencepost.broker_stub.groups.responses import Caller
+from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.subscription_metadata import metadata_hash
+from fencepost.broker_stub.groups.target_assignment import new_target, topic_ids
+from fencepost.broker_stub.groups.topic_regex import REGEX_MIN_INTERVAL_MS, matching, regex_problem
+from fencepost.broker_stub.network.addresses import printable
+from fencepost.producer.wire import ZERO_UUID, ErrorCode
+from fencepost.producer.wire.messages.consumer_groups import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+HeartbeatAnswer = Callable[[ConsumerGroupHeartbeatResponse], object]
+MayDescribe = Callable[[str], bool]
+
+REGEX_REFRESH_INTERVAL_MS: Final = 600_000
+
+_log = logging.getLogger(__name__)
+
+
+class ConsumerSurroundings(NamedTuple):
+    """What the groups need of their cluster. `topics`: those that the coordinator's broker knows."""
+
+    later: Callable[[int, Callable[[], None]], Timer]
+    now_ms: Callable[[], int]
+    new_id: Callable[[], object]
+    topics: Callable[[], Topics]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    members_max: int
+    assignors: Sequence[str]
+
+
+class _Result(NamedTuple):
+    """What a request changes, and its response. `replaces`: a classic group without members that ends with it."""
+
+    records: list[ConsumerRecord]
+    response: ConsumerGroupHeartbeatResponse
+    replaces: str | None = None
+
+
+class ConsumerGroups:
+    """The groups of one shard, as its store has them, and the timers of their members."""
+
+    def __init__(self, store: Store, classic: ClassicGroups, around: ConsumerSurroundings) -> None:
+        self._store = store
+        self._classic = classic
+        self._around = around
+        self._sessions: dict[tuple[str, str], Timer] = {}
+        self._revocations: dict[tuple[str, str], Timer] = {}
+        self._resolving: set[str] = set()  # the groups whose regular expressions are about to be resolved
+        self.groups = store.consumers.groups
+        for group in self.groups.values():
+            for member in group.members.values():
+                self._restart_session(group.id, member.id)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._limit_revocation(group.id, member)
+
+    @property
+    def default_assignor(self) -> str:
+        return self._around.assignors[0]
+
+    # Requests
+
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe, answer: HeartbeatAnswer) -> None:
+        """The request itself is checked before. `may_describe`: whether the member may know of a topic that its expression matches."""
+        try:
+            leaves = request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+            result = self._leave(request) if leaves else self._heartbeat(request, caller, may_describe)
+        except Refused as refused:
+            answer(ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
+            return
+        response = result.response
+
+        def written(code: int) -> None:
+            answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=None) if code else response)
+
+        replaced = partial(self._classic.convert, result.replaces) if result.replaces is not None else None
+        self._store.write_consumer_group(request.group_id, result.records, written, replaced=replaced)
+        if not leaves and response.member_id is not None:
+            self._restart_session(request.group_id, response.member_id)
+
+    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], then: Then) -> None:
+        """Removes members that left by a request of the classic protocol, as administrators' tools send it."""
+        self._store.write_consumer_group(group.id, self._fenced(group, members) if members else [], then)
+
+    # What offsets and administrators need
+
+    def delete(self, group_id: str, then: Then | None = None) -> None:
+        """Deletes a group that must have no members, with its offsets."""
+        group = self.groups[group_id]
+        self._store.delete_consumer_group(group_id, group_tombstones(group), then)
+
+    def make_way(self, group_id: str) -> None:
+        """Deletes a group without members, because a classic one takes its place. Its offsets stay."""
+        self._store.write_consumer_group(group_id, group_tombstones(self.groups[group_id]))
+
+    def with_ids(self, partitions: Iterable[tuple[str, int]]) -> list[tuple[UUID, int]]:
+        """The partitions with their topics' ids, zero for a topic that the broker does not know."""
+        found = [(self._around.topics().named(name), index) for name, index in partitions]
+        return [(topic.id if topic is not None else ZERO_UUID, index) for topic, index in found]
+
+    def unload(self) -> None:
+        """Stops the timers, because this broker does not coordinate the groups any more."""
+        for timer in (*self._sessions.values(), *self._revocations.values()):
+            timer.cancel()
+        self._sessions.clear()
+        self._revocations.clear()
+
+    # The heartbeat
+
+    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe) -> _Result:
+        joins = request.member_epoch == JOIN_EPOCH
+        group, replaces = self._group_of(request.group_id, create=joins)
+        check_room(group, request.member_id, request.instance_id, self._around.members_max)
+        member_id = request.member_id or str(self._around.new_id())
+        records: list[ConsumerRecord] = []
+        member = self._member_of(group, request, member_id, records)
+        updated = replace(
+            member,
+            instance_id=_if_told(request.instance_id, member.instance_id),
+            rack_id=_if_told(request.rack_id, member.rack_id),
+            rebalance_timeout_ms=member.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED else request.rebalance_timeout_ms,
+            assignor=_if_told(request.server_assignor, member.assignor),
+            topics=member.topics if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+            regex=member.regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+        )
+        if updated != member:
+            records.append(member_record(group.id, member_id, member_metadata(updated)))
+        names_changed = updated.topics != member.topics
+        regex_changed = updated.regex != member.regex
+        regex_counts = self._regex_changed(group, member, updated, may_describe, records)
+        epoch = self._epoch_after(group, member, updated, records, bump=names_changed or regex_counts)
+        assignment_epoch, target = self._target(group, member, updated, epoch, records)
+        updated = self._reconciled(
+            group, updated, assignment_epoch, target, request.topic_partitions, records, subscription_changed=names_changed or regex_changed
+        )
+        names = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        is_full = request.rebalance_timeout_ms != UNCHANGED and names and request.topic_partitions is not None
+        tells = joins or is_full or updated.assigned != member.assigned
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=updated.epoch,
+            heartbeat_interval_ms=self._around.heartbeat_interval_ms,
+            assignment=Assignment(topic_partitions=_listed(updated.assigned)) if tells else None,
+        )
+        return _Result(records, response, replaces)
+
+    def _group_of(self, group_id: str, *, create: bool) -> tuple[ConsumerGroup, str | None]:
+        """The group, and the classic group that it replaces."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            return group, None
+        classic = self._classic.groups.get(group_id)
+        if classic is None and not create:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if classic is not None and not create:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if classic is not None and classic.state is not State.EMPTY:
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled.",
+            )
+        return ConsumerGroup(group_id), group_id if classic is not None else None
+
+    def _member_of(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str, records: list[ConsumerRecord]
+    ) -> ConsumerMember:
+        """The member as it is before this request. `records` gets what replaces a static member that has left for a while."""
+        joins = request.member_epoch == JOIN_EPOCH
+        instance_id = request.instance_id
+        if instance_id is None:
+            member = group.members.get(member_id) or ConsumerMember(id=member_id) if joins else known_member(group, member_id)
+            check_epoch(member, request)
+            return member
+        if not joins:
+            member = known_static_member(group, member_id, instance_id)
+            check_epoch(member, request)
+            return member
+        before = group.static_member(instance_id)
+        if before is None:
+            return group.members.get(member_id) or ConsumerMember(id=member_id)
+        check_released(before, member_id, instance_id)
+        member = replace(before, id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+        records += _removed(group.id, before.id)
+        records.append(member_record(group.id, member_id, member_metadata(member)))
+        records.append(member_record(group.id, member_id, target_assignment(group.target.get(before.id, {}))))
+        records.append(member_record(group.id, member_id, current_assignment(member)))
+        return member
+
+    def _epoch_after(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[ConsumerRecord], *, bump: bool
+    ) -> int:
+        """The group's epoch: one more if a subscription changed, or a topic to which a member subscribes."""
+        found = metadata_hash(group.subscribed(member, more=updated), self._around.topics())
+        epoch = group.epoch
+        if bump or found != group.metadata_hash:
+            epoch += 1
+            records.append(group_record(group.id, GroupMetadata(epoch=epoch, metadata_hash=found)))
+        if group.has_old_metadata:
+            records.append(no_group(group.id, PartitionMetadata))
+        return epoch
+
+    def _target(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, epoch: int, records: list[ConsumerRecord]
+    ) -> tuple[int, Target]:
+        """The epoch and the member's part of the target assignment. It is computed if the group's epoch is newer."""
+        now_ms = self._around.now_ms()
+        wait_ms = self._around.assignment_interval_ms
+        too_soon = bool(group.assigned_at_ms) and now_ms < group.assigned_at_ms + wait_ms
+        if group.assignment_epoch >= epoch or too_soon:
+            return group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
+        assignor = group.preferred_assignor(member, more=updated) or self.default_assignor
+        new = new_target(group, updated, epoch, self._around.topics(), assignor=assignor, now_ms=now_ms)
+        _log.info("group %s: a target assignment of epoch %d by %s", printable(group.id), epoch, assignor)
+        records += new.records
+        return epoch, new.of_members[updated.id]
+
+    def _reconciled(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        assignment_epoch: int,
+        target: Target,
+        owned: Sequence[TopicPartitions] | None,
+        records: list[ConsumerRecord],
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerMember:
+        situation = Situation(
+            assignment_epoch=assignment_epoch,
+            target=target,
+            subscribed=topic_ids(group, member, self._around.topics()),
+            subscription_changed=subscription_changed,
+            owner_epoch=group.owner_epoch,
+            owned=owned,
+        )
+        try:
+            after = reconciled(member, situation)
+        except AbandonAll:
+            raise Refused(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+            ) from None
+        if after != member:
+            records.append(member_record(group.id, after.id, current_assignment(after)))
+            if after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._limit_revocation(group.id, after)
+            else:
+                cancel(self._revocations.pop((group.id, after.id), None))
+        return after
+
+    # Regular expressions
+
+    def _regex_changed(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        may_describe: MayDescribe,
+        records: list[ConsumerRecord],
+    ) -> bool:
+        """Takes up the member's regular expression. True if what it matches is known, so that the group's epoch can be one more.
+
+        A new one is resolved after this request, and the member learns of its topics with a later one.
+        """
+        old, new = member.regex, updated.regex
+        before = group.regexes()
+        counts, needs = False, False
+        if new != old:
+            if old and before[old] == 1:
+                records.append(no_regex(group.id, old))
+            if new and not before[new]:
+                problem = regex_problem(new)
+                if problem is not None:
+                    raise Refused(
+                        ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}."
+                    )
+                needs = True
+            else:
+                counts = new in group.resolved if new else True
+        now_ms = self._around.now_ms()
+        refreshed_ms = next((each.timestamp for each in group.resolved.values()), None)
+        if (
+            not (needs or before)
+            or group.id in self._resolving
+            or (refreshed_ms is not None and now_ms <= refreshed_ms + REGEX_MIN_INTERVAL_MS)
+        ):
+            return counts
+        after = set(group.regexes(member, more=updated))
+        needs = needs or len(after) != len(group.resolved)
+        needs = needs or group.resolved_from is None or any(topic.name not in group.resolved_from for topic in self._around.topics())
+        needs = needs or (refreshed_ms is not None and now_ms > refreshed_ms + REGEX_REFRESH_INTERVAL_MS)
+        if needs and after:
+            self._resolving.add(group.id)
+            self._around.later(0, partial(self._resolve, group.id, sorted(after), may_describe))
+        return counts
+
+    def _resolve(self, group_id: str, regexes: Sequence[str], may_describe: MayDescribe) -> None:
+        """Finds the topics that match. If they are others than before, the group's epoch is one more."""
+        self._resolving.discard(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        names = [topic.name for topic in self._around.topics()]
+        group.resolved_from = frozenset(names)
+        subscribed = {regex: set(resolved.topics) for regex, resolved in group.resolved.items()}
+        records: list[ConsumerRecord] = []
+        bump = False
+        for regex in regexes:
+            if not group.regexes()[regex]:
+                continue
+            topics = [name for name in matching(regex, names) if may_describe(name)]
+            bump = bump or set(topics) != subscribed.get(regex, set())
+            subscribed[regex] = set(topics)
+            records.append(regex_record(group_id, regex, RegularExpression(topics=topics, timestamp=self._around.now_ms())))
+        every = {name for member in group.members.values() for name in member.topics}
+        found = metadata_hash(every.union(*subscribed.values()), self._around.topics())
+        if bump or found != group.metadata_hash:
+            records.append(group_record(group_id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
+        self._store.write_consumer_group(group_id, records)
+
+    # Leaving
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest) -> _Result:
+        group = self._existing(request.group_id)
+        response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None:
+            return _Result(self._fenced(group, [known_member(group, request.member_id)]), response)
+        member = known_static_member(group, request.member_id, request.instance_id)
+        if request.member_epoch != STATIC_LEAVE_EPOCH:
+            return _Result(self._fenced(group, [member]), response)
+        nothing: Owned = {}
+        kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
+        leaving = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=nothing, assigned=kept)
+        return _Result([member_record(group.id, member.id, current_assignment(leaving))], response)
+
+    def _existing(self, group_id: str) -> ConsumerGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            is_classic = group_id in self._classic.groups
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+            )
+        return group
+
+    def _fenced(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[ConsumerRecord]:
+        """Removes the members. The group's epoch is one more."""
+        records = [record for member in members for record in _removed(group.id, member.id)]
+        left = group.regexes(*members)
+        gone = [regex for regex in dict.fromkeys(member.regex for member in members if member.regex) if not left[regex]]
+        records += [no_regex(group.id, regex) for regex in gone]
+        found = metadata_hash(group.subscribed(*members), self._around.topics())
+        records.append(group_record(group.id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
+        for member in members:
+            cancel(self._sessions.pop((group.id, member.id), None))
+            cancel(self._revocations.pop((group.id, member.id), None))
+        return records
+
+    # Timers
+
+    def _restart_session(self, group_id: str, member_id: str) -> None:
+        cancel(self._sessions.pop((group_id, member_id), None))
+        expired = partial(self._session_expired, group_id, member_id)
+        self._sessions[group_id, member_id] = self._around.later(self._around.session_timeout_ms, expired)
+
+    def _session_expired(self, group_id: str, member_id: str) -> None:
+        self._sessions.pop((group_id, member_id), None)
+        group = self.groups.get(group_id)
+        if group is not None and member_id in group.members:
+            _log.info("group %s: no heartbeat of member %s", printable(group_id), printable(member_id))
+            self._store.write_consumer_group(group_id, self._fenced(group, [group.members[member_id]]))
+
+    def _limit_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """The member has its rebalance timeout to give up partitions."""
+        cancel(self._revocations.pop((group_id, member.id), None))
+        run = partial(self._revocation_over, group_id, member.id, member.epoch)
+        self._revocations[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, run)
+
+    def _revocation_over(self, group_id: str, member_id: str, epoch: int) -> None:
+        self._revocations.pop((group_id, member_id), None)
+        group = self.groups.get(group_id)
+        member = group.members.get(member_id) if group is not None else None
+        if group is not None and member is not None and member.epoch == epoch:
+            _log.info("group %s: member %s did not give up its partitions", printable(group_id), printable(member_id))
+            self._store.write_consumer_group(group_id, self._fenced(group, [member]))
+
+
+def group_tombstones(group: ConsumerGroup) -> list[ConsumerRecord]:
+    """Deletes all records of a group and of its members."""
+    return [
+        *(no_member(group.id, member_id, CurrentAssignment) for member_id in group.members),
+        *(no_member(group.id, member_id, TargetAssignment) for member_id in group.members),
+        no_group(group.id, TargetAssignmentMetadata),
+        *(no_member(group.id, member_id, MemberMetadata) for member_id in group.members),
+        *(no_regex(group.id, regex) for regex in group.resolved),
+        no_group(group.id, PartitionMetadata),
+        no_group(group.id, GroupMetadata),
+    ]
+
+
+def _removed(group_id: str, member_id: str) -> list[ConsumerRecord]:
+    return [no_member(group_id, member_id, of) for of in (CurrentAssignment, TargetAssignment, MemberMetadata)]
+
+
+def _if_told(told: str | None, known: str | None) -> str | None:
+    return told if told is not None else known
+
+
+def _listed(owned: Owned) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=topic_id, partitions=sorted(epochs)) for topic_id, epochs in owned.items()]

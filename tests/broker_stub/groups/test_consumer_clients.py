@@ -1,0 +1,178 @@
+"""librdkafka's consumer with `group.protocol=consumer`: it shares partitions, commits, takes regular expressions, and is static."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from tests.broker_stub.stub_calls import DEADLINE_S
+
+PARTITIONS = 4
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(brokers=3, config={"group.consumer.heartbeat.interval.ms": "100"}) as running:
+        yield running
+
+
+@pytest.fixture
+def group() -> str:
+    return f"g-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(stub: BrokerStub) -> str:
+    """A topic with numbered records in every partition."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    stub.create_topic(name, partitions=PARTITIONS, replication_factor=3)
+    write(stub, name, range(COUNT))
+    return name
+
+
+def write(stub: BrokerStub, topic: str, numbers: range) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": stub.bootstrap})
+    for number in numbers:
+        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+class Reader:
+    """A consumer, and the numbers that it was given."""
+
+    def __init__(self, stub: BrokerStub, group: str, topic: str, **config: Any) -> None:
+        from confluent_kafka import Consumer
+
+        settings = {
+            "bootstrap.servers": stub.bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 500,
+            "log_level": 0,
+        }
+        self.consumer = Consumer({**settings, **config})
+        self.consumer.subscribe([topic])
+        self.seen: list[int] = []
+
+    def poll(self) -> None:
+        message = self.consumer.poll(0.02)
+        if message is not None and message.error() is None:
+            self.seen.append(int(message.value() or b""))
+
+    @property
+    def partitions(self) -> set[tuple[str, int]]:
+        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def pump(done: Callable[[], bool], *readers: Reader) -> None:
+    """Polls them in turn until it is done."""
+    deadline = time.monotonic() + 3 * DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, [(each.partitions, len(each.seen)) for each in readers]
+        for reader in readers:
+            reader.poll()
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_two_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str, assignor: str) -> None:
+    """A second one takes half of the partitions; when it leaves, the first has all again. Nothing is read twice."""
+    first = Reader(stub, group, topic, **{"group.remote.assignor": assignor})
+    opened = [first]
+    try:
+        pump(lambda: len(first.seen) == COUNT, first)
+        assert len(first.partitions) == PARTITIONS
+        first.consumer.commit(asynchronous=False)
+        second = Reader(stub, group, topic, **{"group.remote.assignor": assignor})
+        opened.append(second)
+        pump(lambda: [len(each.partitions) for each in opened] == [PARTITIONS // 2] * 2, *opened)
+        assert not first.partitions & second.partitions
+        write(stub, topic, range(COUNT, 2 * COUNT))
+        pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *opened)
+        assert second.seen
+        for each in opened:
+            each.consumer.commit(asynchronous=False)
+        opened.pop().close()
+        pump(lambda: len(first.partitions) == PARTITIONS, first)
+        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        pump(lambda: len(first.seen) + len(second.seen) == 3 * COUNT, first)
+        assert sorted(first.seen + second.seen) == list(range(3 * COUNT))
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_a_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
+    """The offsets that one committed are the next one's."""
+    first = Reader(stub, group, topic)
+    pump(lambda: len(first.seen) == COUNT, first)
+    first.consumer.commit(asynchronous=False)
+    first.close()
+    write(stub, topic, range(COUNT, COUNT + 4))
+    second = Reader(stub, group, topic)
+    try:
+        pump(lambda: len(second.seen) == 4, second)
+        assert sorted(second.seen) == list(range(COUNT, COUNT + 4))
+    finally:
+        second.close()
+
+
+def test_a_static_consumer_keeps_its_partitions(stub: BrokerStub, topic: str, group: str) -> None:
+    """It is closed and opened again, and the other one is not asked to take its partitions."""
+    first = Reader(stub, group, topic, **{"group.instance.id": "one"})
+    second = Reader(stub, group, topic, **{"group.instance.id": "two"})
+    opened = [second]
+    try:
+        pump(lambda: len(first.partitions) == len(second.partitions) == PARTITIONS // 2, first, second)
+        owned, others = first.partitions, second.partitions
+        first.close()
+        again = Reader(stub, group, topic, **{"group.instance.id": "one"})
+        opened.append(again)
+        pump(lambda: again.partitions == owned, again, second)
+        assert second.partitions == others
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_a_consumer_subscribes_by_a_regular_expression(stub: BrokerStub, group: str) -> None:
+    """It gets the topics that match."""
+    prefix = f"r-{uuid.uuid4().hex[:8]}"
+    for name in (f"{prefix}-1", f"{prefix}-2", f"not-{prefix}"):
+        stub.create_topic(name, partitions=1)
+    reader = Reader(stub, group, f"^{prefix}-.*")
+    try:
+        pump(lambda: reader.partitions == {(f"{prefix}-1", 0), (f"{prefix}-2", 0)}, reader)
+    finally:
+        reader.close()
+
+
+def test_an_admin_client_sees_the_group(stub: BrokerStub, topic: str, group: str) -> None:
+    """Its type, its state, its members and what they own."""
+    from confluent_kafka import ConsumerGroupType
+    from confluent_kafka.admin import AdminClient
+
+    reader = Reader(stub, group, topic)
+    try:
+        pump(lambda: len(reader.partitions) == PARTITIONS, reader)
+        admin = AdminClient({"bootstrap.servers": stub.bootstrap})
+        listed = {each.group_id: each for each in admin.list_consumer_groups().result(DEADLINE_S).valid}
+        assert listed[group].type == ConsumerGroupType.CONSUMER
+        described = admin.describe_consumer_groups([group])[group].result(DEADLINE_S)
+        assert described.type == ConsumerGroupType.CONSUMER
+        (member,) = described.members
+        assert len(member.assignment.topic_partitions) == PARTITIONS
+    finally:
+        reader.close()
