@@ -42,8 +42,8 @@ from fencepost.producer.core.produce_responses import ProduceResponses
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.wire import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 from fencepost.producer.wire.codes import Api
-from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, MetadataResponse, ProduceResponse
 
 
 class Core:

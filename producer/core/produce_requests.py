@@ -21,8 +21,8 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.errors import DeliveryError, FencepostError
+from fencepost.producer.wire import DescribeProducersRequest, FetchRequest, ProduceRequest
 from fencepost.producer.wire.codes import Api
-from fencepost.producer.wire.messages import DescribeProducersRequest, FetchRequest, ProduceRequest
 from fencepost.producer.wire.messages.describe_producers import TopicRequest
 from fencepost.producer.wire.messages.fetch import FetchPartition, FetchTopic
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData

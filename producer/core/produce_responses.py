@@ -25,8 +25,8 @@ from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.errors import Fatal, Fenced
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.printable import said
+from fencepost.producer.wire import DescribeProducersResponse, FetchResponse, ProduceResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
-from fencepost.producer.wire.messages import DescribeProducersResponse, FetchResponse, ProduceResponse
 from fencepost.producer.wire.messages.produce import PartitionProduceResponse
 from fencepost.producer.wire.records import CorruptBatch, iter_batches
 

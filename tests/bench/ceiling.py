@@ -10,8 +10,15 @@ import time
 from collections.abc import Iterator
 
 from fencepost.producer.accumulator.partitioner import partition_for_key
-from fencepost.producer.wire import ErrorCode, encode_request, error_name
-from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from fencepost.producer.wire import (
+    ErrorCode,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+    encode_request,
+    error_name,
+)
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 from fencepost.producer.wire.records import BatchBuilder, Codec
 from fencepost.producer.wire.records.batch_header import pack_batch

@@ -34,8 +34,7 @@ from rich.console import Console
 
 import fencepost
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer.wire import encode_request
-from fencepost.producer.wire.messages import ProduceRequest
+from fencepost.producer.wire import ProduceRequest, encode_request
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 from fencepost.producer.wire.records import encode_batch
 from tests.bench.ceiling import BATCH_HEADER_BYTES, IN_FLIGHT, PRODUCE_VERSION, check, fill_batches

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from fencepost.broker_stub.cluster.topics import STATE_TOPIC
 from fencepost.producer.errors import Fenced
-from fencepost.producer.wire import Message
+from fencepost.producer.wire import InitProducerIdRequest, InitProducerIdResponse, Message
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse

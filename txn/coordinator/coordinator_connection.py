@@ -13,9 +13,9 @@ from fencepost.producer.core.cluster.cluster_connection_states import ClusterCon
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import Command, Send
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.wire import FindCoordinatorRequest, FindCoordinatorResponse
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from fencepost.txn.protocol.error_table import Row, Step, judge
 from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
 

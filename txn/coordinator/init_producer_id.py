@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from fencepost.producer.core.cluster.cluster_connection_states import Node
+from fencepost.producer.wire import InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import InitProducerIdResponse
 from fencepost.producer.wire.messages.describe_transactions import TransactionState
 from fencepost.txn.coordinator.kip_939 import TwoPhase, offers_two_phase
 from fencepost.txn.coordinator.registration_guard import Guard, kept

@@ -18,9 +18,9 @@ from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VE
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again
+from fencepost.producer.wire import FindCoordinatorResponse, InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import FindCoordinatorResponse, InitProducerIdResponse
 from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnResponse, AddPartitionsToTxnResponse
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from fencepost.producer.wire import InitProducerIdResponse, PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.producer.wire.messages import InitProducerIdResponse, PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnResponse
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.producer.wire.records.record_batch import encode_batch

@@ -22,10 +22,9 @@ from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import Connector, Versions
-from fencepost.producer.wire import REQUESTS
+from fencepost.producer.wire import REQUESTS, FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.error_table import TABLE, Step, judge

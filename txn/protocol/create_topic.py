@@ -8,8 +8,8 @@ from typing import Final
 
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import said
+from fencepost.producer.wire import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.producer.wire.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered, refuse, the_one
 from fencepost.txn.protocol.own_topics import MIN_IN_SYNC

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, Node
+from fencepost.producer.wire import InitProducerIdRequest
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import InitProducerIdRequest
 from fencepost.producer.wire.messages.add_to_txn import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsRequest
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest

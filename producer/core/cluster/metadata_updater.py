@@ -21,8 +21,8 @@ from fencepost.producer.core.cluster.rebootstrap import Rebootstrap
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Announce, Change, Command, Heard, Send
 from fencepost.producer.errors import NoUsableBroker
+from fencepost.producer.wire import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.codes import Api
-from fencepost.producer.wire.messages import MetadataRequest, MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 
 METADATA_VERSION_MIN, METADATA_VERSION_MAX = 4, 13  # before 4 every request for a topic may create it

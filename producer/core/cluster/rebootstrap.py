@@ -19,8 +19,8 @@ from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command
 from fencepost.producer.errors import plain
 from fencepost.producer.foundations.printable import said
+from fencepost.producer.wire import MetadataResponse
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.producer.wire.messages import MetadataResponse
 
 log = logging.getLogger("fencepost.producer")
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import Change, Heard
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.wire import MetadataResponse
 from fencepost.producer.wire.codes import Api, ErrorCode
-from fencepost.producer.wire.messages import MetadataResponse
 from fencepost.producer.wire.messages.metadata import MetadataResponseTopic
 
 NO_TOPIC_ID = UUID(int=0)

@@ -12,8 +12,8 @@ from fencepost.producer.core.cluster.cluster_connection_states import ClusterCon
 from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import NEVER, Command, Die, Send
 from fencepost.producer.errors import Fatal
+from fencepost.producer.wire import InitProducerIdRequest, InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, error_name
-from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 
 INIT_VERSION_MAX = 5
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647

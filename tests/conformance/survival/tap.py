@@ -10,8 +10,8 @@ from uuid import UUID
 
 from fencepost.producer import Producer
 from fencepost.producer.core.events import Command, ConnectionLost, Event, Replied, Send
+from fencepost.producer.wire import DescribeProducersRequest, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.codes import error_name
-from fencepost.producer.wire.messages import DescribeProducersRequest, ProduceRequest, ProduceResponse
 from fencepost.producer.wire.records import read_header
 from tests.producer.core.harness import in_one
 

@@ -10,8 +10,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fencepost.producer.wire import Api, Message, MetadataResponse, decode_request_header, decode_response, encode_response
-from fencepost.producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire import (
+    Api,
+    FindCoordinatorResponse,
+    Message,
+    MetadataResponse,
+    decode_request_header,
+    decode_response,
+    encode_response,
+)
 
 HOST = "127.0.0.1"
 Lie = Callable[[Message], Message]

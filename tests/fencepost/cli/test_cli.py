@@ -20,8 +20,16 @@ import pytest
 import fencepost
 from fencepost import AuthenticationFailed, BrokerStub, Producer
 from fencepost.cli import app, broker
-from fencepost.producer.wire import Message, MetadataRequest, MetadataRequestTopic, MetadataResponse, decode_response, encode_request
-from fencepost.producer.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+from fencepost.producer.wire import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    Message,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    decode_response,
+    encode_request,
+)
 from tests.certificates import Authority
 from tests.credentials import jwt
 from tests.waiting import despite, until

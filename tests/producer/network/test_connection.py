@@ -25,16 +25,17 @@ from fencepost.producer.wire import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ErrorCode,
+    FetchRequest,
     Message,
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+    ProduceRequest,
     RequestHeader,
     encode,
 )
-from fencepost.producer.wire.messages import FetchRequest, ProduceRequest
 from fencepost.producer.wire.messages.api_versions import ApiVersion
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest

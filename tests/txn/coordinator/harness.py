@@ -9,9 +9,8 @@ from typing import Any
 
 from fencepost.producer.core.events import Called, Command, Connected, Features
 from fencepost.producer.core.events import Event as Happened
-from fencepost.producer.wire import Api, InitProducerIdResponse
+from fencepost.producer.wire import Api, FindCoordinatorResponse, InitProducerIdResponse
 from fencepost.producer.wire.message import Message
-from fencepost.producer.wire.messages import FindCoordinatorResponse
 from fencepost.producer.wire.messages.add_to_txn import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,

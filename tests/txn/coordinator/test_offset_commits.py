@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.producer.errors import Fenced
-from fencepost.producer.wire import Api, ErrorCode
-from fencepost.producer.wire.messages import FindCoordinatorResponse
+from fencepost.producer.wire import Api, ErrorCode, FindCoordinatorResponse
 from fencepost.producer.wire.messages.find_coordinator import Coordinator
 from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.state_machine import Event, State

@@ -12,8 +12,8 @@ from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.producer.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fencepost.producer.wire.records.record_batch import encode_batch
+from fencepost.txn.protocol.ask_now import ask_now
 from fencepost.txn.protocol.cluster_client import ClusterClient
-from fencepost.txn.recovery.resume import ask_now
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import AttemptConflict, GuardUnavailable
 from fencepost.txn.spark.guards.claims_topic import CLAIM_BYTES_MAX, RETENTION_MS
