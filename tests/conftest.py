@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +33,8 @@ SINK: Final = "tests/txn/spark/sink/"
 """Where the tests are that share a Spark session: two places, because together they take longer than everything else."""
 KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
+LEFT_S: Final = 5.0
+"""How long the thread of a producer that a test has let go of may take to end."""
 LONGEST: Final = (KILLS, SINK, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
 """What begins first, so that no worker is left alone with a long file at the end."""
 
@@ -53,6 +57,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") == "alone" and collection_path.suffix == ".py":
         return True if b"mark.alone" not in collection_path.read_bytes() else None
     return None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_producer_is_left() -> Iterator[None]:
+    """A file whose tests leave a producer open fails: its warnings would trouble the tests of other files."""
+    before = set(threading.enumerate())
+    yield
+    new = [each for each in threading.enumerate() if each not in before and each.name.startswith("fencepost-sender")]
+    for thread in new:
+        thread.join(LEFT_S)
+    assert [each.name for each in new if each.is_alive()] == []
 
 
 @pytest.fixture(scope="session")

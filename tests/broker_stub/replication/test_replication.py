@@ -153,6 +153,7 @@ def test_a_truncation_is_in_the_checkpoint_at_once() -> None:
     log_dir.checkpoint(RECOVERY_POINTS)
     assert b"t 0 1" in (log_dir.directory.read(RECOVERY_POINTS) or b"")
     world.cluster.move_leader(partition, to=follower)
+    world.cluster.broker_links.mend(old, follower)
     world.cluster.tick()
     assert b"t 0 0" in (log_dir.directory.read(RECOVERY_POINTS) or b"")
 
