@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from tests.broker_stub.groups.assignors.worked_examples import EXAMPLES, Example, section
+from tests.broker_stub.groups.assignors.worked_examples import EXAMPLES, Example, section, thread_section
 from tests.fencepost.cli.group_stub import docs_stub
 from tests.fencepost.cli.shell import run
 
@@ -33,6 +33,11 @@ def stub() -> Iterator[BrokerStub]:
 def test_the_worked_examples(example: Example) -> None:
     """Each stands on the page, with every cell."""
     assert f"\n{section(example)}\n" in PAGE
+
+
+def test_the_example_of_threads() -> None:
+    """It stands on the page, with every cell."""
+    assert f"\n{thread_section()}\n" in PAGE
 
 
 def test_every_table_of_an_example_is_checked() -> None:

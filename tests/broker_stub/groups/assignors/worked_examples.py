@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fencepost.broker_stub.groups.assignors import ASSIGNORS
 from fencepost.broker_stub.groups.assignors.subscriptions import Member, TopicPartition
+from fencepost.broker_stub.groups.assignors.thread_assignors import StreamConsumer, assign_thread_ranges, assign_threads_round_robin
 
 
 class Example(NamedTuple):
@@ -57,6 +58,14 @@ def section(example: Example) -> str:
         before = [words(each.owned)] if owns else []
         lines.append(_row([each.id, " ".join(each.topics), *before, *(words(partitions[each.id]) for partitions in assigned)]))
     return "\n".join(lines)
+
+
+def thread_section() -> str:
+    """The example of consumer threads as it stands on the page: C1 and C2 with two streams of p each."""
+    group = [StreamConsumer("C1", {"p": 2}), StreamConsumer("C2", {"p": 2})]
+    ranges, turns = assign_thread_ranges(group, {"p": 12}), assign_threads_round_robin(group, {"p": 12})
+    rows = [_row([thread, words(ranges[thread]), words(turns[thread])]) for thread in ranges]
+    return "\n".join([_row(["thread", "range", "roundrobin"]), "|---|---|---|", *rows])
 
 
 def _row(cells: Iterable[str]) -> str:
