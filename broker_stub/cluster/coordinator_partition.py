@@ -9,14 +9,19 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.replication.replica import Replica
 
 
-def partition_for(key: str, partitions: int) -> int:
-    """Java's `Utils.abs(key.hashCode()) % partitions`, over UTF-16 code units."""
-    data = key.encode("utf-16-be", "surrogatepass")
+def string_hash(text: str) -> int:
+    """Java's `String.hashCode`, over UTF-16 code units."""
+    data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(data), 2):
         value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >> 31 else value
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+    return value - (1 << 32) if value >> 31 else value
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Java's `Utils.abs(key.hashCode()) % partitions`."""
+    value = string_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
 def coordinating(context: Context, node: int, topic: str, key: str) -> Replica | None:

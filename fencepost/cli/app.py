@@ -17,6 +17,7 @@ from fencepost.cli.consume import consume
 from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault_brokers import fault
+from fencepost.cli.groups import groups
 from fencepost.cli.ledger import ledger
 from fencepost.cli.log import log
 from fencepost.cli.output import printable, say
@@ -154,6 +155,7 @@ app.command(help=_paragraphs(produce))(produce)
 app.command(help=_paragraphs(consume))(consume)
 app.command(help=_paragraphs(doctor))(doctor)
 app.add_typer(topics, name="topics")
+app.add_typer(groups, name="groups")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
 app.add_typer(log, name="log")

@@ -28,7 +28,7 @@ from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.protocol.error_table import TABLE, Step, judge
-from fencepost.txn.protocol.requests import FIND_VERSION_MAX, TRANSACTION
+from fencepost.txn.protocol.requests import FIND_VERSION_MAX, GROUP, TRANSACTION
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class ClusterClient:
         self._connector = Connector(settings)
         self._open: dict[Address, tuple[Connection, Versions]] = {}
         self._dialling: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,34 +138,34 @@ class ClusterClient:
         self.brokers.update({broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers})
         return answer
 
-    async def coordinator(self, transactional_id: str) -> int:
-        """The coordinator of an id: looked up once, and again after `forget`."""
-        if transactional_id in self._coordinators:
-            return self._coordinators[transactional_id]
+    async def coordinator(self, key: str, kind: int = TRANSACTION) -> int:
+        """The coordinator of a transactional id, or of a group: looked up once, and again after `forget`."""
+        if (kind, key) in self._coordinators:
+            return self._coordinators[kind, key]
         answer: FindCoordinatorResponse
         try:
-            request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             answer = await self.ask_any(request, range(FIND_VERSION_MAX, FIND_VERSION_MAX + 1))
         except NotPermitted:
-            answer = await self.ask_any(FindCoordinatorRequest(key_type=TRANSACTION, key=transactional_id), range(1, FIND_VERSION_MAX))
+            answer = await self.ask_any(FindCoordinatorRequest(key_type=kind, key=key), range(1, FIND_VERSION_MAX))
         said = answer.coordinators[0] if answer.coordinators else answer
-        refuse(Api.FIND_COORDINATOR, said.error_code, f"transactional id {transactional_id!r}")
+        refuse(Api.FIND_COORDINATOR, said.error_code, f"{'group' if kind == GROUP else 'transactional id'} {key!r}")
         self.brokers[said.node_id] = Address(said.host, said.port)
-        self._coordinators[transactional_id] = said.node_id
+        self._coordinators[kind, key] = said.node_id
         return said.node_id
 
-    async def ask_coordinator(self, transactional_id: str, message: Message, versions: range | None = None) -> Any:
+    async def ask_coordinator(self, key: str, message: Message, versions: range | None = None, *, kind: int = TRANSACTION) -> Any:
         """The coordinator's answer. If it gives none, its successor is looked up."""
-        node_id = await self.coordinator(transactional_id)
+        node_id = await self.coordinator(key, kind)
         try:
             return await self.ask(node_id, message, versions)
         except Unanswered:
-            self.forget(transactional_id)
+            self.forget(key, kind)
             raise
 
-    def forget(self, transactional_id: str) -> None:
+    def forget(self, key: str, kind: int = TRANSACTION) -> None:
         """The coordinator has changed, or may have."""
-        self._coordinators.pop(transactional_id, None)
+        self._coordinators.pop((kind, key), None)
 
     # -- connections -------------------------------------------------------------------------------------------------
 

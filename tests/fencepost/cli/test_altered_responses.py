@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, MetadataResponseBroker
+from fencepost.producer.wire.messages.group_admin import DescribedGroup, DescribedGroupMember
 from tests.drawn import drawn
 from tests.fencepost.cli.altered_responses import Lie, altered, lying_relay
 from tests.fencepost.cli.shell import peak_of, run
@@ -20,6 +21,14 @@ pytestmark = pytest.mark.timeout(300)
 DOCTOR = ("doctor", "BOOTSTRAP", "--topic", TOPIC)
 STATUS = ("txn", "status", "TOKEN", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
 DESCRIBE = ("txn", "describe", "a", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
+GROUP = ("groups", "describe", "g", "--bootstrap", "BOOTSTRAP", "--timeout", "2")
+RESET = ("groups", "reset", "g", "--to-latest", "--topic", TOPIC, "--bootstrap", "BOOTSTRAP", "--timeout", "2")
+
+
+def one_member(member: DescribedGroupMember) -> Callable[[Any], Any]:
+    """The answer with a stable group that has this member."""
+    group = DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer", members=[member])
+    return lambda answer: replace(answer, groups=[group])
 
 
 def one_broker(**fields: Any) -> Lie:
@@ -71,6 +80,23 @@ LIES = {
         altered(Api.DESCRIBE_TRANSACTIONS, lambda answer: replace(answer, transaction_states=answer.transaction_states * 2)),
         "answers about 2",
     ),
+    "of two groups": (
+        GROUP,
+        altered(Api.DESCRIBE_GROUPS, lambda answer: replace(answer, groups=answer.groups * 2)),
+        "answers about 2",
+    ),
+    "a subscription that is none": (
+        GROUP,
+        altered(Api.DESCRIBE_GROUPS, one_member(DescribedGroupMember(member_id="m", member_metadata=b"\0\0\x7f\xff\xff\xff"))),
+        "member m: 6 bytes are no subscription",
+    ),
+    "an assignment that is none": (
+        GROUP,
+        altered(Api.DESCRIBE_GROUPS, one_member(DescribedGroupMember(member_id="m", member_assignment=b"\0"))),
+        "member m: 1 byte are no assignment",
+    ),
+    "of no group's offsets": (RESET, altered(Api.OFFSET_FETCH, lambda answer: replace(answer, groups=[])), "answers about 0"),
+    "of no ends": (RESET, altered(Api.LIST_OFFSETS, lambda answer: replace(answer, topics=[])), "did not answer"),
     "a coordinator nowhere": (
         DESCRIBE,
         altered(

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.cli.hostile_names import HARMLESS, HOSTILE, hostile_relay
 from tests.fencepost.cli.shell import run
 from tests.fencepost.cli.test_ledger import write
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -137,7 +139,26 @@ def stub() -> Iterator[BrokerStub]:
             producer.send(HARMLESS, b"one").result(WAIT_S)
         write(stub, HOSTILE)
         write(stub, f"{HOSTILE}bad", b"{")
-        yield stub
+        with member_of(stub, HOSTILE):
+            yield stub
+
+
+@contextmanager
+def member_of(stub: BrokerStub, group: str) -> Iterator[None]:
+    """A member of the group, with a client id of the same name; and a group of a similar name that has only offsets."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings: dict[str, Any] = {"bootstrap.servers": stub.bootstrap, "client.id": group, "log_level": 0}
+    past = Consumer({**settings, "group.id": f"{group}past"})
+    past.commit(offsets=[TopicPartition(HARMLESS, 0, 1)], asynchronous=False)
+    past.close()
+    consumer = Consumer({**settings, "group.id": group})
+    consumer.subscribe([HARMLESS])
+    until(lambda: consumer.poll(0.05) or consumer.assignment(), "the consumer is a member of its group", timeout_s=WAIT_S)
+    try:
+        yield
+    finally:
+        consumer.close()
 
 
 def prepared(stub: BrokerStub, name: str) -> str:
@@ -152,6 +173,13 @@ def log_file(directory: Path) -> Path:
     file.parent.mkdir(exist_ok=True)
     headers = [(HOSTILE, HOSTILE.encode())]
     file.write_bytes(encode_batch([(0, HOSTILE.encode(), HOSTILE.encode(), headers)], base_offset=0, leader_epoch=0))
+    return file
+
+
+def group_file(directory: Path) -> Path:
+    """A group of hostile names, in a file of one."""
+    file = directory / f"{HOSTILE}.members"
+    file.write_text(json.dumps({"topics": {HOSTILE: 2}, "members": [{"id": HOSTILE, "subscribed": [HOSTILE], "owned": {HOSTILE: [0]}}]}))
     return file
 
 
@@ -172,6 +200,14 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
         yield "consume", *there, "--topic", HOSTILE, "--from-beginning", "--exit-eof", *json_too
         yield "topics", "list", *there, *json_too
         yield "topics", "describe", HOSTILE, *there, *json_too
+        yield "groups", "list", *there, *json_too
+        yield "groups", "describe", HOSTILE, *there, *json_too
+        yield "groups", "describe", f"{HOSTILE}none", *there, *json_too
+        yield "groups", "offsets", f"{HOSTILE}past", *there, *json_too
+        yield "groups", "reset", f"{HOSTILE}past", "--to-latest", "--all-topics", *there, *json_too
+        yield "groups", "reset", f"{HOSTILE}past", "--to-latest", "--topic", f"{HOSTILE}:7", *there, *json_too
+        yield "groups", "plan", HOSTILE, "--join", HOSTILE, *there, *json_too
+        yield "groups", "plan", "--members", group_file(directory), *json_too
         yield "txn", "list", *there, *json_too
         yield "txn", "describe", HOSTILE, *at, *json_too
         yield "txn", "describe", f"{HOSTILE}none", *at, *json_too
@@ -196,6 +232,11 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
     yield "topics", "create", HOSTILE[::-1], *at
     yield "topics", "create", "u", "--config", f"{HOSTILE}=1", *at
     yield "topics", "delete", f"{HOSTILE}none", *there
+    yield "groups", "reset", HOSTILE, "--to-latest", "--all-topics", *there
+    yield "groups", "reset", "g", "--to-datetime", HOSTILE, "--all-topics", *at
+    yield "groups", "reset", "g", "--from-file", bad_csv, *at
+    yield "groups", "plan", HOSTILE, "--leave", HOSTILE[::-1], *there
+    yield "groups", "plan", "--members", bad_json
     yield "txn", "list", "--state", HOSTILE, *at
     yield "txn", "find-hanging", "--topic", f"{HOSTILE}none", *there
     token = json.loads(prepared(stub, f"{HOSTILE}open"))
@@ -228,7 +269,7 @@ def test_no_command_passes_a_control_on(stub: BrokerStub, control: str, tmp_path
             assert not [each for each in ran.output if not (each.isprintable() or each == "\n")], (words, ran.output)
             for line in ran.stdout.splitlines() if "--json" in words else ():
                 json.loads(line)
-            met.add(" ".join(words[: 2 if words[0] in ("topics", "txn", "ledger", "fault", "log") else 1]))
+            met.add(" ".join(words[: 2 if words[0] in ("topics", "groups", "txn", "ledger", "fault", "log") else 1]))
             if "x1b" not in ran.output and "u001b" not in ran.output:
                 silent.append(" ".join(words))
     assert met - {HOSTILE} == set(names_of(typer.main.get_command(app)))

@@ -1,0 +1,143 @@
+"""`fencepost groups`: consumer groups as their coordinators know them. `groups_reset` sets offsets, `groups_plan` computes assignments.
+
+No command joins a group. Only `reset --execute` changes anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.groups_options import NO_GROUP, Group, ask_cluster, progress, warn_of
+from fencepost.cli.groups_plan import plan
+from fencepost.cli.groups_reset import reset
+from fencepost.cli.options import TIMEOUT_S, Bootstrap
+from fencepost.cli.output import say, say_json
+from fencepost.cli.tables import show
+from fencepost.cli.txn_options import Config, Json, Timeout
+
+if TYPE_CHECKING:
+    from fencepost.cli.groups_asking import Committed, Described, Found
+    from fencepost.txn.protocol.cluster_client import ClusterClient
+
+groups = typer.Typer(help="Show consumer groups, set their offsets, and see what a rebalance would do.", no_args_is_help=True)
+
+
+@groups.command("list")
+def list_all(
+    state: Annotated[list[str] | None, typer.Option(help="Only with this state, in any case; repeatable.")] = None,
+    type_: Annotated[list[str] | None, typer.Option("--type", help="Only of this type, in any case; repeatable.")] = None,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """List the groups, with state, type, protocol and coordinator."""
+    with reporting_errors("groups list"):
+        from fencepost.cli.groups_asking import list_groups
+
+        found = ask_cluster(list_groups, bootstrap, config, timeout)
+        rows = [
+            {
+                "group": each.group,
+                "state": each.state,
+                "type": each.type,
+                "protocol": each.protocol or None,
+                "coordinator": each.coordinator,
+            }
+            for each in found
+            if _among(each.state, state) and _among(each.type, type_)
+        ]
+        show(rows, json=json, columns=("group", "state", "type", "protocol", "coordinator"))
+
+
+def _among(value: str | None, wanted: list[str] | None) -> bool:
+    return not wanted or (value or "").lower() in (each.lower() for each in wanted)
+
+
+@groups.command()
+def describe(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Show a group's members: client, host, partitions, and how far behind each is. Exit code 1 if there is no such group."""
+    with reporting_errors("groups describe"):
+        from fencepost.cli.groups_asking import CLASSIC, committed_offsets, describe_group, find_offsets
+
+        async def look(client: ClusterClient) -> tuple[Described | None, dict[Any, Committed], Found]:
+            described = await describe_group(client, group)
+            partitions = [tp for each in described.members for tp in each.partitions] if described is not None else []
+            return described, await committed_offsets(client, group), await find_offsets(client, partitions)
+
+        described, committed, ends = ask_cluster(look, bootstrap, config, timeout)
+        if described is None:
+            raise CommandError(_no_group(group), code=NO_GROUP)
+        if described.type != CLASSIC:
+            raise CommandError(
+                f"group {group!r} is of type {described.type}, and this command shows the members of classic groups only; "
+                "`fencepost groups offsets` shows its offsets"
+            )
+        warn_of([*(f"member {each.id}: {each.trouble}" for each in described.members if each.trouble), *ends.unknown.values()])
+        members: list[dict[str, Any]] = [
+            {
+                "member": each.id,
+                "instance_id": each.instance_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "subscribed": sorted(each.subscription.topics) if each.subscription is not None else None,
+                "partitions": [progress(tp, committed, ends) for tp in sorted(each.partitions)],
+            }
+            for each in described.members
+        ]
+        about = {
+            "group": group,
+            "state": described.state,
+            "type": described.type,
+            "protocol": described.protocol or None,
+            "assignor": described.assignor or None,
+            "coordinator": described.coordinator,
+        }
+        if json:
+            say_json({**about, "members": members})
+            return
+        say(", ".join(f"{name} {value}" for name, value in about.items() if value is not None))
+        idle: dict[str, Any] = dict.fromkeys(("topic", "partition", "offset", "end", "lag"))
+        rows = [{**each, **place} for each in members for place in each["partitions"] or [idle]]
+        show(rows, json=False, columns=("member", "instance_id", "client_id", "host", "topic", "partition", "offset", "end", "lag"))
+
+
+@groups.command()
+def offsets(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    json: Json = False,
+    config: Config = None,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Show a group's committed offsets, the ends of the partitions, and the lag. Exit code 1 if there is no such group."""
+    with reporting_errors("groups offsets"):
+        from fencepost.cli.groups_asking import committed_offsets, describe_group, find_offsets
+
+        async def look(client: ClusterClient) -> tuple[bool, dict[Any, Committed], Found]:
+            committed = await committed_offsets(client, group)
+            return bool(committed) or await describe_group(client, group) is not None, committed, await find_offsets(client, committed)
+
+        exists, committed, ends = ask_cluster(look, bootstrap, config, timeout)
+        if not exists:
+            raise CommandError(_no_group(group), code=NO_GROUP)
+        warn_of(ends.unknown.values())
+        rows = [{**progress(tp, committed, ends), "metadata": committed[tp].metadata or None} for tp in sorted(committed)]
+        show(rows, json=json, columns=("topic", "partition", "offset", "end", "lag", "metadata"))
+
+
+def _no_group(group: str) -> str:
+    return f"no coordinator knows group {group!r}; `fencepost groups list` shows those that exist"
+
+
+groups.command()(reset)
+groups.command()(plan)
