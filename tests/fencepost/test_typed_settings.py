@@ -24,7 +24,7 @@ def test_the_keywords_are_what_the_structs_say() -> None:
     assert spec.loader is not None
     made = module_from_spec(spec)
     spec.loader.exec_module(made)
-    for target in (made.PRODUCER, made.TRANSACTIONS, made.SPARK):
+    for target in (made.PRODUCER, made.TRANSACTIONS, made.SPARK, made.PIPELINE):
         assert target[0].read_text() == made.page(target), "run: python docs/make_keywords.py"
 
 
