@@ -80,7 +80,7 @@ class AsyncPipeline:
         self._plan.check_batches(batches)
         try:
             if self._runner is None:
-                self._runner = self._plan.runner(OnLoop(self._is_stopped), AsyncTransactionalProducer)
+                self._runner = self._plan.runner(OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
             self._runner.stopping = self._stopped
             idle = await self._runner.run(ends_at=time.monotonic() + limit_s, batches=batches, until_idle=until_idle)
         except BaseException:
@@ -104,3 +104,7 @@ class AsyncPipeline:
 
     def _is_stopped(self) -> bool:
         return self._stopped
+
+    def _hurry(self) -> None:
+        if self._runner is not None:
+            self._runner.stopping = True

@@ -82,10 +82,12 @@ class Blocking:
 
 
 class OnLoop:
-    """Calls on the running event loop. `stopped`: whether a pause must end."""
+    """Calls on the running event loop. `stopped`: whether a pause must end. `hurry`: called if the task is cancelled in a call of the
+    consumer, so that a rebalance inside it ends within its deadline."""
 
-    def __init__(self, stopped: Callable[[], bool]) -> None:
+    def __init__(self, stopped: Callable[[], bool], hurry: Callable[[], None]) -> None:
         self._stopped = stopped
+        self._hurry = hurry
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fencepost-pipeline")
 
@@ -99,6 +101,7 @@ class OnLoop:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             # The consumer's call continues in its thread, and may rebalance. Nothing else may happen before it has returned.
+            self._hurry()
             await asyncio.wait([running])
             raise
 

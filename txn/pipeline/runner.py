@@ -119,11 +119,13 @@ class Runner:
             await self._open()
         while not self.stopping and time.monotonic() < ends_at and (goal is None or self._counters.batches < goal):
             if until_idle and self._is_idle():
+                self._counters.lag = 0
                 return True
             await self._step(ends_at)
         self._stop_ends_at = time.monotonic() + self._stop_s
         await self._finish()
         self._raise_poison()
+        self._counters.lag = self._source.lag(self._committed)
         return self._is_idle()
 
     async def close(self, *, failed: bool) -> None:
