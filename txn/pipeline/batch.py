@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.txn.offsets import OffsetAndMetadata
@@ -63,9 +62,6 @@ def last_of(messages: list[Message]) -> dict[TP, Message]:
     return dict(zip(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True), messages, strict=True))
 
 
-def first_of(messages: Iterable[Message]) -> dict[TP, int]:
+def first_of(messages: list[Message]) -> dict[TP, int]:
     """The offset of the first message of each partition."""
-    first: dict[TP, int] = {}
-    for message in messages:
-        first.setdefault(tp_of(message), offset_of(message))
-    return first
+    return {tp: offset_of(message) for tp, message in last_of(messages[::-1]).items()}

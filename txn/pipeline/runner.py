@@ -57,6 +57,8 @@ STOPPING: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "grant WRITE on the topic to this client's principal",
 }
 """Refusals that another attempt does not change."""
+TOO_LATE: Final = (TransactionTimeout, TopicUnavailable)
+"""The time of a call has passed, and nothing is decided."""
 REFUSED: Final = (TypeError, ValueError)
 """What `send_many` raises for rows that cannot be records, before it accepts any row of the list."""
 
@@ -432,8 +434,14 @@ class Runner:
 
     async def _insist(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A call that is made again when its time passes: nothing is decided then. So a pipeline waits while no broker answers."""
+        try:
+            return await self._calls.call(function, *arguments)
+        except TOO_LATE as late:
+            if self._has_no_time():
+                raise
+            log.warning("%s: asks again: %s", self._name, late)
         calling = AsyncRetrying(
-            retry=retry_if_exception_type((TransactionTimeout, TopicUnavailable)),
+            retry=retry_if_exception_type(TOO_LATE),
             stop=lambda state: self._has_no_time(),
             wait=self._pause,
             sleep=self._calls.sleep,
@@ -444,7 +452,7 @@ class Runner:
 
     def _say_waiting(self, state: RetryCallState) -> None:
         outcome = state.outcome
-        log.warning("%s: waits and asks again: %s", self._name, outcome.exception() if outcome is not None else "")
+        log.warning("%s: asks again after a pause: %s", self._name, outcome.exception() if outcome is not None else "")
 
     def _has_no_time(self) -> bool:
         """Whether the pipeline is stopping, and its time for that has passed."""

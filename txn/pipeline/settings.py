@@ -29,6 +29,8 @@ RANGES: Final = {
     "progress_ms": (0, INT32_MAX),
 }
 """Whole numbers, from and to."""
+LINGER_MS: Final = 50
+"""A commit sends what lingers at once, and until then larger batches cost less."""
 PATTERN: Final = "^"
 """A source that begins with it is a regular expression."""
 REQUIRED: Final = {
@@ -141,11 +143,16 @@ def read_pipeline_settings(given: Mapping[str, Any], *, on_loop: bool) -> Pipeli
 def producer_settings(settings: PipelineSettings) -> dict[str, Any]:
     """The settings of the transactional producer."""
     own = settings.instance or secrets.token_hex(8)
-    return {
+    defaults = {
         "max_block_ms": settings.call_timeout_ms,
+        "linger_ms": min(LINGER_MS, settings.batch_ms),
         "on_open_transaction": "abort",  # What a killed run left open was never prepared.
-        **settings.connection,
-        **settings.producer,
+    }
+    given = {**settings.connection, **settings.producer}
+    spelled = {str(name).replace(".", "_") for name in given}
+    return {
+        **{name: value for name, value in defaults.items() if name not in spelled},
+        **given,
         "bootstrap_servers": settings.bootstrap_servers,
         "transactional_id": settings.transactional_id or f"{settings.group}.{own}",
         "transaction_timeout_ms": settings.transaction_timeout_ms,

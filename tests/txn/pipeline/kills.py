@@ -44,7 +44,7 @@ def result(message):
 
 pipeline = Pipeline(
     bootstrap_servers=bootstrap, source=source, sink=sink, group=group, instance=instance, transform=result, batch_size=2_000, batch_ms=50,
-    consumer={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 50},
+    consumer={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 50}, producer={"linger_ms": 0},
 )
 if ends == "yes":
     pipeline.run_until_idle(timeout=80)

@@ -74,7 +74,8 @@ def test_what_librdkafka_refuses() -> None:
 
 
 def test_settings_that_agree_are_taken() -> None:
-    """A caller may repeat what a pipeline sets itself."""
+    """A caller may repeat what a pipeline sets itself, and change its defaults in either spelling."""
+    Pipeline(**{**SOUND, "producer": {"linger.ms": 1, "max_block_ms": 10_000, "on.open.transaction": "refuse"}})
     Pipeline(**{**SOUND, "consumer": {"enable.auto.commit": "false", "isolation.level": "read_committed"}})
 
 
