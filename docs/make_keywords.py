@@ -17,6 +17,7 @@ from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import MetadataRecovery, SaslMechanism, SecurityProtocol
 from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.txn.config.on_open import OnOpen
+from fencepost.txn.pipeline.settings import REQUIRED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LINE: Final = 140
@@ -63,6 +64,8 @@ WIDER: Final = {
     "prepared": "Iterable[PreparedTransaction | str | bytes]",
     "existing_topics": "Iterable[str]",
     "topics": "Iterable[str] | None",
+    "transform": "Callable[[Message], object] | None",
+    "transform_many": "Callable[[list[Message]], object] | None",
 }
 """The types that a caller may pass, if the struct's own type is narrower."""
 
@@ -160,6 +163,26 @@ from fencepost.producer.config.keywords import ProducerOptions
 class WriterKeywords(ProducerOptions, total=False):
 ''',
 )
+PIPELINE: Final = (
+    ROOT / "txn/pipeline/keywords.py",
+    ROOT / "txn/pipeline/settings.py",
+    "PipelineSettings",
+    '''"""The keyword arguments of a pipeline, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Required, TypedDict
+
+from fencepost.txn.pipeline.stats import PipelineStats
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+
+class PipelineKeywords(TypedDict, total=False):
+''',
+)
 SERVERS: Final = """
 
 class ProducerKeywords(ProducerOptions, total=False):
@@ -167,7 +190,7 @@ class ProducerKeywords(ProducerOptions, total=False):
 
     bootstrap_servers: str | Sequence[str]
 """
-NAMED: Final = {"Settings": ("bootstrap_servers",), "TransactionSettings": (), "WriterSettings": ("sink_id", "topic")}
+NAMED: Final = {"Settings": ("bootstrap_servers",), "WriterSettings": ("sink_id", "topic")}
 """Settings that the Spark writer's signature has already."""
 
 
@@ -183,12 +206,14 @@ def page(target: tuple[Path, Path, str, str]) -> str:
     if name == "Settings":
         kafkas = {(spelled := dotted.replace(".", "_")): WIDER.get(spelled, types[ours]) for dotted, ours in DOTTED.items()}
         types |= {spelled: kind for spelled, kind in kafkas.items() if spelled not in types}
-    lines = [f"    {setting}: {kind}\n" for setting, kind in types.items() if setting not in NAMED[name]]
+    if name == "PipelineSettings":
+        types |= {setting: f"Required[{types[setting]}]" for setting in REQUIRED}
+    lines = [f"    {setting}: {kind}\n" for setting, kind in types.items() if setting not in NAMED.get(name, ())]
     return head + "".join(lines) + (SERVERS if name == "Settings" else "")
 
 
 def main() -> None:
-    for target in (PRODUCER, TRANSACTIONS, SPARK):
+    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE):
         target[0].write_text(page(target))
 
 

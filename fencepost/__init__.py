@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from fencepost.producer import prometheus_text as prometheus_text
     from fencepost.producer.wire.codes import Api as Api
     from fencepost.producer.wire.codes import ErrorCode as ErrorCode
+    from fencepost.txn import AsyncPipeline as AsyncPipeline
     from fencepost.txn import AsyncResumed as AsyncResumed
     from fencepost.txn import AsyncTransaction as AsyncTransaction
     from fencepost.txn import AsyncTransactionalProducer as AsyncTransactionalProducer
@@ -105,9 +106,14 @@ if TYPE_CHECKING:
     from fencepost.txn import OffsetAndMetadata as OffsetAndMetadata
     from fencepost.txn import OlderVersion as OlderVersion
     from fencepost.txn import Outcome as Outcome
+    from fencepost.txn import OutputRecord as OutputRecord
     from fencepost.txn import Participant as Participant
     from fencepost.txn import Participation as Participation
     from fencepost.txn import ParticipationEnded as ParticipationEnded
+    from fencepost.txn import Pipeline as Pipeline
+    from fencepost.txn import PipelineFailed as PipelineFailed
+    from fencepost.txn import PipelineStats as PipelineStats
+    from fencepost.txn import PoisonMessage as PoisonMessage
     from fencepost.txn import PreparedStatus as PreparedStatus
     from fencepost.txn import PreparedTransaction as PreparedTransaction
     from fencepost.txn import Resumed as Resumed
@@ -191,6 +197,7 @@ _HOMES = {
     ),
     "fencepost.producer.wire.codes": ("Api", "ErrorCode"),
     "fencepost.txn": (
+        "AsyncPipeline",
         "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
@@ -230,6 +237,11 @@ _HOMES = {
         "OffsetAndMetadata",
         "OlderVersion",
         "Outcome",
+        "OutputRecord",
+        "Pipeline",
+        "PipelineFailed",
+        "PipelineStats",
+        "PoisonMessage",
         "PreparedStatus",
         "PreparedTransaction",
         "Resumed",

@@ -87,7 +87,8 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "async_producer": "errors group_metadata offsets shared recovery config coordinator",
         "transaction": "errors shared recovery coordinator",
         "producer": "errors recovery config coordinator transaction",
-        "__init__": "errors group_metadata offsets shared recovery ledger coordinator async_producer transaction producer",
+        "pipeline": "errors offsets config coordinator async_producer producer",
+        "__init__": "errors group_metadata offsets shared recovery ledger coordinator async_producer transaction producer pipeline",
         "spark": "errors protocol shared reading recovery ledger transaction producer",
     },
     "broker_stub": {

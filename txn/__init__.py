@@ -1,8 +1,8 @@
 """Transactions on top of the producer: records that become visible together or not at all.
 
 This package exports `TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared,
-`Participant` for transactions that another process shares, the `Ledger` of micro-batches, and their errors. It loads each of them on first
-use.
+`Participant` for transactions that another process shares, `Pipeline` and `AsyncPipeline` for read-process-write, the `Ledger` of
+micro-batches, and their errors. It loads each of them on first use.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fencepost import producer as _producer  # noqa: F401  # so that what is com
 from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 from fencepost.txn import errors as _errors
 from fencepost.txn.ledger import errors as _ledger_errors
+from fencepost.txn.pipeline import errors as _pipeline_errors
 
 if TYPE_CHECKING:
     from fencepost.txn.async_producer import AsyncTransaction as AsyncTransaction
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
     from fencepost.txn.ledger.errors import OlderVersion as OlderVersion
     from fencepost.txn.ledger.ledger import Ledger as Ledger
     from fencepost.txn.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from fencepost.txn.pipeline.async_pipeline import AsyncPipeline as AsyncPipeline
+    from fencepost.txn.pipeline.errors import PipelineFailed as PipelineFailed
+    from fencepost.txn.pipeline.errors import PoisonMessage as PoisonMessage
+    from fencepost.txn.pipeline.output_record import OutputRecord as OutputRecord
+    from fencepost.txn.pipeline.pipeline import Pipeline as Pipeline
+    from fencepost.txn.pipeline.stats import PipelineStats as PipelineStats
     from fencepost.txn.producer import TransactionalProducer as TransactionalProducer
     from fencepost.txn.recovery.outcome import Marker as Marker
     from fencepost.txn.recovery.outcome import Outcome as Outcome
@@ -80,6 +87,11 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
     "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),
     "fencepost.txn.offsets": ("OffsetAndMetadata",),
+    "fencepost.txn.pipeline.async_pipeline": ("AsyncPipeline",),
+    "fencepost.txn.pipeline.errors": tuple(_pipeline_errors.__all__),
+    "fencepost.txn.pipeline.output_record": ("OutputRecord",),
+    "fencepost.txn.pipeline.pipeline": ("Pipeline",),
+    "fencepost.txn.pipeline.stats": ("PipelineStats",),
     "fencepost.txn.recovery.outcome": ("Marker", "Outcome", "PreparedStatus"),
     "fencepost.txn.producer": ("TransactionalProducer",),
     "fencepost.txn.recovery.resume": ("AsyncResumed", "Resumed", "resume", "resume_async"),

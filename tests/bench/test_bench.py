@@ -14,6 +14,7 @@ from tests.drawn import drawn
 
 BENCH = Path(__file__).with_name("run.py")
 TRANSACTIONS = Path(__file__).with_name("transactions.py")
+PIPELINE = Path(__file__).with_name("pipeline.py")
 BUILD_WORDS = ("compiled", "pure")
 
 
@@ -105,6 +106,23 @@ def test_a_quick_run_of_transactions(tmp_path: Path) -> None:
         (figures,) = one["rounds"]
         assert figures["records"] >= 10 * figures["transactions"] > 0
         assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+        assert one["contender"] in done.stdout
+
+
+@drawn(3, of=RUNS)
+@pytest.mark.timeout(200)
+def test_a_quick_run_of_pipelines(tmp_path: Path) -> None:
+    """`--quick` processes some flights on the stub with each contender. The bench itself counts the results."""
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-P", str(PIPELINE), "--quick", "--json", str(file)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(file.read_text())["measured"]
+    assert len(measured) == 3
+    for one in measured:
+        (figures,) = one["rounds"]
+        assert figures["transactions"] >= 5
+        assert figures["records_per_s"] > 0
         assert one["contender"] in done.stdout
 
 

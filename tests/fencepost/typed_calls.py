@@ -9,7 +9,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from fencepost import AsyncProducer, AsyncTransactionalProducer, BrokerStub, Participant, Producer, TransactionalProducer, resume
+from fencepost import (
+    AsyncPipeline,
+    AsyncProducer,
+    AsyncTransactionalProducer,
+    BrokerStub,
+    Participant,
+    Pipeline,
+    Producer,
+    TransactionalProducer,
+    resume,
+)
 from fencepost.producer import ProducerRecord, RecordMetadata
 from fencepost.txn.spark import ExactlyOnceKafkaWriter, write_once
 
@@ -43,6 +53,10 @@ def right(config: Mapping[str, Any], df: DataFrame) -> None:
     AsyncProducer(config, enable_idempotence=False, retries=0)
     TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders")
     TransactionalProducer(config, transaction_timeout_ms=60_000)
+    Pipeline(
+        bootstrap_servers="localhost:9092", source="orders", group="billing", sink="invoices", transform=lambda message: message.value()
+    )
+    AsyncPipeline(bootstrap_servers=["a:9092"], source=["a", "^b.*"], group="g", transform_many=len, consumer={"fetch.min.bytes": 1})
     AsyncTransactionalProducer(config, transactional_id="orders", linger_ms=1.5)
     Participant(bootstrap_servers="localhost:9092")
     resume("token", "localhost:9092", sasl_username="a")
@@ -94,5 +108,8 @@ def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
     ExactlyOnceKafkaWriter("localhost:9092", "orders", gard="auto")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", max_reruns="2")
     write_once(df, "localhost:9092", "orders", job_id="j", on_bad_rows="dead")
+    Pipeline(bootstrap_servers="localhost:9092", source="orders", transform=len)
+    Pipeline(bootstrap_servers="localhost:9092", source="orders", group="billing", batch_size="100")
+    AsyncPipeline(bootstrap_servers="localhost:9092", source="orders", group="billing", dead_letter="dead")
     BrokerStub(brokers="3")
     Producer(config).send("t", b"v", kye=b"k")

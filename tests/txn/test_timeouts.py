@@ -14,7 +14,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, BulkFuture, Producer, RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.txn import AsyncTransactionalProducer, GroupMetadata, TransactionalProducer
+from fencepost.txn import AsyncPipeline, AsyncTransactionalProducer, GroupMetadata, Pipeline, TransactionalProducer
 from fencepost.txn.async_producer import AsyncTransaction
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_async
@@ -56,7 +56,9 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
     Ledger: {"ensure": (), "read": ("s",), "standing": ("s",), "list": (), "look": (), "reset": ("s",)},
     Resumed: {"commit": (), "abort": (), "status": ()},
     AsyncResumed: {"commit": (), "abort": (), "status": ()},
+    Pipeline: {"run": (), "run_until_idle": ()},
 }
+CALLS[AsyncPipeline] = CALLS[Pipeline]
 CALLS[AsyncTransactionalProducer] = CALLS[TransactionalProducer]
 CALLS[AsyncTransaction] = CALLS[Transaction]
 
@@ -165,6 +167,14 @@ def test_what_is_prepared(stub: BrokerStub) -> None:
     asyncio.run(refuses_on_loop(resume_async(token, stub.bootstrap)))
     resume(token, stub.bootstrap).commit(LIMIT_S)
     assert committed(stub, "t") == [b"1"]
+
+
+def test_pipelines(stub: BrokerStub) -> None:
+    """A pipeline refuses a wrong timeout before it makes a connection."""
+    settings: Any = {"bootstrap_servers": stub.bootstrap, "source": "t", "group": "g", "transform": lambda message: None}
+    refuses(Pipeline(**settings))
+    asyncio.run(refuses_on_loop(AsyncPipeline(**settings)))
+    assert stub.journal.requests() == []
 
 
 def test_a_ledger(stub: BrokerStub) -> None:

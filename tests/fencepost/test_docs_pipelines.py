@@ -1,0 +1,62 @@
+"""The plain loop of docs/pipelines.md gives each input one output: through an aborted transaction, a lost reply and a rebalance."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from fencepost import Api, BrokerStub, ErrorCode, Producer
+from fencepost.txn.pipeline.settings import PipelineSettings
+from tests.reading import read_values
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
+INPUTS = 2_000
+TIMEOUT_S = 100
+
+
+class Stopped(Exception):
+    """Ends the program's endless loop."""
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_the_loop_reads_again_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second transaction must be aborted, and another member comes and goes. Each input has one output."""
+    (program,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "send_offsets" in each]
+    with BrokerStub() as stub:
+        stub.create_topic("orders", partitions=3)
+        stub.create_topic("invoices", partitions=1)
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            producer.send_many("orders", [b"%d" % number for number in range(INPUTS)])
+        refused = stub.faults.on(Api.TXN_OFFSET_COMMIT).on_call(2).error(ErrorCode.ILLEGAL_GENERATION)
+        stub.faults.on(Api.HEARTBEAT).on_call(2).error(ErrorCode.UNKNOWN_MEMBER_ID)
+
+        class Stopping(Consumer):
+            """Ends the program once every input has an output."""
+
+            def __init__(self, settings: dict[str, Any]) -> None:
+                super().__init__({**settings, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20})
+
+            def consume(self, *arguments: Any, **named: Any) -> Any:
+                if len(stub.records("invoices", 0)) >= INPUTS:
+                    raise Stopped
+                return super().consume(*arguments, **named)
+
+        monkeypatch.setattr("confluent_kafka.Consumer", Stopping)
+        names: dict[str, Any] = {}
+        with pytest.raises(Stopped):
+            exec(program.replace("localhost:9092", stub.bootstrap), names)
+        names["consumer"].close()
+        assert refused.hits == 1
+        assert sorted(read_values(stub.bootstrap, "invoices")) == sorted(b"invoice for %d" % number for number in range(INPUTS))
+
+
+def test_every_setting_is_on_the_page() -> None:
+    """The table of settings names every setting, with its default."""
+    for name in PipelineSettings.__struct_fields__:
+        assert f"`{name}`" in PAGE, name
+    for name, default in (("batch_size", "10,000, 100"), ("attempts", "3"), ("transaction_timeout_ms", "30,000"), ("aborts_max", "10")):
+        assert re.search(rf"`{name}`[^|]*\| {default} \|", PAGE), name

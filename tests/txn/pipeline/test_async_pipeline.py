@@ -1,0 +1,163 @@
+"""The pipeline for asyncio: what differs from the blocking one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn import AsyncPipeline, PoisonMessage
+from tests.producer.stub_helpers import run_story
+from tests.reading import read_messages
+from tests.txn.pipeline.helpers import DEAD, LIMIT_S, PARTITIONS, SINK, bill, group_at, invoices, order, results, settings_for, stub
+from tests.waiting import until
+
+__all__ = ["stub"]
+
+N = 300
+
+
+def made(stub: BrokerStub, transform: Any, **changed: Any) -> AsyncPipeline:
+    return AsyncPipeline(**settings_for(stub.bootstrap, transform=transform, **changed))
+
+
+@pytest.mark.parametrize("transform", [bill, None], ids=["a plain function", "an async function"])
+def test_each_message_once(stub: BrokerStub, transform: Any) -> None:
+    """Every message has one result, and the loop has no task left."""
+
+    async def billing(message: Message) -> bytes:
+        await asyncio.sleep(0)
+        return bill(message)
+
+    async def story() -> None:
+        stats = await made(stub, transform or billing, batch_size=70).run_until_idle(timeout=LIMIT_S)
+        assert stats.records_in == N
+
+    before = set(threading.enumerate())
+    order(stub.bootstrap, range(N))
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(N))
+    assert group_at(stub.bootstrap) == [N // PARTITIONS] * PARTITIONS
+    until(lambda: set(threading.enumerate()) <= before, "the threads end")
+
+
+def test_many_at_once_in_order(stub: BrokerStub) -> None:
+    """Up to `concurrency` calls run at once. Later messages are ready first, and yet the results of a partition are in the order of its
+    messages."""
+    running, most = 0, 0
+
+    async def backwards(message: Message) -> bytes:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02 if (message.offset() or 0) % 5 == 0 else 0.001)
+        running -= 1
+        return message.value() or b""
+
+    async def story() -> None:
+        await made(stub, backwards, concurrency=10, batch_ms=2_000).run_until_idle(timeout=LIMIT_S)
+
+    order(stub.bootstrap, range(N), partitions=1)
+    run_story(story())
+    assert 5 <= most <= 10
+    found = [message.value() for message in read_messages(stub.bootstrap, SINK, range(PARTITIONS)) if message.key() is not None]
+    numbers: dict[int, list[int]] = {}
+    for message in read_messages(stub.bootstrap, SINK, range(PARTITIONS)):
+        numbers.setdefault(message.partition() or 0, []).append(int((message.value() or b"").split()[1]))
+    assert len(found) == N
+    assert all(listed == sorted(listed) for listed in numbers.values())
+
+
+def test_failures_of_an_async_transform(stub: BrokerStub) -> None:
+    """It is tried again. What still fails becomes a dead letter, or stops the pipeline behind what came before it."""
+
+    async def picky(message: Message) -> bytes:
+        await asyncio.sleep(0)
+        if message.value() == b"order 13":
+            raise KeyError("price")
+        return bill(message)
+
+    async def story() -> None:
+        with pytest.raises(PoisonMessage, match="offset 13: KeyError"):
+            await made(stub, picky).run_until_idle(timeout=LIMIT_S)
+        assert max(group_at(stub.bootstrap)) == 13
+        stats = await made(stub, picky, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+        assert (stats.dead_letters, stats.retries) == (1, 2)
+
+    order(stub.bootstrap, range(N), partitions=1)
+    run_story(story())
+    assert results(stub.bootstrap) == sorted(set(invoices(range(N))) - {b"invoice for order 13"})
+    assert results(stub.bootstrap, DEAD) == [b"order 13"]
+
+
+def test_an_async_transform_of_many(stub: BrokerStub) -> None:
+    """It is awaited."""
+
+    async def many(messages: list[Message]) -> list[tuple[bytes | None, bytes]]:
+        await asyncio.sleep(0)
+        return [(message.key(), bill(message)) for message in messages]
+
+    async def story() -> None:
+        await AsyncPipeline(**settings_for(stub.bootstrap, transform_many=many)).run_until_idle(timeout=LIMIT_S)
+
+    order(stub.bootstrap, range(N))
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(N))
+
+
+def test_a_cancellation_aborts_the_open_batch(stub: BrokerStub) -> None:
+    """The consumer has left the group and the producer is closed when the task ends. The next run processes everything once."""
+    before = set(threading.enumerate())
+
+    async def story() -> None:
+        reached = asyncio.Event()
+
+        async def hanging(message: Message) -> bytes:
+            if message.value() == b"order 13":
+                reached.set()
+                await asyncio.sleep(LIMIT_S)
+            return bill(message)
+
+        task = asyncio.create_task(made(stub, hanging, concurrency=1, batch_ms=20_000).run())
+        await asyncio.wait_for(reached.wait(), LIMIT_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        until(lambda: set(threading.enumerate()) <= before, "the threads end")
+        assert len(stub.journal.requests(Api.LEAVE_GROUP)) == 1
+        await made(stub, bill).run_until_idle(timeout=LIMIT_S)
+
+    order(stub.bootstrap, range(N), partitions=1)
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(N))
+
+
+def test_rebalances_and_aborts(stub: BrokerStub) -> None:
+    """Two pipelines on one loop, with aborted transactions: partitions change hands, and every message has one result."""
+
+    async def slowly(message: Message) -> bytes:
+        await asyncio.sleep(0.002)
+        return bill(message)
+
+    async def story() -> None:
+        async with made(stub, slowly, batch_ms=200, concurrency=2) as first, made(stub, slowly, batch_ms=200, concurrency=2) as second:
+            tasks = [asyncio.create_task(first.run(timeout=LIMIT_S))]
+            while not first.stats().records_in:
+                await asyncio.sleep(0.01)
+            tasks.append(asyncio.create_task(second.run(timeout=LIMIT_S)))
+            while first.stats().records_in + second.stats().records_in < N or not second.stats().partitions:
+                await asyncio.sleep(0.01)
+            first.stop()
+            second.stop()
+            await asyncio.gather(*tasks)
+
+    order(stub.bootstrap, range(N))
+    stub.faults.on(Api.TXN_OFFSET_COMMIT).on_call(2).error(ErrorCode.ILLEGAL_GENERATION)
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(N))
+    assert sum(group_at(stub.bootstrap)) == N

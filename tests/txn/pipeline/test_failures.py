@@ -1,0 +1,270 @@
+"""A pipeline and what can go wrong around it: aborted transactions, lost replies, rebalances, zombies, brokers that are down. Afterwards
+every message has one result."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Fenced
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn import GroupMetadata, PipelineFailed, TransactionalProducer
+from tests.drawn import drawn
+from tests.txn.pipeline.helpers import (
+    LIMIT_S,
+    PARTITIONS,
+    SINK,
+    SOURCE,
+    bill,
+    group_at,
+    invoices,
+    order,
+    quick,
+    results,
+    stub,
+)
+from tests.txn.pipeline.members import Running, members_come_and_go, slowly
+from tests.waiting import until
+
+__all__ = ["stub"]
+
+pytestmark = pytest.mark.timeout(120)
+
+N = 300
+
+COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+def is_whole(stub: BrokerStub, total: int = N) -> None:
+    """Every order has one result, and the group has read all of them."""
+    assert results(stub.bootstrap) == invoices(range(total))
+    assert sum(group_at(stub.bootstrap)) == total
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        (Api.PRODUCE, ErrorCode.INVALID_TXN_STATE),
+        (Api.TXN_OFFSET_COMMIT, ErrorCode.ILLEGAL_GENERATION),
+        (Api.TXN_OFFSET_COMMIT, ErrorCode.UNKNOWN_MEMBER_ID),
+        (Api.END_TXN, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+    ids=lambda value: value.name,
+)
+def test_an_aborted_batch_is_read_again(stub: BrokerStub, api: Api, code: ErrorCode) -> None:
+    """The second transaction must be aborted. The consumer goes back to the batch's first messages, although it has fetched all later ones
+    already, and every message has one result."""
+    order(stub.bootstrap, range(N))
+    stub.faults.on(api).on_call(2).error(code)
+    stats = quick(stub, bill, batch_size=50).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+    assert stats.aborts >= 1
+    assert stats.records_in == N
+
+
+def test_an_abort_without_a_committed_offset(stub: BrokerStub) -> None:
+    """With auto.offset.reset=latest a seek to the group's offsets would go to the end, because there are none yet. The pipeline goes back
+    to the first message of the batch."""
+    seen = threading.Event()
+
+    def seeing(message: Message) -> bytes:
+        seen.set()
+        return bill(message)
+
+    stub.faults.on(Api.TXN_OFFSET_COMMIT).error(ErrorCode.ILLEGAL_GENERATION)
+    with quick(stub, seeing, consumer={"auto.offset.reset": "latest"}) as pipeline:
+        pipeline.run_until_idle(timeout=LIMIT_S)  # at the end of every partition
+        order(stub.bootstrap, range(N))
+        until(lambda: pipeline.run(timeout=0.2).records_in == N, "all are processed", timeout_s=LIMIT_S)
+        assert pipeline.stats().aborts == 1
+    is_whole(stub)
+
+
+def test_a_commit_whose_outcome_is_not_known_at_first(stub: BrokerStub) -> None:
+    """The coordinator commits, and its answers are lost until the call's time has passed. The pipeline asks for the outcome before it goes
+    on, and processes nothing twice."""
+    order(stub.bootstrap, range(N))
+    lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
+    timer = threading.Timer(3.0, lost.remove)
+    timer.start()
+    stats = quick(stub, bill, batch_size=50, call_timeout_ms=1_000, producer={"request_timeout_ms": 300}).run_until_idle(timeout=LIMIT_S)
+    timer.join()
+    is_whole(stub)
+    assert lost.hits > 1
+    assert stats.aborts == 0
+
+
+def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
+    """The pipeline stops, and says that the group's offsets tell what is processed. A restarted one loses and doubles nothing."""
+    order(stub.bootstrap, range(N))
+    lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
+    quiet = stub.faults.on(Api.DESCRIBE_TRANSACTIONS).forever().drop()
+    pipeline = quick(stub, bill, batch_size=50, call_timeout_ms=500, aborts_max=1, instance="a", producer={"request_timeout_ms": 200})
+    with pytest.raises(PipelineFailed, match="the outcome of a commit stays unknown"):
+        pipeline.run_until_idle(timeout=LIMIT_S)
+    lost.remove()
+    quiet.remove()
+    quick(stub, bill, instance="a").run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+
+
+def test_a_second_pipeline_with_the_same_id(stub: BrokerStub) -> None:
+    """The newer producer fences the pipeline, which stops with an error that says what to change. Nothing of its open batch is visible."""
+    order(stub.bootstrap, range(N))
+
+    def overtaken(message: Message) -> bytes:
+        if message.value() == b"order 200":
+            with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="same") as newer:
+                newer.init(LIMIT_S)
+        return bill(message)
+
+    with pytest.raises(Fenced, match="another pipeline uses transactional id 'same': give each process its own instance"):
+        quick(stub, overtaken, batch_size=1_000, batch_ms=20_000, transactional_id="same").run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []
+    quick(stub, bill).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+
+
+def test_aborts_in_a_row(stub: BrokerStub) -> None:
+    """A batch that is refused again and again stops the pipeline, with the last reason."""
+    order(stub.bootstrap, range(N))
+    refused = stub.faults.on(Api.TXN_OFFSET_COMMIT).forever().error(ErrorCode.ILLEGAL_GENERATION)
+    with pytest.raises(
+        PipelineFailed, match=r"4 transactions in a row were aborted, more than aborts_max=3; the last: .*ILLEGAL_GENERATION"
+    ):
+        quick(stub, bill, aborts_max=3).run_until_idle(timeout=LIMIT_S)
+    refused.remove()
+    quick(stub, bill).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+
+
+def test_an_instance_that_two_processes_use(stub: BrokerStub) -> None:
+    """The group's coordinator refuses the offsets of the older one, which stops."""
+    order(stub.bootstrap, range(N))
+    stub.faults.on(Api.TXN_OFFSET_COMMIT).error(ErrorCode.FENCED_INSTANCE_ID)
+    with pytest.raises(PipelineFailed, match="another process has the same instance: give each its own"):
+        quick(stub, bill, instance="a").run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []
+
+
+# -- the group ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("consumer", [{}, COOPERATIVE], ids=["eager", "cooperative"])
+def test_members_come_and_go(stub: BrokerStub, consumer: dict[str, Any]) -> None:
+    """Partitions change hands while transactions are open: each is committed before its partitions are given up. Every message has one
+    result, whichever member made it."""
+    members_come_and_go(stub.bootstrap, consumer)
+
+
+def test_a_member_that_the_group_removed(stub: BrokerStub) -> None:
+    """The coordinator no longer knows the member: its partitions are lost, and another one may have them. The open batch is aborted, not
+    committed, and processed once after the member has joined again."""
+    order(stub.bootstrap, range(N))
+    removed: list[Any] = []
+
+    def while_processing(message: Message) -> bytes:
+        if message.value() == b"order 100" and not removed:
+            removed.append(stub.faults.on(Api.HEARTBEAT).error(ErrorCode.UNKNOWN_MEMBER_ID))
+            removed[0].wait(1, timeout=LIMIT_S)
+            time.sleep(0.2)  # the consumer reads the answer
+        return bill(message)
+
+    stats = quick(stub, while_processing, batch_size=1_000, batch_ms=2_000).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+    assert stats.aborts >= 1
+    assert stats.records_in == N
+
+
+@drawn(2)
+def test_a_transform_that_takes_too_long(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """The member has not polled for max.poll.interval.ms: the group gives its partitions away. The pipeline notices, says which setting to
+    change, and processes each message once."""
+    order(stub.bootstrap, range(N))
+    slept: list[None] = []
+
+    def too_slow(message: Message) -> bytes:
+        if not slept:
+            slept.append(None)
+            time.sleep(7.5)
+        return bill(message)
+
+    stats = quick(stub, too_slow, consumer={"max.poll.interval.ms": 6_000}).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+    assert stats.lost > 0
+    assert stats.aborts >= 1
+    assert "max.poll.interval.ms" in caplog.text
+
+
+def test_a_slow_transform_keeps_the_group(stub: BrokerStub) -> None:
+    """The messages of one read together take longer than max.poll.interval.ms. The pipeline lets the group know in between that it lives,
+    and commits every batch_ms."""
+    total = 45
+    order(stub.bootstrap, range(total))
+
+    def slow(message: Message) -> bytes:
+        time.sleep(0.2)
+        return bill(message)
+
+    stats = quick(stub, slow, batch_ms=1_000, consumer={"max.poll.interval.ms": 6_000}).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub, total)
+    assert (stats.lost, stats.aborts) == (0, 0)
+    assert stats.batches >= 6
+
+
+# -- brokers --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_down(stub: BrokerStub) -> None:
+    """The pipeline waits, and continues when the broker is back."""
+    order(stub.bootstrap, range(N))
+    with Running(quick(stub, slowly, call_timeout_ms=500)) as running:
+        until(lambda: running.pipeline.stats().records_in > 0, "it has begun", timeout_s=LIMIT_S)
+        stub.stop_broker(1)
+        time.sleep(2.0)
+        stub.start_broker(1)
+        until(lambda: running.pipeline.stats().records_in == N, "everything is processed", timeout_s=LIMIT_S)
+    is_whole(stub)
+
+
+def test_a_broker_that_comes_later() -> None:
+    """Nothing answers when the pipeline begins. It waits, and a run with a time ends after it."""
+    with BrokerStub() as stub:
+        for topic in (SOURCE, SINK):
+            stub.create_topic(topic, partitions=PARTITIONS)
+        order(stub.bootstrap, range(N))
+        stub.stop_broker(1)
+        with pytest.raises(TimeoutError):
+            quick(stub, bill, call_timeout_ms=200, stop_timeout_ms=100).run(timeout=0.5)
+        threading.Timer(1.0, lambda: stub.start_broker(1)).start()
+        quick(stub, bill, call_timeout_ms=500).run_until_idle(timeout=LIMIT_S)
+        is_whole(stub)
+
+
+@pytest.mark.parametrize("api", [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN, Api.INIT_PRODUCER_ID, Api.FETCH, Api.OFFSET_FETCH])
+def test_connections_that_break(stub: BrokerStub, api: Api) -> None:
+    """One reply in three is cut off in the middle."""
+    order(stub.bootstrap, range(N))
+    stub.faults.on(api).reply().probability(0.3, seed=7).disconnect()
+    quick(stub, bill, batch_size=40).run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)
+
+
+def test_what_a_killed_run_left_open(stub: BrokerStub) -> None:
+    """A killed run of the instance left a transaction with offsets open. The restarted pipeline ends it before it asks for the group's
+    offsets, which are not stable until then, so it does not wait for the transaction's timeout."""
+    order(stub.bootstrap, range(N))
+    killed = TransactionalProducer(
+        bootstrap_servers=stub.bootstrap, transactional_id="billing.a", transaction_timeout_ms=600_000, linger_ms=0
+    )
+    with killed:
+        tx = killed.begin(LIMIT_S)
+        tx.send(SINK, b"never visible", partition=0).result(LIMIT_S)
+        tx.send_offsets({(SOURCE, 0): N}, GroupMetadata("billing"), LIMIT_S)
+        quick(stub, bill, instance="a").run_until_idle(timeout=LIMIT_S)
+    is_whole(stub)

@@ -1,0 +1,211 @@
+"""Applies the program's transform to messages, and tries it again where it raises."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from fencepost.producer.foundations.printable import said
+from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
+from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
+from fencepost.txn.pipeline.settings import PipelineSettings, is_async
+from fencepost.txn.pipeline.stats import Counters
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+log = logging.getLogger("fencepost.pipeline")
+
+
+class Failed(Struct, frozen=True):
+    """A message that cannot be processed. `attempts`: how often the transform was tried."""
+
+    error: Exception
+    attempts: int
+
+    @property
+    def reason(self) -> str:
+        """The error, as a dead letter says it."""
+        return said(f"{type(self.error).__name__}: {self.error}")
+
+
+class Piece(Struct, frozen=True):
+    """Some messages, and either the rows that they became, or why the one message cannot be processed. `results`: one for each message, of
+    a transform of single messages."""
+
+    messages: list[Any]
+    rows: Rows
+    failed: Failed | None = None
+    results: list[object] | None = None
+
+
+class Transform:
+    """See the module. `refused`: for each message whose records the brokers refused, the reason."""
+
+    def __init__(self, settings: PipelineSettings, calls: Calls, counters: Counters) -> None:
+        self.refused: dict[tuple[TP, int], Exception] = {}
+        self._calls = calls
+        self._counters = counters
+        self._sink = settings.sink
+        self._attempts = settings.attempts
+        self._stops_at_failure = settings.dead_letters is None
+        self._concurrency = settings.concurrency
+        self._pause = wait_random_exponential(
+            multiplier=settings.retry_backoff_ms / 1000.0, max=max(settings.retry_backoff_ms, settings.retry_backoff_max_ms) / 1000.0
+        )
+        self._many: Callable[[list[Any]], object] | None = settings.transform_many
+        self._one: Callable[[Any], object] = listing(settings.transform) if settings.transform is not None else _nothing
+        self._is_async = is_async(settings.transform)
+
+    async def apply(self, messages: list[Message]) -> list[Piece]:
+        """The messages in pieces, in their order. Without a topic for dead letters the last piece may be a failed one, and messages after
+        it are left out."""
+        if self._many is not None:
+            return await self._apply_many(messages)
+        results = await (self._side_by_side(messages) if self._is_async else self._one_by_one(messages))
+        if Failed not in set(map(type, results)):
+            try:
+                return [Piece(messages, rows_of_results(messages, results, self._sink), results=results)]
+            except TypeError:
+                pass  # The pieces of single messages say which.
+        return list(self._single(messages, results))
+
+    async def split(self, piece: Piece) -> list[Piece]:
+        """A piece that the producer refuses, as pieces of single messages."""
+        if piece.results is not None:
+            return list(self._single(piece.messages, piece.results))
+        return [await self._many_of_one(message) for message in piece.messages]
+
+    async def _one_by_one(self, messages: list[Message]) -> list[object]:
+        """One result for each message; ends early after a failure that stops the pipeline."""
+        transform, results = self._one, list[object]()
+        add = results.append
+        while len(results) < len(messages):
+            try:
+                for message in messages[len(results) :]:
+                    if self.refused and (known := self._known(message)) is not None:
+                        add(known)
+                        continue
+                    add(transform(message))
+            except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
+                add(await self._again(messages[len(results)], error))
+            if self._stops_at_failure and results and isinstance(results[-1], Failed):
+                break
+        return results
+
+    async def _side_by_side(self, messages: list[Message]) -> list[object]:
+        """The same for an async transform, many at once. The results are in the order of the messages."""
+        results: list[object] = [None] * len(messages)
+        places = iter(range(len(messages)))
+
+        async def work() -> None:
+            for place in places:
+                message = messages[place]
+                known = self._known(message) if self.refused else None
+                if known is not None:
+                    results[place] = known
+                    continue
+                try:
+                    results[place] = await self._calls.call(self._one, message)
+                except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
+                    results[place] = await self._again(message, error)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self._concurrency, len(messages))):
+                tasks.create_task(work())
+        return results
+
+    async def _apply_many(self, messages: list[Message]) -> list[Piece]:
+        if not self.refused:
+            try:
+                return [Piece(messages, await self._called(messages))]
+            except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
+                log.warning("transform_many raised for %d messages, which are tried one by one: %r", len(messages), error)
+                self._counters.retries += 1
+        pieces: list[Piece] = []
+        for message in messages:
+            pieces.append(await self._many_of_one(message))
+            if self._stops_at_failure and pieces[-1].failed is not None:
+                break
+        return pieces
+
+    async def _many_of_one(self, message: Message) -> Piece:
+        known = self._known(message)
+        if known is not None:
+            return Piece([message], {}, known)
+        try:
+            return Piece([message], await self._called([message]))
+        except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
+            made = await self._again(message, error)
+            return Piece([message], {}, made) if isinstance(made, Failed) else Piece([message], rows_of_many(made, self._sink))
+
+    async def _called(self, messages: list[Message]) -> Rows:
+        assert self._many is not None
+        return rows_of_many(await self._calls.call(self._many, messages), self._sink)
+
+    async def _again(self, message: Message, error: Exception) -> object:
+        """The result of another attempt, or Failed after the last."""
+        function, given = (self._one, message) if self._many is None else (self._many, [message])
+        if self._attempts == 1:
+            return Failed(error, 1)
+        trying = AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            stop=stop_after_attempt(self._attempts - 1),
+            wait=self._pause,
+            sleep=self._calls.sleep,
+            before=self._say_again,
+        )
+        await self._calls.sleep(self._pause(first_state()))
+        try:
+            made: object = await trying(self._calls.call, function, given)
+            if self._many is not None:
+                rows_of_many(made, self._sink)
+        except RetryError as late:
+            failure = late.last_attempt.exception()
+            return Failed(failure if isinstance(failure, Exception) else error, self._attempts)
+        except TypeError as wrong:
+            return Failed(wrong, self._attempts)
+        return made
+
+    def _say_again(self, state: RetryCallState) -> None:
+        self._counters.retries += 1
+
+    def _single(self, messages: list[Message], results: list[object]) -> Iterator[Piece]:
+        for message, result in zip(messages, results, strict=False):
+            failed = result if isinstance(result, Failed) else None
+            rows: Rows = {}
+            if failed is None:
+                try:
+                    rows = rows_of_results([message], [result], self._sink)
+                except TypeError as wrong:
+                    failed = Failed(wrong, 1)
+            yield Piece([message], rows, failed, [result])
+
+    def _known(self, message: Message) -> Failed | None:
+        if not self.refused:
+            return None
+        error = self.refused.get((tp_of(message), offset_of(message)))
+        return Failed(error, 1) if error is not None else None
+
+
+def listing(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The function, or, of a generator function, one that returns a list: its errors are then raised in the call."""
+    if not inspect.isgeneratorfunction(function):
+        return function
+    return lambda message: list(function(message))
+
+
+def first_state() -> RetryCallState:
+    """For tenacity's pauses: the state before the second attempt."""
+    return RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # a pause reads only the number
+
+
+def _nothing(message: object) -> None:
+    return None

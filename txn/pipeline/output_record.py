@@ -1,0 +1,19 @@
+"""A record that a transform returns, if a value or a pair does not say enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+
+class OutputRecord(Struct, frozen=True, kw_only=True):
+    """A record to write. `topic`: None for the pipeline's sink. `key`: None for a record without a key. `partition`: None to let the
+    producer choose. `headers`: (name, bytes or None) pairs, or a mapping. `timestamp`: milliseconds since 1970; None for now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    topic: str | None = None
+    partition: int | None = None
+    headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None
+    timestamp: int | None = None

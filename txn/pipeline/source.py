@@ -1,0 +1,237 @@
+"""The pipeline's consumer: what is assigned, what came, and where to continue after an abort.
+
+Its callbacks run inside `read`, in the thread that calls the consumer. There the runner ends the open batch before partitions are given up.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from itertools import repeat
+from operator import is_
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from fencepost.producer.errors import ConfigError
+from fencepost.producer.foundations.printable import said
+from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
+from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.stats import Counters
+
+log = logging.getLogger("fencepost.pipeline")
+
+OnRevoked = Callable[[set[TP], bool], Coroutine[Any, Any, None]]
+"""Called with the partitions that are given up, and whether another member may have them already."""
+
+HOPELESS: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._FATAL,
+    }
+)
+"""Errors after which the consumer reads nothing more."""
+ADVICE: Final = {
+    KafkaError.FENCED_INSTANCE_ID: "another process has the same instance: give each its own",
+    KafkaError._AUTO_OFFSET_RESET: "the group's offsets are no longer in the topic, and auto.offset.reset is error",
+    KafkaError._MAX_POLL_EXCEEDED: "the transform took too long, and the group gave the partitions away: lower batch_size, or raise the"
+    " consumer's max.poll.interval.ms",
+}
+NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+"""Answers of a seek while the partition is being started."""
+REWIND_LIMIT_S: Final = 30.0
+SAME_S: Final = 30.0
+"""The same error is logged once in this time."""
+
+
+class Source:
+    """See the module. `assigned`: the partitions of this member. `ended`: those of them that are read to their end. `rewinds`: where to
+    continue before the next read, by partition."""
+
+    def __init__(self, settings: Mapping[str, Any], topics: list[str], calls: Calls, counters: Counters, on_revoked: OnRevoked) -> None:
+        self.assigned: set[TP] = set()
+        self.ended: set[TP] = set()
+        self.rewinds: dict[TP, int] = {}
+        self._calls = calls
+        self._counters = counters
+        self._on_revoked = on_revoked
+        self._revoked: set[TP] = set()
+        self._failure: BaseException | None = None
+        self._ended_now: set[TP] = set()
+        self._said: dict[str, float] = {}
+        try:
+            self._consumer = Consumer({"error_cb": self._on_error, **settings})
+        except KafkaException as error:
+            raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
+        self._topics = topics
+
+    async def open(self) -> None:
+        """Join the group."""
+        await self._calls.ask(self._consumer.subscribe, self._topics, self._on_assign, self._on_revoke, self._on_lost)
+
+    def group(self) -> bytes:
+        """The group's metadata now. It does not wait for a broker."""
+        metadata: bytes = self._consumer.consumer_group_metadata()
+        return metadata
+
+    async def read(self, number: int, timeout_s: float) -> list[Message]:
+        """Up to so many messages. Rebalances take place inside."""
+        if self.rewinds:
+            await self._rewind()
+        self._revoked.clear()
+        self._ended_now.clear()
+        messages: list[Message] = await self._calls.ask(self._consumer.consume, number, timeout_s)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if messages:
+            # Without a loop in Python, because it runs for every message.
+            if not all(map(is_, map(type(messages[0]).error, messages), repeat(None))):
+                messages = self._without_events(messages)
+            if self.ended:
+                self.ended -= last_of(messages).keys() - self._ended_now
+        if self._revoked or self.rewinds:
+            messages = await self._still_ours(messages)
+        return messages
+
+    def lag(self, next_offsets: Mapping[TP, int]) -> int:
+        """How many offsets the partitions are behind their ends, as far as it is known."""
+        lag = 0
+        for tp in self.assigned - self.ended:
+            try:
+                marks = self._consumer.get_watermark_offsets(TopicPartition(*tp), cached=True)
+            except KafkaException:
+                continue
+            if tp in next_offsets:
+                lag += max(0, marks[1] - next_offsets[tp])
+        return lag
+
+    async def close(self) -> None:
+        """Leave the group."""
+        await self._calls.ask(self._consumer.close)
+
+    # -- rebalances, inside a read ---------------------------------------------------------------------------------------
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        given = _tps(partitions)
+        self.assigned |= given
+        self.ended -= given
+        self._counters.rebalances += 1
+        self._counters.partitions = len(self.assigned)
+        log.info("assigned: %s", _shown(given))
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._give_up(_tps(partitions), lost=False)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._counters.lost += len(partitions)
+        self._give_up(_tps(partitions), lost=True)
+
+    def _give_up(self, taken: set[TP], *, lost: bool) -> None:
+        log.info("%s: %s", "lost" if lost else "revoked", _shown(taken))
+        try:
+            self._calls.inside(self._on_revoked(taken, lost))
+        except BaseException as error:  # noqa: BLE001 - confluent-kafka would drop the messages and the partitions with it; `read` raises it
+            self._failure = self._failure or error
+        self.assigned -= taken
+        self.ended -= taken
+        self._revoked |= taken
+        self._counters.partitions = len(self.assigned)
+        for tp in taken:
+            # Where this member was no longer matters: another one may have continued.
+            self.rewinds.pop(tp, None)
+
+    # -- what came --------------------------------------------------------------------------------------------------------
+
+    def _without_events(self, messages: list[Message]) -> list[Message]:
+        """The messages alone. Ends of partitions are noted, and errors logged or raised."""
+        kept: list[Message] = []
+        ended: dict[TP, int] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                kept.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended[tp_of(message)] = offset_of(message)
+            else:
+                self._heard(error, said(error.str()))
+        newest = last_of(kept)
+        self._ended_now = {tp for tp, offset in ended.items() if tp not in newest or offset_of(newest[tp]) < offset}
+        self.ended |= self._ended_now & self.assigned
+        return kept
+
+    def _heard(self, error: KafkaError, words: str) -> None:
+        advice = f": {ADVICE[error.code()]}" if error.code() in ADVICE else ""
+        if error.fatal() or error.code() in HOPELESS:
+            raise PipelineFailed(f"the consumer cannot continue: {words} [{error.name()}]{advice}")
+        now = time.monotonic()
+        if now - self._said.get(words, -SAME_S) >= SAME_S:
+            self._said[words] = now
+            log.warning("the consumer reports, and continues: %s [%s]%s", words, error.name(), advice)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """librdkafka's errors that belong to no partition, such as a broker that cannot be reached."""
+        try:
+            self._heard(error, said(error.str()))
+        except PipelineFailed as failure:
+            self._failure = self._failure or failure
+
+    async def _still_ours(self, messages: list[Message]) -> list[Message]:
+        """Without messages that were collected before a rebalance in the same call. Their partitions are read again from the group's
+        offsets, if this member has them again."""
+        stale = self._revoked | self.rewinds.keys()
+        kept: list[Message] = []
+        dropped: dict[TP, int] = {}
+        for message in messages:
+            tp = tp_of(message)
+            if tp in self.assigned and tp not in stale:
+                kept.append(message)
+            else:
+                dropped[tp] = min(offset_of(message), dropped.get(tp, offset_of(message)))
+        again = [tp for tp in dropped if tp in self.assigned and tp not in self.rewinds]
+        if again:
+            committed = await self._patiently(self._consumer.committed, [TopicPartition(*tp) for tp in again], REWIND_LIMIT_S)
+            for place in committed:
+                tp = (place.topic, place.partition)
+                self.rewinds[tp] = place.offset if place.offset >= 0 else dropped[tp]
+        return kept
+
+    async def _rewind(self) -> None:
+        """Continue at these offsets. What librdkafka has fetched already is dropped by the seek."""
+        for tp, offset in list(self.rewinds.items()):
+            if tp in self.assigned:
+                self.ended.discard(tp)
+                await self._patiently(self._consumer.seek, TopicPartition(*tp, offset))
+            del self.rewinds[tp]
+
+    async def _patiently(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the consumer that may come too early."""
+        asking = AsyncRetrying(
+            retry=retry_if_exception(_is_too_early),
+            stop=stop_after_delay(REWIND_LIMIT_S),
+            wait=wait_random_exponential(multiplier=0.01, max=0.5),
+            sleep=self._calls.sleep,
+            reraise=True,
+        )
+        try:
+            return await asking(self._calls.ask, function, *arguments)
+        except KafkaException as error:
+            raise PipelineFailed(f"the consumer cannot be set back to where the group is: {said(str(error))}") from error
+
+
+def _is_too_early(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].code() in NOT_YET
+
+
+def _tps(partitions: list[TopicPartition]) -> set[TP]:
+    return {(each.topic, each.partition) for each in partitions}
+
+
+def _shown(partitions: set[TP]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)[:20]) or "nothing"

@@ -1,0 +1,98 @@
+"""What a pipeline has done so far: counters, which only the pipeline changes, and a copy of them for the program."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from fencepost.producer.foundations.counted import counted
+
+log = logging.getLogger("fencepost.pipeline")
+
+MILLISECONDS: Final = 1000.0
+
+
+class PipelineStats(Struct, frozen=True, kw_only=True):
+    """A pipeline's counters since it was made. `records_in`: committed messages, filtered ones and dead letters included. `records_out`:
+    committed records, without dead letters. `aborts`: transactions that were aborted, and whose messages were read again. `lag`: how many
+    offsets the assigned partitions are behind their ends, as far as the consumer knows them; markers of transactions count."""
+
+    batches: int
+    records_in: int
+    records_out: int
+    dead_letters: int
+    retries: int
+    aborts: int
+    rebalances: int
+    lost: int
+    partitions: int
+    lag: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """The progress line."""
+        rate = self.records_in / self.seconds if self.seconds > 0 else 0.0
+        told = [
+            f"{counted(self.records_in, 'message', spec=',')} in ({rate:,.0f}/s)",
+            f"{counted(self.records_out, 'record', spec=',')} out",
+            f"{counted(self.batches, 'transaction', spec=',')}",
+            f"lag {self.lag:,} on {counted(self.partitions, 'partition')}",
+        ]
+        named = {"dead letter": self.dead_letters, "abort": self.aborts, "rebalance": self.rebalances}
+        return ", ".join([*told, *(counted(number, name) for name, number in named.items() if number)])
+
+
+class Counters:
+    """The counters, and the pace of the progress line."""
+
+    def __init__(self, progress_ms: int, on_progress: Callable[[PipelineStats], object] | None) -> None:
+        self.batches = 0
+        self.records_in = 0
+        self.records_out = 0
+        self.dead_letters = 0
+        self.retries = 0
+        self.aborts = 0
+        self.rebalances = 0
+        self.lost = 0
+        self.partitions = 0
+        self.lag = 0
+        self._began = time.monotonic()
+        self._every_s = progress_ms / MILLISECONDS
+        self._on_progress = on_progress
+        self._told_at = self._began
+
+    def snapshot(self) -> PipelineStats:
+        """The counters now."""
+        return PipelineStats(
+            batches=self.batches,
+            records_in=self.records_in,
+            records_out=self.records_out,
+            dead_letters=self.dead_letters,
+            retries=self.retries,
+            aborts=self.aborts,
+            rebalances=self.rebalances,
+            lost=self.lost,
+            partitions=self.partitions,
+            lag=self.lag,
+            seconds=time.monotonic() - self._began,
+        )
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a progress line."""
+        return self._every_s > 0 and time.monotonic() - self._told_at >= self._every_s
+
+    def tell(self, name: str) -> None:
+        """Log the progress line, and call `on_progress`. An exception of the latter is logged."""
+        self._told_at = time.monotonic()
+        stats = self.snapshot()
+        log.info("%s: %s", name, stats)
+        if self._on_progress is not None:
+            try:
+                self._on_progress(stats)
+            except Exception:
+                log.exception("%s: on_progress raised", name)
