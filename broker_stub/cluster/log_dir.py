@@ -96,6 +96,10 @@ class LogDir:
             return self.has(name) and (data is None or read_partition_metadata(data) == topic_id)
         return False
 
+    def has_segments(self, key: Key) -> bool:
+        """Whether that log's directory has a segment. A disk that failed while the log was created may have left it without one."""
+        return any(name.endswith(".log") for name in self.directory.directory(name_of(key)).names())
+
     def create(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty log."""
         log = self.logs[key] = self._create(name_of(key), topic_id, config)

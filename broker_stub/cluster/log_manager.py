@@ -80,7 +80,7 @@ class LogManager:
         StorageFailed is raised."""
         wanted = self.preferred.pop(key, None)
         by_logs = sorted(self.online, key=lambda each: len(each.logs) + len(each.futures))
-        dirs = [wanted] if wanted is not None and not wanted.is_offline else by_logs
+        dirs = [wanted] if wanted is not None and not wanted.is_offline else by_logs or self.dirs[:1]
         for each in dirs[:-1]:
             try:
                 return each.create(key, topic_id=topic_id, config=config)
@@ -109,6 +109,8 @@ class LogManager:
         there = [each for each in self.online if each.has(name_of(key))]
         if len(there) > 1:
             there = [each for each in there if each.has_log(key, topic_id)] or there
+        if len(there) > 1:
+            there = [each for each in there if each.has_segments(key)] or there[:1]
         if len(there) > 1:
             names = " and ".join(each.name for each in there)
             raise ValueError(f"the log of {name_of(key)} is in {names}: remove the directory of which you know that its disk has failed")

@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.replication.replica import Replica
+from fencepost.broker_stub.storage.disk_state import DiskFault
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import incremental_configs, log_dirs, topic_admin
@@ -317,6 +318,39 @@ def test_a_broker_goes_on_without_a_directory() -> None:
     assert (sorted(partition.isr), partition.state.offline) == ([1, 2], ())
     assert {log.log_end_offset for log in partition.logs.values()} == {1}
     assert described(world, node=node)[failed.name] == [("t", 0, 0, False)]
+
+
+@pytest.mark.parametrize("fault", ["full", "failed"])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_the_last_disk_fails_while_a_log_is_created(tmp_path: Path, fault: DiskFault, *, on_disk: bool) -> None:
+    """Each disk has the start of the log. After their repair the broker starts with one of them, and so does the next stub."""
+    data_dir = tmp_path if on_disk else None
+    with BrokerStub(brokers=3, log_dirs=2, data_dir=data_dir) as stub:
+        stub.fail_disk(2, fault)
+        stub.create_topic("t", replication_factor=3)
+        assert not stub.cluster.brokers[2].alive
+        stub.repair_disk(2)
+        stub.start_broker(2)
+        with Producer(**stub.settings) as producer:
+            producer.send("t", b"x").result(20)
+        until(lambda: len(stub.isr("t", 0)) == 3, "the broker is in sync")
+    with BrokerStub(brokers=3, log_dirs=2, data_dir=data_dir) as stub:
+        assert not on_disk or [each.value for each in stub.records("t", 0)] == [b"x"]
+
+
+def test_a_topic_is_created_while_a_broker_has_no_disk() -> None:
+    """The other brokers serve it. The broker creates its log when it starts."""
+    with BrokerStub(brokers=3, log_dirs=2) as stub:
+        stub.fail_disk(2)
+        stub.create_topic("t", replication_factor=3)
+        with pytest.raises(OSError, match="disk 1 of broker 2 fails"):
+            stub.start_broker(2)
+        stub.create_topic("u", replication_factor=3)
+        with Producer(**stub.settings) as producer:
+            producer.send("u", b"x").result(20)
+        stub.repair_disk(2)
+        stub.start_broker(2)
+        until(lambda: len(stub.isr("u", 0)) == 3, "the broker is in sync")
 
 
 def test_an_offset_on_a_disk_that_fails() -> None:
