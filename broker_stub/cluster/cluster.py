@@ -502,13 +502,14 @@ class Cluster(Context):
     # What lasts
 
     def close(self) -> None:
-        """A clean shutdown of every broker, for the next start with the same storage. It is unclean for a broker whose disk fails."""
+        """A clean shutdown of every broker, for the next start with the same storage. It is unclean for a broker whose disk fails, and for
+        one that is down since a kill."""
         if not self._keeps_files:
             return
         self._keeps_files = False
         try:
             for broker in self.brokers.values():
-                for failed in broker.logs.close():
+                for failed in broker.logs.close() if broker.alive or not broker.killed else ():
                     _log.error("broker %d does not shut down cleanly: %s", broker.node_id, failed.strerror)
         finally:
             self.storage.close()
