@@ -246,7 +246,7 @@ class Replica:
             return False
         end, now_ms = self.log.log_end_offset, self._cluster.now_ms()
         behind = {node: each for node, each in self._remotes.items() if node in self.isr and (each.end_offset != end or each.silent)}
-        overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms >= lag_max_ms]
+        overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms > lag_max_ms]
         if overdue and self.partition.alter_isr(self.node, [node for node in self.isr if node not in overdue]):
             self.tell_changed()
             return len(overdue) < len(behind)
