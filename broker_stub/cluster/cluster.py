@@ -419,12 +419,12 @@ class Cluster(Context):
 
     def clean_in_slices(self) -> Iterator[int]:
         """`clean_logs`, a little at each step."""
-        counted = self.log_cleaner.cleaned
+        before = self.log_cleaner.cleaned
         yield self.delete_old_segments()
         self.log_cleaner.begin()
         while self.log_cleaner.proceed():
             yield 0
-        yield self.log_cleaner.cleaned - counted
+        yield self.log_cleaner.cleaned - before
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""

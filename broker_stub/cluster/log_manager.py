@@ -11,13 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN, DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
+from fencepost.broker_stub.cluster.log_dir import DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
 from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.broker_stub.storage.memory import MemoryDirectory
-
-__all__ = ["CLEAN_SHUTDOWN", "LogManager"]
 
 
 class LogManager:

@@ -86,18 +86,17 @@ class PartitionLog:
         *,
         clock_ms: Callable[[], int],
         config: LogConfig | None = None,
-        log_start_offset: int = 0,
         directory: Directory | None = None,
     ) -> None:
         """An empty log in an empty directory, by default in memory."""
         self.config = config or LogConfig()
-        self.first_dirty_offset = self.recovery_point = log_start_offset
+        self.first_dirty_offset = self.recovery_point = 0
         self.replicated_at_once = True
         self.truncated: Callable[[], None] = _nothing
         self._clock_ms = clock_ms
         self._directory: Directory = MemoryDirectory() if directory is None else directory
-        self._log_start_offset = self._high_watermark = log_start_offset
-        self._local = LocalLog(log_start_offset, self._directory, config=self._config, now_ms=clock_ms())
+        self._log_start_offset = self._high_watermark = 0
+        self._local = LocalLog(0, self._directory, config=self._config, now_ms=clock_ms())
         self._epochs = LeaderEpochs(save=self._save_epochs)
         self._producers = ProducerStateManager()
         self._snapshots = Snapshots(self._directory)

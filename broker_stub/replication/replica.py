@@ -18,7 +18,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
-from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState, min_isr
 from fencepost.broker_stub.replication.remote_replica import RemoteReplica
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
@@ -159,8 +159,8 @@ class Replica:
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, capped by the number of replicas (KIP-966)."""
-        return min(int(self.partition.topic_config["min.insync.replicas"]), len(self.known.replicas) if self.known is not None else 1)
+        """How many in-sync replicas a write needs, as far as its broker knows."""
+        return min_isr(self.partition.topic_config, len(self.known.replicas) if self.known is not None else 1)
 
     @property
     def high_watermark_lags(self) -> bool:

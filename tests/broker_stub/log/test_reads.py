@@ -107,7 +107,8 @@ def test_committed_readers_stop_at_the_first_open_transaction() -> None:
 
 def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
     """It is where the first batch begins that is left of it, as in Kafka."""
-    log = PartitionLog(clock_ms=SetClock(), log_start_offset=500)
+    log = open_log()
+    log.restart_at(500)
     for sequence in (0, 3):
         produce(log, data(7, 0, sequence, 3, transactional=True))
     produce(log, plain())
@@ -367,8 +368,9 @@ def test_append_times_can_be_searched_too() -> None:
 
 
 def test_a_log_may_start_anywhere() -> None:
-    """A log over an empty storage begins at the offset it is told."""
-    log = PartitionLog(clock_ms=SetClock(), log_start_offset=500)
+    """Its first record has the offset at which the log restarts."""
+    log = open_log()
+    log.restart_at(500)
     assert produce(log, plain()) == 500
     assert offsets(log, 500) == [500]
 

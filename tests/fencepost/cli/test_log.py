@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.storage.disk import DiskDirectory
 from fencepost.producer import Producer
 from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
