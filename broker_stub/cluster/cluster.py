@@ -270,9 +270,9 @@ class Cluster(Context):
         return broker.quota_manager
 
     def stop_broker(self, node_id: int, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
-        """Cuts the broker's connections and moves its leaderships. Clean or not, it leaves the same snapshot, as Kafka does. But after a
-        kill the broker is not eligible to lead when it comes back. `lost_power`: it comes back with what was synced. `failed`: its disk
-        failed."""
+        """Cuts the broker's connections and moves its leaderships. Clean or not, the next start knows only the newest batch of each
+        producer. But after a kill the broker is not eligible to lead when it comes back. `lost_power`: it comes back with what was synced.
+        `failed`: its disk failed."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return

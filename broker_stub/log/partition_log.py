@@ -1,6 +1,6 @@
 """The log of one partition: appends with validation, deduplication and fencing, and reads up to the offset that a reader may see.
 
-One owner calls it from one thread. It does no I/O except to its segments, and reads the time only through `clock_ms`. A refused append
+One owner calls it from one thread. It does no I/O except to its directory, and reads the time only through `clock_ms`. A refused append
 changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
 
 Its producers follow from its batches. A truncated or loaded log has them again from a snapshot and the batches after it. Kafka writes a
