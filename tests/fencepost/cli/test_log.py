@@ -146,6 +146,13 @@ def test_an_interrupted_compaction(tmp_path: Path) -> None:
     assert "a compaction was interrupted, and the next start ends it, so nothing is checked" in ran.out
 
 
+def test_a_directory_is_verified_and_not_dumped(tmp_path: Path) -> None:
+    """The error says what each of the two commands takes."""
+    dumped = invoke("log", "dump", tmp_path)
+    assert dumped.code == 2
+    assert "it is a directory: give .log, index or checkpoint files; `log verify` takes a directory" in " ".join(dumped.err.split())
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
 @pytest.mark.parametrize("name", [f"{NAME}.log", f"{NAME}.index", f"{NAME}.snapshot", "leader-epoch-checkpoint"])
 def test_a_named_pipe(tmp_path: Path, name: str) -> None:
