@@ -306,7 +306,7 @@ class BrokerStub(Restrictions):
         ]
 
     def clean_logs(self) -> int:
-        """Delete now what `retention.ms`, `retention.bytes` and DeleteRecords give up, and compact compacted topics.
+        """Deletes now what `retention.ms`, `retention.bytes` and DeleteRecords give up, and compacts compacted topics.
 
         Without this call it happens every `log.retention.check.interval.ms` (5 minutes) and `log.cleaner.backoff.ms` (15 seconds). As in
         Kafka, the segment that is appended to is never compacted. Returns the number of segments that were deleted or replaced.

@@ -270,9 +270,9 @@ class Cluster(Context):
         return broker.quota_manager
 
     def stop_broker(self, node_id: int, *, clean: bool = True, lost_power: bool = False, failed: bool = False) -> None:
-        """Cuts the broker's connections and moves its leaderships. Clean or not, it leaves the same snapshot, as Kafka does. But after a
-        kill the broker is not eligible to lead when it comes back. `lost_power`: it comes back with what was synced. `failed`: its disk
-        failed."""
+        """Cuts the broker's connections and moves its leaderships. Clean or not, the next start knows only the newest batch of each
+        producer. But after a kill the broker is not eligible to lead when it comes back. `lost_power`: it comes back with what was synced.
+        `failed`: its disk failed."""
         broker = self.brokers[node_id]
         if not broker.alive:
             return
@@ -419,12 +419,12 @@ class Cluster(Context):
 
     def clean_in_slices(self) -> Iterator[int]:
         """`clean_logs`, a little at each step."""
-        counted = self.log_cleaner.cleaned
+        before = self.log_cleaner.cleaned
         yield self.delete_old_segments()
         self.log_cleaner.begin()
         while self.log_cleaner.proceed():
             yield 0
-        yield self.log_cleaner.cleaned - counted
+        yield self.log_cleaner.cleaned - before
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Sets the topic's own configs. The caller has checked them."""
@@ -502,13 +502,14 @@ class Cluster(Context):
     # What lasts
 
     def close(self) -> None:
-        """A clean shutdown of every broker, for the next start with the same storage. It is unclean for a broker whose disk fails."""
+        """A clean shutdown of every broker, for the next start with the same storage. It is unclean for a broker whose disk fails, and for
+        one that is down since a kill."""
         if not self._keeps_files:
             return
         self._keeps_files = False
         try:
             for broker in self.brokers.values():
-                for failed in broker.logs.close():
+                for failed in broker.logs.close() if broker.alive or not broker.killed else ():
                     _log.error("broker %d does not shut down cleanly: %s", broker.node_id, failed.strerror)
         finally:
             self.storage.close()

@@ -89,18 +89,17 @@ class Session:
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == SESSION_EPOCH_MAX else self.epoch + 1
 
-    def is_news(
-        self, key: Key, *, has_records: bool, failed: bool, diverges: bool = False, high_watermark: int, log_start_offset: int
-    ) -> bool:
-        """Whether an incremental response must name this partition. Remembers what the response then says."""
+    def is_news(self, key: Key, answer: PartitionData, *, incremental: bool = True) -> bool:
+        """Whether the response must name this partition. Remembers what the response then says. The response that begins a session,
+        which is not `incremental`, has everything and leaves the order alone."""
         cached = self._cached.get(key)
         if cached is None:
             return True
-        news = has_records or failed or diverges or cached.high_watermark != high_watermark or cached.log_start_offset != log_start_offset
+        news = not incremental or not cached.knows(answer)
         # After an error the client knows nothing, so the next good result is news.
-        cached.high_watermark = -1 if failed else high_watermark
-        cached.log_start_offset = log_start_offset
-        if has_records:
+        cached.high_watermark = -1 if answer.error_code else answer.high_watermark
+        cached.log_start_offset = answer.log_start_offset
+        if answer.records and incremental:
             self._cached[key] = self._cached.pop(key)
         return news
 

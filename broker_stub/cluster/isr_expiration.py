@@ -1,4 +1,4 @@
-"""Removes lagging followers from the ISR (Kafka's `ReplicaManager.maybeShrinkIsr`).
+"""When leaders look for lagging followers; which one leaves is in `Replica.shrink_isr` (Kafka's `ReplicaManager.maybeShrinkIsr`).
 
 While a follower is behind, it checks twice in replica.lag.time.max.ms. Only a severed link, a failed fetch or a fault delays a follower.
 Each of them calls `watch`. So a healthy cluster has no timer for this.

@@ -40,12 +40,12 @@ class LogCleaner:
         self._uncleanable: set[PartitionLog] = set()
 
     def begin(self) -> None:
-        """Look for work, unless there is some already."""
+        """Looks for work, unless there is some already."""
         if self._work is None:
             self._work = self._clean_all()
 
     def proceed(self) -> bool:
-        """Do the next slice of the work, if there is any. Returns whether more is left."""
+        """Does the next slice of the work, if there is any. Returns whether more is left."""
         read = 0
         if self._cleaning is not None and not any(self._cleaning in partition.cleanable for partition in self._partitions()):
             self._work, self._cleaning = self._clean_all(), None  # that log was deleted, or moves

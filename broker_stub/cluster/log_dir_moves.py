@@ -130,15 +130,17 @@ class LogDirMoves:
             self._soon(replica, move, int(config["replica.fetch.backoff.ms"]))
 
     def _finish(self, replica: Replica, copy: LogCopy) -> None:
-        """The future log takes the place. If a disk fails at that, the replica stays where it is."""
+        """The future log takes the place. If a disk fails before that, the replica stays where it is."""
         try:
             copy.finish()
-            self._context.brokers[replica.node].logs.promote(_key(replica), replica.partition.topic_id)
+            failed = self._context.brokers[replica.node].logs.promote(_key(replica), replica.partition.topic_id)
         except StorageFailed:
             self.cancel(replica)
             raise
         self.forget(replica)
         replica.move_to(copy.future)
+        if failed is not None:
+            self._disk_failed(failed)
 
 
 class _Move:

@@ -11,13 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN, DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
+from fencepost.broker_stub.cluster.log_dir import DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
 from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.broker_stub.storage.memory import MemoryDirectory
-
-__all__ = ["CLEAN_SHUTDOWN", "LogManager"]
 
 
 class LogManager:
@@ -196,9 +194,10 @@ class LogManager:
         for each in self.dirs:
             each.delete(key, topic_id)
 
-    def promote(self, key: Key, topic_id: UUID) -> None:
+    def promote(self, key: Key, topic_id: UUID) -> StorageFailed | None:
         """The future log, which has everything and is flushed, takes the place of the current one, which is deleted. Each step survives a
-        loss of power: a start takes the future log if the current one is taken out. Raises StorageFailed; then nothing has changed."""
+        loss of power: a start takes the future log if the current one is taken out. Raises StorageFailed only before the target has the
+        log; then nothing has changed. Returns a later failure, of the source's disk."""
         source, target = self.dir_of(key), self.dir_of_future(key)
         assert source is not None
         assert target is not None
@@ -209,8 +208,7 @@ class LogManager:
         except StorageFailed:
             source.put_back(key, topic_id)
             raise
-        source.remove_taken_out(key, topic_id)
-        source.checkpoint(*OFFSETS)
+        return _failure(partial(source.remove_taken_out, key, topic_id)) or _failure(partial(source.checkpoint, *OFFSETS))
 
     def checkpoint(self, *kinds: str) -> list[StorageFailed]:
         """Writes these checkpoints. Returns the failures of disks."""

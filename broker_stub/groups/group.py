@@ -182,7 +182,7 @@ class Group:
         return self.protocol_type == protocol_type and not self._common().isdisjoint(protocols)
 
     def elect_joined(self) -> bool:
-        """Make a member that has joined the leader. False where the group has members and none of them has joined."""
+        """Makes a member that has joined the leader. False where the group has members and none of them has joined."""
         if self.leader is not None and not self.members[self.leader].joining:
             joined = next((member.id for member in self.members.values() if member.joining), None)
             if joined is None:

@@ -14,8 +14,8 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochs:
-    """(epoch, start offset) entries, ascending in both. `save` is called with them after each change, before anything is written in a new
-    epoch."""
+    """(epoch, start offset) entries, ascending in both. `save` gets the new entries before they count. If it raises, nothing has
+    changed."""
 
     __slots__ = ("_epochs", "_save", "_starts")
 

@@ -129,11 +129,19 @@ class LocalLog:
                 yield from segment.batches()
 
     def since(self, timestamp: int, start_offset: int) -> Iterator[bytes | memoryview]:
-        """The batches that may have the first record at or past the timestamp and the offset, oldest first."""
+        """The batches that may have the first record at or past the timestamp and the offset, oldest first. As in Kafka they are in one
+        segment, the first one whose largest timestamp is late enough, though that record may be below the offset."""
         for segment in self._segments:
-            if segment.largest_timestamp >= timestamp:
+            if segment.newest_ms >= timestamp:
                 for place in segment.since(timestamp, start_offset):
                     yield segment.file.read(place.position, place.size)
+                return
+
+    def of_largest_timestamp(self) -> bytes | memoryview | None:
+        """The first batch with the largest timestamp of the log. None: no batch has a timestamp."""
+        segment = max(self._segments, key=lambda each: each.largest_timestamp)
+        place = segment.of_largest_timestamp()
+        return None if place is None else segment.file.read(place.position, place.size)
 
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""

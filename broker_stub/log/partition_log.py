@@ -1,6 +1,6 @@
 """The log of one partition: appends with validation, deduplication and fencing, and reads up to the offset that a reader may see.
 
-One owner calls it from one thread. It does no I/O except to its segments, and reads the time only through `clock_ms`. A refused append
+One owner calls it from one thread. It does no I/O except to its directory, and reads the time only through `clock_ms`. A refused append
 changes nothing. It does not replicate: code that replicates sets `replicated_at_once` to False and moves the high watermark itself.
 
 Its producers follow from its batches. A truncated or loaded log has them again from a snapshot and the batches after it. Kafka writes a
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
@@ -85,18 +86,17 @@ class PartitionLog:
         *,
         clock_ms: Callable[[], int],
         config: LogConfig | None = None,
-        log_start_offset: int = 0,
         directory: Directory | None = None,
     ) -> None:
         """An empty log in an empty directory, by default in memory."""
         self.config = config or LogConfig()
-        self.first_dirty_offset = self.recovery_point = log_start_offset
+        self.first_dirty_offset = self.recovery_point = 0
         self.replicated_at_once = True
         self.truncated: Callable[[], None] = _nothing
         self._clock_ms = clock_ms
         self._directory: Directory = MemoryDirectory() if directory is None else directory
-        self._log_start_offset = self._high_watermark = log_start_offset
-        self._local = LocalLog(log_start_offset, self._directory, config=self._config, now_ms=clock_ms())
+        self._log_start_offset = self._high_watermark = 0
+        self._local = LocalLog(0, self._directory, config=self._config, now_ms=clock_ms())
         self._epochs = LeaderEpochs(save=self._save_epochs)
         self._producers = ProducerStateManager()
         self._snapshots = Snapshots(self._directory)
@@ -267,15 +267,16 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read, or the offset that a special timestamp (-1 to -4) stands
-        for."""
+        for. That of MAX_TIMESTAMP may be below the log start, as in Kafka."""
         end = self.last_stable_offset if read_committed else self._high_watermark
         if timestamp == LATEST:
             return OffsetAt(end, -1, self._epochs.latest)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return OffsetAt(self._log_start_offset, -1, self._epochs.epoch_at(self._log_start_offset))
         if timestamp == MAX_TIMESTAMP:
-            timestamp = max(segment.largest_timestamp for segment in self._local.segments)
-        found = self._find_timestamp(timestamp) if timestamp >= 0 else OffsetAt()
+            found = self._find_largest_timestamp()
+        else:
+            found = self._find_timestamp(timestamp) if timestamp >= 0 else OffsetAt()
         return found if found.offset < end else OffsetAt()
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
@@ -601,6 +602,17 @@ class PartitionLog:
             for record in records:
                 if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
                     return OffsetAt(record.offset, record.timestamp, read_header(batch).leader_epoch)
+        return OffsetAt()
+
+    def _find_largest_timestamp(self) -> OffsetAt:
+        batch = self._local.of_largest_timestamp()
+        if batch is None:
+            return OffsetAt()
+        header = read_header(batch)
+        with suppress(CorruptBatch):
+            for record in read_records(batch, verify_crc=False, limit=self.config.decompressed_bytes_max):
+                if record.timestamp == header.max_timestamp:
+                    return OffsetAt(record.offset, record.timestamp, header.leader_epoch)
         return OffsetAt()
 
 

@@ -1,7 +1,7 @@
 """The producers of one partition: their entries, their transactions, and their expiry.
 
 Only this file changes the state, and the state follows from the log: a leader's appends and a replica's both call `judge`
-and `apply`. `producers.admit` decides about a batch.
+and `apply`. `producer_append_info.admit` decides about a batch.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec import Struct
 
@@ -20,11 +19,8 @@ from fencepost.broker_stub.log.index_entries import read_offset_index, read_time
 from fencepost.broker_stub.log.local_log import CLEANED, SWAP
 from fencepost.broker_stub.log.segment import DIGITS, INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, LogSegment, Place, file_name
 from fencepost.broker_stub.log.txn_index import AbortedTxn
-from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.directory import DELETED, TEMPORARY, Directory
 from fencepost.producer.wire.records import CorruptBatch, check_crc
-
-DELETED: Final = ".deleted"
-TEMPORARY: Final = ".tmp"
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ def deletable(
         nonlocal left
         left = left[_leading(left, deletes, high_watermark=high_watermark, end_offset=end_offset) :]
 
-    drop(lambda _segment, next_base: next_base <= log_start_offset)
+    drop(lambda segment, next_base: next_base <= log_start_offset and segment is not segments[-1])  # Kafka never deletes the active one so
     if config.deletes:
         drop(_over_size(left, config.retention_bytes))
         drop(_over_age(config.retention_ms, now_ms))
@@ -59,7 +59,6 @@ def _over_age(limit_ms: int, now_ms: int) -> Deletes:
     """Deletes segments whose largest timestamp is older. A record of the future keeps its segment and the later ones."""
 
     def deletes(segment: LogSegment, _next_base: int) -> bool:
-        newest = segment.largest_timestamp if segment.largest_timestamp >= 0 else segment.modified_ms
-        return limit_ms >= 0 and now_ms - newest > limit_ms
+        return limit_ms >= 0 and now_ms - segment.newest_ms > limit_ms
 
     return deletes

@@ -96,6 +96,11 @@ class LogSegment:
     def size(self) -> int:
         return self.file.size
 
+    @property
+    def newest_ms(self) -> int:
+        """The largest timestamp; without one when it was last appended to (`largestTimestamp`)."""
+        return self.largest_timestamp if self.largest_timestamp >= 0 else self.modified_ms
+
     def must_roll(self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether batches of that size belong into a new segment (`shouldRoll`)."""
         known = self.first_timestamp >= 0
@@ -169,6 +174,11 @@ class LogSegment:
         """The batches that may have the first record at or past the timestamp and the offset."""
         position = self.offset_index.lookup(max(self.time_index.lookup(timestamp), start_offset))
         return (place for place in self.places(position) if place.max_timestamp >= timestamp and place.last_offset >= start_offset)
+
+    def of_largest_timestamp(self) -> Place | None:
+        """The first batch with the largest timestamp; None: no batch has one."""
+        places = self.places(self.offset_index.lookup(self._last_of_largest))
+        return next((place for place in places if 0 <= place.max_timestamp == self.largest_timestamp), None)
 
     def truncate(self, offset: int, *, now_ms: int) -> None:
         """Removes the batches that end at or past the offset."""

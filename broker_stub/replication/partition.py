@@ -24,7 +24,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from fencepost.broker_stub.log import LogConfig, PartitionLog
-from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState, min_isr
 from fencepost.broker_stub.replication.reassignment import Assignment, without
 from fencepost.broker_stub.replication.replica import Replica, Surroundings
 
@@ -146,8 +146,8 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, capped by the number of replicas (KIP-966)."""
-        return min(int(self.topic_config["min.insync.replicas"]), len(self.replicas))
+        """How many in-sync replicas a write needs."""
+        return min_isr(self.topic_config, len(self.replicas))
 
     @property
     def elects_unclean(self) -> bool:

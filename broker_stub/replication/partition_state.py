@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
@@ -10,6 +11,11 @@ import msgspec
 from fencepost.broker_stub.replication.reassignment import Assignment
 
 NO_LEADER: Final = -1
+
+
+def min_isr(topic_config: Mapping[str, str], replicas: int) -> int:
+    """min.insync.replicas, capped by the number of replicas (KIP-966)."""
+    return min(int(topic_config["min.insync.replicas"]), replicas)
 
 
 class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="type"):

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
-from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
+from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState, min_isr
 from fencepost.broker_stub.replication.remote_replica import RemoteReplica
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
@@ -159,8 +159,8 @@ class Replica:
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, capped by the number of replicas (KIP-966)."""
-        return min(int(self.partition.topic_config["min.insync.replicas"]), len(self.known.replicas) if self.known is not None else 1)
+        """How many in-sync replicas a write needs, as far as its broker knows."""
+        return min_isr(self.partition.topic_config, len(self.known.replicas) if self.known is not None else 1)
 
     @property
     def high_watermark_lags(self) -> bool:
@@ -246,7 +246,7 @@ class Replica:
             return False
         end, now_ms = self.log.log_end_offset, self._cluster.now_ms()
         behind = {node: each for node, each in self._remotes.items() if node in self.isr and (each.end_offset != end or each.silent)}
-        overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms >= lag_max_ms]
+        overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms > lag_max_ms]
         if overdue and self.partition.alter_isr(self.node, [node for node in self.isr if node not in overdue]):
             self.tell_changed()
             return len(overdue) < len(behind)

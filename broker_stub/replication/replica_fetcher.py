@@ -130,7 +130,7 @@ class ReplicaFetcher:
         if known is None or known.epoch != followed.epoch:
             self._delayed.pop(followed.key, None)
             if not self._cluster.leader_epochs:
-                replica.log.truncate(replica.log.high_watermark)
+                self._truncate_to_high_watermark(replica.log)
             self._add(followed)
 
     def forget(self, replica: Replica) -> None:
@@ -150,6 +150,12 @@ class ReplicaFetcher:
             self._fetch_soon()
         else:
             self._fall_silent(self._followed)
+
+    def _truncate_to_high_watermark(self, log: PartitionLog) -> None:
+        try:
+            log.truncate(log.high_watermark)
+        except StorageFailed as failed:
+            self._cluster.disk_failed(failed)
 
     def _add(self, followed: _Followed) -> None:
         self._followed[followed.key] = self._named[followed.key] = followed

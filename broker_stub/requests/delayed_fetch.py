@@ -97,7 +97,7 @@ class DelayedFetch(DelayedOperation):
         topics: dict[tuple[str, object], FetchableTopicResponse] = {}
         for cached, answer in self._answers:
             asked = cached.asked
-            if self._is_news(asked, answer):
+            if self._session is None or self._session.is_news(asked.key, answer, incremental=self._incremental):
                 if self._follower is not None and answer.diverging_epoch.end_offset >= 0:
                     cached.log_start_offset = -1  # it takes nothing else from this answer
                 key = (asked.topic, asked.topic_id)
@@ -109,19 +109,6 @@ class DelayedFetch(DelayedOperation):
             responses=list(topics.values()),
             node_endpoints=endpoints(self._call.cluster, (answer.current_leader.leader_id for _, answer in self._answers)),
         )
-
-    def _is_news(self, asked: Asked, answer: PartitionData) -> bool:
-        if self._session is None:
-            return True
-        news = self._session.is_news(
-            asked.key,
-            has_records=bool(answer.records) and self._incremental,  # the response that begins a session leaves its order alone
-            failed=answer.error_code != 0,
-            diverges=answer.diverging_epoch.end_offset >= 0,
-            high_watermark=answer.high_watermark,
-            log_start_offset=answer.log_start_offset,
-        )
-        return news or not self._incremental
 
     def try_complete(self) -> None:
         if self.enough():

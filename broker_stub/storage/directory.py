@@ -6,9 +6,14 @@ Until `sync`, written bytes can be lost when the machine loses its power. They a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from fencepost.broker_stub.storage.disk_state import DiskState
+
+DELETED: Final = ".deleted"
+"""The suffix of a removed file, until it is deleted."""
+TEMPORARY: Final = ".tmp"
+"""The suffix of a small file that is being written."""
 
 
 class File(Protocol):

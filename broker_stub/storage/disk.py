@@ -16,12 +16,11 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Final
 
+from fencepost.broker_stub.storage.directory import DELETED, TEMPORARY
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 
 OPEN_FILES_MAX: Final = 256
 LOCK: Final = ".lock"
-DELETED: Final = ".deleted"
-TEMPORARY: Final = ".tmp"
 
 Later = Callable[[int, Callable[[], None]], object]
 """Runs a function after so many milliseconds."""

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from fencepost.broker_stub.storage.directory import TEMPORARY
 from fencepost.broker_stub.storage.disk_state import DiskState
 from fencepost.broker_stub.storage.memory import MemoryFile
 
@@ -134,7 +135,7 @@ class VolatileDirectory:
         return bytes(found.read(0, found.size)) if isinstance(found, VolatileFile) else None
 
     def write(self, name: str, data: bytes) -> None:
-        temporary = name + ".tmp"
+        temporary = name + TEMPORARY
         self.remove(temporary)
         file = self.open(temporary)
         file.append(data)

@@ -28,6 +28,8 @@ Row = dict[str, Any]
 
 def dump_file(path: Path, *, records: bool, json: bool) -> bool:
     """Print the file's entries. Returns whether it is whole."""
+    if path.is_dir():
+        raise CommandError(f"{path}: it is a directory: give .log, index or checkpoint files; `log verify` takes a directory")
     if path.exists() and not path.is_file():
         raise CommandError(f"{path}: it is no regular file")
     if not json:

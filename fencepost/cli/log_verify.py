@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, read_leader_epochs
 from fencepost.broker_stub.log.errors import CorruptFile, CorruptSnapshot
 from fencepost.broker_stub.log.index_entries import read_offset_index, read_time_index, read_txn_index

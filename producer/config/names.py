@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.compression import NAMES, check_key
@@ -57,10 +57,11 @@ class Written(dict[str, str]):
         return name
 
 
-def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Iterator[tuple[str, str, Any]]:
+def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> list[tuple[str, str, Any]]:
     """For each setting its own name, the key that the caller used, and the value. Raises ConfigError for one given in two spellings, and
     one for all names that are unknown."""
     seen: set[str] = set()
+    found: list[tuple[str, str, Any]] = []
     unknown: list[ConfigError] = []
     for key, value in given.items():
         if not isinstance(key, str):
@@ -73,10 +74,10 @@ def spelled(given: Mapping[str, Any], name_of: Callable[[str, Any], str]) -> Ite
         if name in seen:
             raise ConfigError(f"{name} is set twice: {key!r} is another spelling of it; give only one")
         seen.add(name)
-        if not unknown:
-            yield name, key, value
+        found.append((name, key, value))
     if unknown:
         raise unknown[0] if len(unknown) == 1 else ConfigError("; ".join(map(str, unknown)))
+    return found
 
 
 def setting_name(key: str, value: object = None) -> str:

@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.log.checkpoint_text import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from fencepost.producer import Producer
 from fencepost.producer.config.reader import read_settings

@@ -617,7 +617,7 @@ class TransactionManager:
         self._ended[self._number] = committed
         self._ended.pop(self._number - REMEMBERED, None)
         self.drop_reason = self.spoilt = None
-        self._out += self._waiting.answer(None, Event.COMMIT, Event.ABORT)
+        self._out += self._waiting.answer(None, Event.COMMIT)
 
     def _look_for_overtaken(self) -> None:
         overtaken = self._contents.commits.overtaken()

@@ -1,8 +1,8 @@
 """The epoch bump of an idempotent producer (KIP-360): one partition begins the next epoch by itself, without a request.
 
-It happens after a batch has failed, or the broker expects another sequence, and no batch of the partition may still be in the log
-(`InFlightWindow.wants_bump`). The batches that wait are then stamped again from sequence 0 (`InFlightWindow.bump`). In a transaction no
-partition bumps its epoch: the coordinator does (InitProducerId, or the answer to EndTxn).
+`in_flight_window` decides when (`InFlightWindow.wants_bump`): after a batch has failed, or the broker expects another sequence, and no
+batch of the partition may still be in the log. The batches that wait are then stamped again from sequence 0 (`InFlightWindow.bump`). In a
+transaction no partition bumps its epoch: the coordinator does (InitProducerId, or the answer to EndTxn).
 Source: `TransactionManager.bumpIdempotentProducerEpoch`.
 """
 

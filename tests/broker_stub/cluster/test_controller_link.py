@@ -153,7 +153,7 @@ def test_a_leader_that_hears_nothing_and_is_heard_is_not_fenced() -> None:
     assert told(world, old)[:2] == (old, 0)
     assert produce(world, old, b"lost", acks=1).answer.error_code == ErrorCode.NONE
     assert produce(world, new, b"new", acks=1).answer.error_code == ErrorCode.NONE
-    world.pass_time(PRODUCE_MS)
+    world.pass_time(PRODUCE_MS + 1)
     assert old not in partition.isr, "it does not follow the new leader"
     mend(world, old)
     world.pass_time(500)

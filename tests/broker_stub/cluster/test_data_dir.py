@@ -20,6 +20,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from fencepost.broker_stub import Acl, BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.log.checkpoint_text import (
     LOG_START_OFFSETS,
     OFFSET_CHECKPOINTS,
@@ -75,6 +76,26 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, brokers: int) -> None:
             assert fresh not in ids
             ids.add(fresh)
             send(stub, b"more")
+
+
+def test_a_killed_broker_is_not_eligible_at_the_next_start(tmp_path: Path) -> None:
+    """The cluster ends while the broker is down. It may have lost records, as if it had been killed in the same process."""
+    clock = VirtualClock()
+    with stub_in(tmp_path, brokers=2, clock=clock) as stub:
+        stub.create_topic("t", replication_factor=2, config={"min.insync.replicas": 2})
+        leader = stub.leader("t", 0)
+        follower = 3 - leader
+        stub.sever(leader, follower)
+        send(stub, b"x", acks=1, enable_idempotence=False)
+        stub.advance(60_000)
+        assert stub.cluster.find("t", 0).eligible == [follower]  # type: ignore[union-attr]
+        stub.stop_broker(follower, clean=False)
+    assert not (tmp_path / f"broker-{follower}" / CLEAN_SHUTDOWN).exists()
+    assert (tmp_path / f"broker-{leader}" / CLEAN_SHUTDOWN).exists()
+    with stub_in(tmp_path, brokers=2, clock=clock) as stub:
+        assert stub.cluster.find("t", 0).eligible == []  # type: ignore[union-attr]
+        assert stub.leader("t", 0) == leader
+        assert values(stub) == [b"x"]
 
 
 def test_a_group_goes_on(tmp_path: Path) -> None:

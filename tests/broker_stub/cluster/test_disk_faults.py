@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
-from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.producer import Producer
 from fencepost.producer.errors import DeliveryError
 from fencepost.txn import TransactionalProducer

@@ -428,6 +428,30 @@ def test_a_directory_fails_while_a_log_moves(fails: str) -> None:
     assert values(world) == NUMBERS
 
 
+@pytest.mark.parametrize("step", ["remove_taken_out", "checkpoint"])
+def test_the_source_fails_when_the_log_has_moved(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """The replica uses the log in the target, and the source goes offline."""
+    world = filled()
+    source = world.cluster.brokers[1].logs.dirs[0]
+
+    def fails(*_: object) -> None:
+        source.disk.fault = "failed"
+        source.disk.check_write()
+
+    monkeypatch.setattr(source, step, fails)
+    alter(world, "/memory/broker-1.2", node=1)
+    world.cluster.tick()
+    world.cluster.tick()
+    monkeypatch.undo()
+    assert described(world, node=1) == {"broker-1": "KAFKA_STORAGE_ERROR", "broker-1.2": [("t", 0, 0, False)]}
+    assert world.produce(batch(b"%012d" % 10)).error_code == 0
+    assert values(world) == [*NUMBERS, b"%012d" % 10]
+    source.disk.fault = None
+    world.cluster.stop_broker(1)
+    world.cluster.start_broker(1)
+    assert described(world, node=1) == {"broker-1": [], "broker-1.2": [("t", 0, 0, False)]}
+
+
 def test_the_controller_learns_of_it_later() -> None:
     """A broker that does not reach the controller takes its replica offline at once. The leadership moves when the link is mended."""
     world = Inside(brokers=2, log_dirs=2)

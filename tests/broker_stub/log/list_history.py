@@ -466,10 +466,8 @@ class ListHistory:
             for committed, end in ((False, model.high_watermark), (True, log.last_stable_offset)):
                 found = log.offset_for_timestamp(timestamp, read_committed=committed)
                 same(f"time {timestamp}", (found.offset, found.timestamp, found.leader_epoch), model.at_time(timestamp, end))
-        newest = max(segment.largest_timestamp for segment in model.segments)
         found = log.offset_for_timestamp(MAX_TIMESTAMP)
-        expected = model.at_time(newest, model.high_watermark) if newest >= 0 else (-1, -1, -1)
-        same("the newest time", (found.offset, found.timestamp, found.leader_epoch), expected)
+        same("the newest time", (found.offset, found.timestamp, found.leader_epoch), model.at_newest_time(model.high_watermark))
 
 
 def run(seed: object, steps: int) -> None:

@@ -208,11 +208,22 @@ class ListModel:
         return b""
 
     def at_time(self, timestamp: int, end: int) -> tuple[int, int, int]:
-        """(offset, timestamp, leader epoch) of the first record at or past the timestamp; -1 without one before `end`."""
-        for batch in self.batches():
+        """(offset, timestamp, leader epoch) of the first record at or past the timestamp; -1 without one before `end`. Kafka looks into the
+        first segment with such a record alone, though that may be below the log start. An empty segment can only be the last one."""
+        segment = next((each for each in self.segments if each.largest_timestamp >= timestamp), None)
+        for batch in segment.batches if segment is not None else ():
             for row in batch.rows:
                 if row.timestamp >= timestamp and row.offset >= self.start:
                     return (row.offset, row.timestamp, batch.leader_epoch) if row.offset < end else (-1, -1, -1)
+        return -1, -1, -1
+
+    def at_newest_time(self, end: int) -> tuple[int, int, int]:
+        """The same of the first record with the largest timestamp, which may be below the log start."""
+        newest = max((batch.max_timestamp for batch in self.batches()), default=-1)
+        batch = next((each for each in self.batches() if each.max_timestamp == newest), None)
+        for row in batch.rows if batch is not None else ():
+            if row.timestamp == newest:
+                return (row.offset, row.timestamp, batch.leader_epoch) if batch is not None and row.offset < end else (-1, -1, -1)
         return -1, -1, -1
 
     # What happens
@@ -247,7 +258,7 @@ class ListModel:
     def retain(self, now_ms: int, modified_ms: Callable[[int], int]) -> int:
         """Retention: the number of segments that go."""
         count = 0
-        rules: list[Callable[[Segment, int], bool]] = [lambda _, beyond: beyond <= self.start]
+        rules: list[Callable[[Segment, int], bool]] = [lambda segment, beyond: beyond <= self.start and segment is not self.segments[-1]]
         if self.config.deletes and self.config.retention_bytes >= 0:
             rules.append(lambda segment, _: sum(each.size for each in self.segments[count:]) - segment.size >= self.config.retention_bytes)
         if self.config.deletes and self.config.retention_ms >= 0:

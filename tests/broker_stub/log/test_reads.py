@@ -107,7 +107,8 @@ def test_committed_readers_stop_at_the_first_open_transaction() -> None:
 
 def test_the_lso_of_a_transaction_whose_head_was_deleted() -> None:
     """It is where the first batch begins that is left of it, as in Kafka."""
-    log = PartitionLog(clock_ms=SetClock(), log_start_offset=500)
+    log = open_log()
+    log.restart_at(500)
     for sequence in (0, 3):
         produce(log, data(7, 0, sequence, 3, transactional=True))
     produce(log, plain())
@@ -258,6 +259,37 @@ def test_a_timestamp_finds_the_first_record_at_or_past_it() -> None:
     assert log.offset_for_timestamp(NOW + 10).offset == 5
 
 
+def test_a_timestamp_is_searched_in_one_segment() -> None:
+    """As in Kafka: in the first one with a late enough record, though that is below the log start and a later segment has another one."""
+    log = open_log(LogConfig(segment_bytes=2 * len(plain())))
+    for delta in (10, 5, 20):
+        produce(log, plain(NOW + delta))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    log.advance_log_start(1)
+    assert [log.offset_for_timestamp(NOW + delta).offset for delta in (5, 6, 11)] == [1, -1, 2]
+
+
+def test_the_largest_timestamp_may_be_below_the_log_start() -> None:
+    """As in Kafka, until retention deletes the segment."""
+    log = open_log(LogConfig(segment_bytes=2 * len(plain())))
+    for delta in (10, 5, 7):
+        produce(log, plain(NOW + delta))
+    log.advance_log_start(2)
+    assert log.offset_for_timestamp(MAX_TIMESTAMP) == OffsetAt(0, NOW + 10, 0)
+    log.delete_old_segments()
+    assert log.offset_for_timestamp(MAX_TIMESTAMP) == OffsetAt(2, NOW + 7, 0)
+
+
+def test_a_segment_without_timestamps_counts_from_its_last_append() -> None:
+    """As in Kafka: a lookup for an earlier time ends there, and finds nothing."""
+    clock = SetClock()
+    log = open_log(LogConfig(segment_bytes=len(plain())), clock=clock)
+    for timestamp in (-1, NOW + 20):
+        produce(log, plain(timestamp))
+    assert [log.offset_for_timestamp(NOW + delta).offset for delta in (-5, 0, 1)] == [-1, -1, 1]
+    assert log.offset_for_timestamp(MAX_TIMESTAMP).offset == 1
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_a_timestamp_finds_nothing_that_was_deleted(codec: Codec) -> None:
     """DeleteRecords has deleted the head of a batch. For every earlier timestamp, the first record of its rest is the earliest one."""
@@ -336,8 +368,9 @@ def test_append_times_can_be_searched_too() -> None:
 
 
 def test_a_log_may_start_anywhere() -> None:
-    """A log over an empty storage begins at the offset it is told."""
-    log = PartitionLog(clock_ms=SetClock(), log_start_offset=500)
+    """Its first record has the offset at which the log restarts."""
+    log = open_log()
+    log.restart_at(500)
     assert produce(log, plain()) == 500
     assert offsets(log, 500) == [500]
 

@@ -114,6 +114,15 @@ def test_deleted_records_give_their_memory_back() -> None:
     assert log.log_start_offset == 5
 
 
+def test_deleted_records_leave_the_active_segment() -> None:
+    """Only a segment that another one follows is deleted for the log start, as in Kafka."""
+    log = log_of(4)
+    log.advance_log_start(4)
+    assert (log.delete_old_segments(), bases(log), log.size) == (1, [2], 2 * BATCH_BYTES)
+    assert produce(log, plain()) == 4
+    assert (log.delete_old_segments(), bases(log)) == (1, [4])
+
+
 def test_readers_of_deleted_segments() -> None:
     """Offsets before the first segment are out of range, and the earliest offset is the first one that is left. Epochs follow."""
     clock = SetClock(NOW)

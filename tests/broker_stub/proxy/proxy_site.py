@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
+from fencepost.producer.wire.records import iter_batches
 from tests.conformance import batches
 from tests.conformance.asks_log import list_offsets_request, produce_request
 from tests.conformance.kafka import KafkaCluster
@@ -43,6 +44,15 @@ class Site:
             answer = connection.ask(list_offsets_request(self.topic, [part]), 7)
         assert isinstance(answer, wire.ListOffsetsResponse)
         return answer.topics[0].partitions[0].offset
+
+    def producer_ids(self) -> list[int]:
+        """The producer id of each batch in the log, from the broker itself."""
+        host, port = self.upstream.split(",")[0].rsplit(":", 1)
+        with RawConnection((host, int(port))) as connection:
+            topic = wire.FetchTopic(topic=self.topic.name, partitions=[wire.FetchPartition(partition=0)])
+            answer = connection.ask(wire.FetchRequest(max_wait_ms=0, topics=[topic]), 12)
+        assert isinstance(answer, wire.FetchResponse)
+        return [header.producer_id for header, _ in iter_batches(answer.responses[0].partitions[0].records or b"")]
 
     def produce(self, sequence: int, *, pid: int = 4711, acks: int = -1) -> wire.ProduceRequest:
         return produce_request([(self.topic, 0, batches.of(pid, 0, sequence).encode())], 12, acks=acks)

@@ -180,7 +180,7 @@ class World(Inside):
             self.check()
         self.cluster.faults.clear()
         for _ in range(3):
-            self.pass_time(LAG_MS)  # for followers that are cut off
+            self.pass_time(LAG_MS + 1)  # for followers that are cut off
         leader_knows = self.partition.leader != NO_LEADER and self.partition.leading.known is self.partition.state
         if leader_knows and len(self.partition.isr) >= self.partition.min_isr:
             assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"
@@ -195,7 +195,7 @@ class World(Inside):
             self.cluster.start_broker(node)
             self.cluster.logs.moves.limit(node, None)
         for _ in range(3):
-            self.pass_time(LAG_MS)
+            self.pass_time(LAG_MS + 1)
         self.pass_time(1_000)
         self.check()
         leader = self.partition.log

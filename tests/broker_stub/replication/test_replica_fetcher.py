@@ -54,6 +54,21 @@ def test_a_consumer_waits_at_a_follower() -> None:
     assert (pending.answer.error_code, pending.answer.high_watermark, bool(pending.answer.records)) == (0, 1, True)
 
 
+def test_a_truncation_to_the_high_watermark_fails() -> None:
+    """Without leader epochs a new follower truncates at once. On a disk that fails its broker halts, and the cluster goes on."""
+    world = Inside(brokers=2, leader_epochs=False)
+    world.topic(replicas=2)
+    world.cluster.tick()
+    leader = world.leader()
+    world.cluster.broker_links.sever(leader, 3 - leader)
+    assert world.produce(batch(b"x"), acks=1).error_code == 0
+    partition = world.topic_named().partitions[0]
+    world.cluster.brokers[leader].logs.dirs[0].disk.fault = "full"
+    world.cluster.move_leader(partition, to=3 - leader)
+    world.cluster.tick()
+    assert (partition.leader, world.cluster.brokers[leader].alive) == (3 - leader, False)
+
+
 def test_an_idle_cluster_has_no_deadline() -> None:
     """Followers wait for records without a timer."""
     world, partition, _ = world_of(brokers=3)
@@ -65,7 +80,7 @@ def test_an_idle_cluster_has_no_deadline() -> None:
     assert sorted(partition.isr) == [1, 2, 3]
     assert world.produce(batch(b"y"), acks=1).error_code == 0
     world.cluster.watch_lag()
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert sorted(partition.isr) == [1, 2, 3]
 
 
@@ -88,7 +103,7 @@ def test_a_slow_follower_leaves_the_isr_and_comes_back(point: str) -> None:
     assert world.produce(batch(b"y"), acks=1).error_code == 0
     world.pass_time(LAG_MS // 2)
     assert (follower in partition.isr, partition.log.high_watermark < 2) == (True, True)
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert (partition.isr, partition.log.high_watermark) == ([partition.leader], 2)
     held.release()
     held.remove()
@@ -143,7 +158,7 @@ def test_a_slow_link_delays_replication_and_markers() -> None:
     for _ in range(3):
         assert world.produce(batch(b"y"), acks=1).error_code == 0
         world.pass_time(LAG_MS // 2)
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert partition.isr == [partition.leader]
     world.cluster.broker_links.slow_down(partition.leader, follower, 0)
     for _ in range(4):

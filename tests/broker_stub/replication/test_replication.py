@@ -85,12 +85,26 @@ def test_a_follower_is_given_up_after_a_while() -> None:
     world.pass_time(LAG_MS // 2)
     assert written(world) == ["REQUEST_TIMED_OUT @0"]
     assert follower in partition.isr
-    world.pass_time(LAG_MS // 2)
+    world.pass_time(LAG_MS // 2 + 1)
     assert follower not in partition.isr
     assert partition.log.high_watermark == 2
     world.cluster.broker_links.mend(partition.leader, follower)
     world.cluster.tick()
     assert follower in partition.isr
+
+
+def test_a_follower_stays_for_the_whole_time() -> None:
+    """It leaves when more than replica.lag.time.max.ms has passed, not at that time."""
+    world, partition = three()
+    follower = followers(partition)[0]
+    cut_off(world, partition, follower)
+    world.produce(batch(b"x"), acks=1)
+    world.clock.advance(LAG_MS)
+    partition.shrink_isr(lag_max_ms=LAG_MS)
+    assert follower in partition.isr
+    world.clock.advance(1)
+    partition.shrink_isr(lag_max_ms=LAG_MS)
+    assert follower not in partition.isr
 
 
 def test_a_leader_that_is_alone_soon_has_too_few() -> None:
@@ -100,7 +114,7 @@ def test_a_leader_that_is_alone_soon_has_too_few() -> None:
     world.send(produce_request("t", batch(b"x")), 9)
     world.pass_time(1_000)
     assert written(world) == ["REQUEST_TIMED_OUT @0"]
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert partition.isr == [partition.leader]
     assert partition.log.high_watermark == 0
     assert world.produce(batch(b"y")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -188,7 +202,7 @@ def test_an_unclean_leader_costs_what_was_acknowledged(unclean: str) -> None:
     world.cluster.tick()
     cut_off(world, partition, behind)
     assert world.produce(batch(b"alone"), acks=1).error_code == 0
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert partition.isr == [old]
     assert world.produce(batch(b"acknowledged")).error_code == 0
     world.cluster.stop_broker(old)
@@ -366,7 +380,7 @@ def test_a_follower_gives_what_it_has() -> None:
     assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 1, 1)] * 3
     cut_off(world, partition, lost)
     assert world.produce(numbered(8, 0), acks=1).error_code == 0
-    world.pass_time(LAG_MS)
+    world.pass_time(LAG_MS + 1)
     assert lost not in partition.isr
     world.pass_time(500)
     assert [read(node) for node in (partition.leader, reached, lost)] == [("NONE", 2, 2), ("NONE", 2, 2), ("NONE", 1, 1)]

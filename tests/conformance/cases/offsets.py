@@ -41,6 +41,29 @@ def search_by_time(w: World) -> None:
 
 
 @case()
+def search_by_time_from_a_later_start(w: World) -> None:
+    """Only the first segment with a late enough record is searched, though that record is below the log start."""
+    topic = w.topic(config={"segment.ms": "100"})
+    when = stamp()
+    for each in (-10, -50, 500):
+        w.produce(plain(Rec(timestamp=when + each)), topic, label=f"{each:+d}")
+    w.delete_records(topic, 1, label="the first record")
+    for asked in (-60, -50, -20, -10, -9, 500, 501):
+        w.list_offsets(topic, when + asked, label=f"asked {asked:+d}")
+
+
+@case()
+def max_timestamp_below_the_start(w: World) -> None:
+    """The record with the largest timestamp has an answer after DeleteRecords, too."""
+    topic = w.topic()
+    when = stamp()
+    for each in (10, 5):
+        w.produce(plain(Rec(timestamp=when + each)), topic, label=f"{each:+d}")
+    w.delete_records(topic, 1, label="the first record")
+    w.list_offsets(topic, -3, label="max timestamp")
+
+
+@case()
 def read_committed(w: World) -> None:
     """Under read_committed the latest offset is the last stable offset."""
     topic = w.topic()

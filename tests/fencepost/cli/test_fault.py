@@ -201,9 +201,11 @@ def test_the_proxy_takes_them_too(broker: Running) -> None:
 def test_time_from_the_shell() -> None:
     """The clock of `fencepost broker --virtual-clock` stands still until the control advances it. Every command of docs/testing.md works
     with it."""
-    with running("broker", "--brokers", 2, "--port", 0, "--control", 0, "--virtual-clock") as process:
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    [options] = re.findall(r"^    fencepost broker (.*) --control 9644$", page, re.MULTILINE)
+    with running("broker", *options.split(), "--port", 0, "--control", 0) as process:
         at = up(process)
-        said_on_the_page(at)
+        said_on_the_page(at, page)
         fault(at, "add", "--on", "PRODUCE", "--at", "after_append", "--action", "delay", "--ms", 3_600_000)
         with Producer(bootstrap_servers=at.bootstrap) as producer:
             future = producer.send("t", b"v")
@@ -215,15 +217,15 @@ def test_time_from_the_shell() -> None:
             assert future.result(DEADLINE_S).offset == 0
 
 
-def said_on_the_page(at: Running) -> None:
+def said_on_the_page(at: Running, page: str) -> None:
     """Every line of docs/testing.md that asks a control something."""
-    with Producer(bootstrap_servers=at.bootstrap) as producer:
-        producer.send("orders", b"v").result(DEADLINE_S)
-    [block] = re.findall(r"```sh\n(.*?)```", (DOCS / "testing.md").read_text(encoding="utf-8"), re.DOTALL)
+    [block] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     for line in block.splitlines():
         match shlex.split(line):
             case ["export", _] | ["#", *_]:
                 pass
+            case ["fencepost", "topics", *arguments]:
+                run("topics", *arguments, FENCEPOST_BOOTSTRAP=at.bootstrap).check_returncode()
             case ["fencepost", "fault", *arguments]:
                 fault(at, *arguments)
             case ["curl", url, *rest]:

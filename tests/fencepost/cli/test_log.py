@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.cluster.log_manager import CLEAN_SHUTDOWN
+from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.storage.disk import DiskDirectory
 from fencepost.producer import Producer
 from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
@@ -144,6 +144,13 @@ def test_an_interrupted_compaction(tmp_path: Path) -> None:
     ran = invoke("log", "verify", tmp_path)
     assert ran.code == 0
     assert "a compaction was interrupted, and the next start ends it, so nothing is checked" in ran.out
+
+
+def test_a_directory_is_verified_and_not_dumped(tmp_path: Path) -> None:
+    """The error says what each of the two commands takes."""
+    dumped = invoke("log", "dump", tmp_path)
+    assert dumped.code == 2
+    assert "it is a directory: give .log, index or checkpoint files; `log verify` takes a directory" in " ".join(dumped.err.split())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")

@@ -72,6 +72,13 @@ def test_one_error_names_every_unknown_setting() -> None:
     assert [said.count(word) for word in ("unknown setting", "'debug'", "'lingr_ms'; did you mean", "'message.timeout.ms'")] == [3, 1, 1, 1]
 
 
+def test_an_unknown_setting_is_reported_before_a_wrong_value() -> None:
+    """Every name is checked before any value is read."""
+    said = refusal({"bootstrap_servers": "x", "acks": 7, "liger_ms": 1})
+    assert "unknown setting 'liger_ms'; did you mean 'linger_ms'" in said
+    assert "acks" not in said
+
+
 def test_translations_lead_to_settings() -> None:
     """Every setting that an error recommends exists, and no name in the tables is one of this producer's."""
     recommended = {*SAME_AS.values(), *KIBIBYTES.values(), *re.findall(r"'(\w+_\w+)'", " ".join(INSTEAD))} - {"round_robin"}
