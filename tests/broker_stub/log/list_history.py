@@ -461,11 +461,16 @@ class ListHistory:
 
     def _check_times(self) -> None:
         log, model = self.log, self.model
+        modified = {segment.base_offset: segment.modified_ms for segment in log.segments}
         times = sorted({row.timestamp + more for row in model.rows() for more in (0, 1)})
         for timestamp in [0, *self.rng.sample(times, min(12, len(times)))]:
             for committed, end in ((False, model.high_watermark), (True, log.last_stable_offset)):
                 found = log.offset_for_timestamp(timestamp, read_committed=committed)
-                same(f"time {timestamp}", (found.offset, found.timestamp, found.leader_epoch), model.at_time(timestamp, end))
+                same(
+                    f"time {timestamp}",
+                    (found.offset, found.timestamp, found.leader_epoch),
+                    model.at_time(timestamp, end, modified.__getitem__),
+                )
         found = log.offset_for_timestamp(MAX_TIMESTAMP)
         same("the newest time", (found.offset, found.timestamp, found.leader_epoch), model.at_newest_time(model.high_watermark))
 

@@ -207,10 +207,12 @@ class ListModel:
                 return b"".join(found)[: max(max_bytes, batches[0].size)]
         return b""
 
-    def at_time(self, timestamp: int, end: int) -> tuple[int, int, int]:
+    def at_time(self, timestamp: int, end: int, modified_ms: Callable[[int], int]) -> tuple[int, int, int]:
         """(offset, timestamp, leader epoch) of the first record at or past the timestamp; -1 without one before `end`. Kafka looks into the
-        first segment with such a record alone, though that may be below the log start. An empty segment can only be the last one."""
-        segment = next((each for each in self.segments if each.largest_timestamp >= timestamp), None)
+        first segment with such a record alone, though that may be below the log start. For a segment that compaction has emptied, the time
+        of its last change counts."""
+        newest = [each.largest_timestamp if each.batches else modified_ms(each.base) for each in self.segments]
+        segment = next((each for each, newest_ms in zip(self.segments, newest, strict=True) if newest_ms >= timestamp), None)
         for batch in segment.batches if segment is not None else ():
             for row in batch.rows:
                 if row.timestamp >= timestamp and row.offset >= self.start:

@@ -217,7 +217,7 @@ class History:
         times = [(record.timestamp, record.offset) for _, batch in log.batches() for record in read_records(batch)]
         log.advance_high_watermark(log.log_end_offset)
         for timestamp, _ in self.rng.sample(times, min(3, len(times))):
-            base = next(segment.base_offset for segment in log.segments if segment.largest_timestamp >= timestamp)
+            base = next(segment.base_offset for segment in log.segments if segment.newest_ms >= timestamp)
             beyond = next((segment.base_offset for segment in log.segments if segment.base_offset > base), log.log_end_offset)
             first = next((offset for at, offset in times if at >= timestamp and max(base, log.log_start_offset) <= offset < beyond), -1)
             assert log.offset_for_timestamp(timestamp).offset == first
