@@ -22,6 +22,8 @@ BROKERS_MAX: Final = 1000
 LOG_DIRS_MAX: Final = 100
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
+AHEAD_MS_MAX: Final = 100 * 365 * 24 * 3600 * 1000
+"""How far ahead of the stub's clock, or behind it, a broker's own may be: a hundred years."""
 OFTEN_MAX: Final = 1 << 53
 """The largest count of a fault rule: JSON's readers take larger numbers for others."""
 
@@ -74,7 +76,9 @@ _COUNT: Final = Argument((int,), f"a whole number from 1 to {OFTEN_MAX}", lambda
 _TOPIC: Final = Argument((str,), "the name of a topic")
 
 ARGUMENTS: Final = {
-    "ahead_ms": Argument((int,), "whole milliseconds"),
+    "ahead_ms": Argument(
+        (int,), f"whole milliseconds from -{AHEAD_MS_MAX} to {AHEAD_MS_MAX}, a hundred years", lambda value: abs(value) <= AHEAD_MS_MAX
+    ),
     "advertised_host": _HOST,
     "auto_create_topics": _BOOL,
     "leader_epochs": _BOOL,
@@ -143,6 +147,13 @@ def check_arguments(**given: object) -> None:
             raise TypeError(_message(name, value, argument.must_be))
         if not argument.fits(value):
             raise ValueError(_message(name, value, argument.must_be))
+
+
+def check_delay(ms: int) -> None:
+    """Raises TypeError for what is no whole number, and ValueError for what is no delay."""
+    check_arguments(ms=ms)
+    if not 0 <= ms <= INT_MAX:
+        raise ValueError(f"ms={printable(repr(ms), longest=SHOWN_MAX)}: 0 or more, at most {INT_MAX}")
 
 
 def listed(name: str, given: Iterable[T], kind: type[T], example: str) -> list[T]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 from msgspec.structs import replace
 
 from fencepost.broker_stub import handlers
-from fencepost.broker_stub.arguments import check_arguments
+from fencepost.broker_stub.arguments import check_arguments, check_delay
 from fencepost.broker_stub.cluster.broker_links import End, named
 from fencepost.broker_stub.cluster.clock import Clock, RealClock, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
@@ -380,7 +380,8 @@ class BrokerStub(Restrictions):
         self._call(lambda: self.cluster.resume_broker(node))
 
     def set_clock(self, node: int, ahead_ms: int) -> None:
-        """Sets a broker's own clock so many milliseconds ahead of the stub's; behind it with a negative number.
+        """Sets a broker's own clock so many milliseconds ahead of the stub's; behind it with a negative number. At most a
+        hundred years; its time is never before 1970.
 
         It decides the time of records with LogAppendTime, which timestamps are refused, the age of segments, and when a transaction times
         out at that coordinator.
@@ -391,11 +392,9 @@ class BrokerStub(Restrictions):
 
     def slow_loading(self, node: int, ms: int) -> None:
         """From now on a broker that begins to coordinate takes so long to load its groups and transactional ids, and answers
-        COORDINATOR_LOAD_IN_PROGRESS meanwhile. 0 ends that."""
+        COORDINATOR_LOAD_IN_PROGRESS meanwhile. 0 ends that. `ms`: at most 2147483647."""
         self._known(node=node)
-        check_arguments(ms=ms)
-        if ms < 0:
-            raise ValueError(f"ms={ms}: 0 or more")
+        check_delay(ms)
         self._call(lambda: setattr(self.cluster.brokers[node], "loading_ms", ms))
 
     def fail_disk(self, node: int, fault: DiskFault = "failed", *, log_dir: int | None = None) -> None:
@@ -443,10 +442,9 @@ class BrokerStub(Restrictions):
         self._between(one, other, self.cluster.broker_links.mend)
 
     def slow_down(self, one: int, other: int, ms: int) -> None:
-        """Makes each message between two brokers take so many milliseconds; 0 ends that. Followers lag, and acks=all waits for them."""
-        check_arguments(ms=ms)
-        if ms < 0:
-            raise ValueError(f"ms={ms}: 0 or more")
+        """Makes each message between two brokers take so many milliseconds, at most 2147483647; 0 ends that. Followers lag,
+        and acks=all waits for them."""
+        check_delay(ms)
         for node in (one, other):
             self._known(node=node)
         self._between(one, other, lambda low, high: self.cluster.broker_links.slow_down(low, high, ms))

@@ -75,7 +75,7 @@ class Broker:
 
     def now_ms(self) -> int:
         """The time by its own clock."""
-        return self._clock_ms() + self.ahead_ms
+        return max(0, self._clock_ms() + self.ahead_ms)
 
     def when_running(self, run: Callable[[], None]) -> None:
         """Runs it now, or when the paused broker goes on. If it stops before, never."""

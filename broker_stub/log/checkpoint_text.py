@@ -20,6 +20,7 @@ LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (RECOVERY_POINTS, REPLICATION_OFFSETS, LOG_START_OFFSETS, CLEANER_OFFSETS)
 _VERSION: Final = "0"
+_INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -32,7 +33,7 @@ def read_leader_epochs(data: bytes) -> list[tuple[int, int]]:
     """(epoch, start offset), ascending in both. Raises CorruptFile."""
     found: list[tuple[int, int]] = []
     for line, words in _lines(LEADER_EPOCHS, data, 2):
-        entry = (_number(LEADER_EPOCHS, line, words[0]), _number(LEADER_EPOCHS, line, words[1]))
+        entry = (_epoch(line, words[0]), _number(LEADER_EPOCHS, line, words[1]))
         if found and not (entry[0] > found[-1][0] and entry[1] > found[-1][1]):
             raise CorruptFile(LEADER_EPOCHS, line, f"epoch {entry[0]} at offset {entry[1]} does not follow epoch {found[-1][0]}")
         found.append(entry)
@@ -101,6 +102,13 @@ def _lines(kind: str, data: bytes, words: int) -> list[tuple[int, list[str]]]:
         if len(found) != words:
             raise CorruptFile(kind, number, f"{len(found)} words where an entry has {words}")
     return split
+
+
+def _epoch(line: int, word: str) -> int:
+    epoch = _number(LEADER_EPOCHS, line, word)
+    if epoch > _INT32_MAX:
+        raise CorruptFile(LEADER_EPOCHS, line, f"{word!r} is not a leader epoch from 0 to 2^31 - 1")
+    return epoch
 
 
 def _number(kind: str, line: int, word: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
@@ -21,6 +22,8 @@ from fencepost.broker_stub.log.segment import DIGITS, INDEX, LOG, SUFFIXES, TIME
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.storage.directory import DELETED, TEMPORARY, Directory
 from fencepost.producer.wire.records import CorruptBatch, check_crc
+
+OFFSET_MAX: Final = 2**63 - 1
 
 log = logging.getLogger(__name__)
 
@@ -152,5 +155,11 @@ def _tidy_up(directory: Directory, config: LogConfig, *, now_ms: int) -> None:
 
 
 def _bases(names: Iterable[str], suffix: str) -> list[int]:
-    """The offsets of the files that a segment names so. Others are left alone."""
-    return [int(name[:DIGITS]) for name in names if name[DIGITS:] == suffix and name[:DIGITS].isdecimal() and name.isascii()]
+    """The offsets of the files that a segment names so. Others are left alone. Raises CorruptFile for a name beyond the last offset."""
+    found = []
+    for name in names:
+        if name[DIGITS:] == suffix and name[:DIGITS].isdecimal() and name.isascii():
+            if int(name[:DIGITS]) > OFFSET_MAX:
+                raise CorruptFile("name", 0, f"{name!r} does not start with an offset: {OFFSET_MAX} is the largest")
+            found.append(int(name[:DIGITS]))
+    return found

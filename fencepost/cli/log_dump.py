@@ -71,6 +71,8 @@ def _text(value: object) -> str:
 
 
 def _batches(path: Path, records: bool) -> Iterator[Row]:
+    if path.stem.isdigit():
+        base_offset_of(path)
     for batch in batches_in(path):
         yield _batch(batch)
         if records:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
-from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, read_leader_epochs
+from fencepost.broker_stub.log.checkpoint_text import LEADER_EPOCHS, PARTITION_METADATA, read_leader_epochs, read_partition_metadata
 from fencepost.broker_stub.log.errors import CorruptFile, CorruptSnapshot
 from fencepost.broker_stub.log.index_entries import read_offset_index, read_time_index, read_txn_index
 from fencepost.broker_stub.log.local_log import SWAP
@@ -95,7 +95,9 @@ class Partition:
 
     def findings(self) -> Iterator[Finding]:
         there = sorted(self._directory.iterdir())
-        special = [path for path in there if (path.suffix in SUFFIXES or path.name == LEADER_EPOCHS) and not path.is_file()]
+        special = [
+            path for path in there if (path.suffix in SUFFIXES or path.name in (LEADER_EPOCHS, PARTITION_METADATA)) and not path.is_file()
+        ]
         if special:
             yield from (Finding(str(path), 0, "it is no regular file", "the broker cannot use it") for path in special)
             return
@@ -112,6 +114,12 @@ class Partition:
                 self._epochs = read_leader_epochs(checkpoint.read_bytes())
             except CorruptFile as error:
                 yield _damage(checkpoint, error, "Kafka cannot read the leader epochs")
+        metadata = self._directory / PARTITION_METADATA
+        if metadata.exists():
+            try:
+                read_partition_metadata(metadata.read_bytes())
+            except CorruptFile as error:
+                yield _damage(metadata, error, "Kafka cannot read the topic's id, and takes the log directory offline")
         for path in sorted(self._directory.glob("*index")):
             if not path.with_suffix(".log").exists():
                 yield Finding(str(path), 0, f"there is no {path.with_suffix('.log').name} for it", ORPHANED)
@@ -124,7 +132,8 @@ class Partition:
                 if base_offset > self._next_offset:
                     self._give_up("compaction removed records")
                 yield from self._check_snapshot(base_offset)
-            yield from self._check_segment(base_offset, path, may_lag=number == len(segments) - 1 and not self._is_clean)
+            is_active = number == len(segments) - 1
+            yield from self._check_segment(base_offset, path, is_active=is_active, may_lag=is_active and not self._is_clean)
         newest = self._directory / f"{self._next_offset:020}.snapshot"
         if newest.exists() and self._next_offset > segments[-1][0]:
             yield from self._check_snapshot(self._next_offset)
@@ -145,7 +154,7 @@ class Partition:
             self._producers.known = False
             self._notes.append(f"{self._directory}: {why}, so producer snapshots and the LSOs of aborted transactions are not compared")
 
-    def _check_segment(self, base_offset: int, path: Path, *, may_lag: bool) -> Iterator[Finding]:
+    def _check_segment(self, base_offset: int, path: Path, *, is_active: bool, may_lag: bool) -> Iterator[Finding]:
         """`may_lag`: of the active segment after a kill, whose index files may lack entries or be missing."""
         if base_offset < self._next_offset:
             self._give_up("segments overlap")
@@ -183,7 +192,7 @@ class Partition:
         if index not in missing:
             yield from self._check_offset_index(base_offset, index, batches)
         if time_index not in missing:
-            yield from self._check_time_index(base_offset, time_index, batches)
+            yield from self._check_time_index(base_offset, time_index, batches, is_active=is_active)
         yield from self._check_txn_index(path.with_suffix(".txnindex"), aborted_before, may_lag=may_lag)
 
     def _check_batch(self, path: Path, stored: StoredBatch) -> Iterator[Finding]:
@@ -231,7 +240,7 @@ class Partition:
                     str(path), number * 8, f"the entry says that the batch at {position} ends at offset {offset}: {there}", REBUILDS
                 )
 
-    def _check_time_index(self, base_offset: int, path: Path, batches: list[Batch]) -> Iterator[Finding]:
+    def _check_time_index(self, base_offset: int, path: Path, batches: list[Batch], *, is_active: bool) -> Iterator[Finding]:
         try:
             entries = read_time_index(base_offset, path.read_bytes())
         except CorruptFile as error:
@@ -245,6 +254,15 @@ class Partition:
             if timestamp != largest:
                 problem = f"the entry says that {timestamp} is the largest timestamp up to offset {offset}: it is {largest}"
                 yield Finding(str(path), number * 12, problem, REBUILDS)
+        largest = max((batch.max_timestamp for batch in batches), default=-1)
+        says = entries[-1][0] if entries else -1
+        if not is_active and says < largest:  # a broker adds the last entry when it begins the next segment
+            problem = (
+                f"the last entry says {says}, and the largest timestamp of the segment is {largest}"
+                if entries
+                else (f"there is no entry, and the largest timestamp of the segment is {largest}")
+            )
+            yield Finding(str(path), len(entries) * 12, problem, REBUILDS)
 
     def _check_txn_index(self, path: Path, aborted_before: int, *, may_lag: bool) -> Iterator[Finding]:
         try:

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from fencepost.broker_stub.cluster.broker_call import TIMEOUT_MS
 from fencepost.producer.wire import Api
 from tests.txn_walk.client import Client
 from tests.txn_walk.model import Broken, Model, Txn, View
@@ -191,14 +192,16 @@ class Walk:
 
     def _settle(self, clients: list[Running]) -> None:
         """Let every client come to its end."""
-        for turn in range(TURNS_MAX):
+        for turn in range(2 * TURNS_MAX):
             for each in clients:
                 if not each.over:
                     self.step(each)
                     self.site.cluster.tick()
             if all(each.over for each in clients):
                 return
-            if turn % 2:
+            if turn == TURNS_MAX:
+                self.site.pass_time(TIMEOUT_MS)  # a broker waits for a response that a severed link has lost
+            elif turn % 2:
                 self.site.pass_time(MARKER_RETRY_MS)
         raise Broken(f"{sum(not each.over for each in clients)} clients wait forever")
 

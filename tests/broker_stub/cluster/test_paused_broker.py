@@ -230,6 +230,10 @@ def test_from_the_stub() -> None:
             stub.pause_broker(3)
         with pytest.raises(ValueError, match="ms=-1: 0 or more"):
             stub.slow_loading(1, -1)
+        with pytest.raises(ValueError, match="ms=2147483648: 0 or more, at most 2147483647"):
+            stub.slow_down(1, 2, 1 << 31)
+        with pytest.raises(ValueError, match="ahead_ms=-3153600000001: must be whole milliseconds from -3153600000000 to 3153600000000"):
+            stub.set_clock(1, -3_153_600_000_001)
         with pytest.raises(TypeError, match="ahead_ms='1': must be whole milliseconds"):
             stub.set_clock(1, "1")  # type: ignore[arg-type]
         stub.pause_broker(1)

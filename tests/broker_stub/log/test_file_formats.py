@@ -83,6 +83,8 @@ DAMAGED = [
     ("transaction index", ABORTED + ABORTED, 34, "the marker at 9 does not follow the one at 9"),
     ("leader-epoch-checkpoint", b"0\n2\n0 0\n", 2, "2 entries are announced, 1 are there"),
     ("leader-epoch-checkpoint", b"0\n2\n3 0\n1 7\n", 4, "epoch 1 at offset 7 does not follow epoch 3"),
+    ("leader-epoch-checkpoint", b"0\n1\n2147483648 0\n", 3, "'2147483648' is not a leader epoch from 0 to 2^31 - 1"),
+    ("leader-epoch-checkpoint", b"0\n1\n1 9223372036854775808\n", 3, "'9223372036854775808' is not a number from 0 to 2^63 - 1"),
     ("replication-offset-checkpoint", b"1\n0\n", 1, "version '1', only 0 is known"),
     ("replication-offset-checkpoint", b"0\n1\nt 1\n", 3, "2 words where an entry has 3"),
     ("replication-offset-checkpoint", b"0\n1\nt 1 -5\n", 3, "'-5' is not a number from 0 to 2^63 - 1"),

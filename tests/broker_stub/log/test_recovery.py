@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker_stub.log import LogConfig, PartitionLog
+from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.storage.directory import Directory
 from fencepost.broker_stub.storage.disk import DiskDirectory
 from fencepost.broker_stub.storage.memory import MemoryDirectory
@@ -289,6 +290,13 @@ def test_other_files_are_left_alone(site: Site) -> None:
         (site.path / name).write_bytes(b"mine")
     assert site.load().log_end_offset == 10
     assert (site.path / "notes.log").read_bytes() == b"mine"
+
+
+def test_a_name_beyond_the_last_offset_is_named(site: Site) -> None:
+    """The log is not loaded: an append would follow an offset that no record can have."""
+    (site.path / "99999999999999999999.log").write_bytes(b"")
+    with pytest.raises(CorruptFile, match=r"'99999999999999999999\.log' does not start with an offset: 9223372036854775807 is the largest"):
+        site.load()
 
 
 def test_a_start_leaves_the_time_of_the_last_change(site: Site) -> None:

@@ -156,6 +156,15 @@ def test_a_link_to_the_controller_and_one_way(broker: Running) -> None:
     assert "'zoo': the number of a broker, or controller" in complaint(run("fault", "sever", 1, "zoo", FENCEPOST_CONTROL=broker.control))
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [(("clock", 1, 1 << 62), "ahead_ms=4611686018427387904"), (("loading", 1, 1 << 31), "ms=2147483648: 0 or more, at most 2147483647")],
+)
+def test_a_time_beyond_the_limit(broker: Running, given: tuple[object, ...], reason: str) -> None:
+    """The command names the value and the limit."""
+    assert reason in complaint(run("fault", *given, FENCEPOST_CONTROL=broker.control))
+
+
 def stats(at: Running) -> dict[str, int]:
     with urlopen(f"{at.control}/stats", timeout=DEADLINE_S) as answer:
         told: dict[str, int] = json.load(answer)

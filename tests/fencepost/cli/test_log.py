@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
+from fencepost.broker_stub.log.producer_snapshot import write_snapshot
 from fencepost.broker_stub.storage.disk import DiskDirectory
 from fencepost.producer import Producer
 from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker
@@ -137,6 +138,40 @@ def test_a_killed_broker(tmp_path: Path) -> None:
     assert f"{NAME}.index, position 0: the file is missing" in ran.out
 
 
+def test_a_time_index_without_its_last_entry(tmp_path: Path) -> None:
+    """A closed segment's last entry is its largest timestamp. The active one may lack it."""
+    for base in (0, 1):
+        batch = bytearray(encode_batch([(5, b"k", b"v")], producer_id=-1, producer_epoch=-1, base_sequence=-1))
+        batch[:8] = base.to_bytes(8)
+        (tmp_path / f"{base:020}.log").write_bytes(batch)
+        (tmp_path / f"{base:020}.index").touch()
+        (tmp_path / f"{base:020}.timeindex").touch()
+    (tmp_path / f"{1:020}.snapshot").write_bytes(write_snapshot({}))
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert f"{NAME}.timeindex, position 0: there is no entry, and the largest timestamp of the segment is 5" in ran.out
+    assert "1 partition, 1 finding\n" in ran.out
+
+
+@pytest.mark.parametrize("damage", ["", "nonsense"])
+def test_a_damaged_topic_id(tmp_path: Path, damage: str) -> None:
+    """`verify` reads partition.metadata."""
+    (tmp_path / f"{NAME}.log").write_bytes(_log())
+    (tmp_path / "partition.metadata").write_text(damage)
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert f"partition.metadata, position 1: {damage!r} is no `name: value`. Kafka cannot read the topic's id" in ran.out
+
+
+def test_a_name_beyond_the_last_offset(tmp_path: Path) -> None:
+    """Both commands name the file."""
+    path = tmp_path / "99999999999999999999.log"
+    path.write_bytes(_log())
+    for ran in (invoke("log", "dump", path), invoke("log", "verify", tmp_path)):
+        assert ran.code != 0
+        assert "'99999999999999999999.log' does not start with an offset" in ran.err
+
+
 def test_an_interrupted_compaction(tmp_path: Path) -> None:
     """The files are those of two segments at once until the next start, so they are not compared."""
     (tmp_path / f"{NAME}.log").write_bytes(_log())
@@ -154,7 +189,7 @@ def test_a_directory_is_verified_and_not_dumped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
-@pytest.mark.parametrize("name", [f"{NAME}.log", f"{NAME}.index", f"{NAME}.snapshot", "leader-epoch-checkpoint"])
+@pytest.mark.parametrize("name", [f"{NAME}.log", f"{NAME}.index", f"{NAME}.snapshot", "leader-epoch-checkpoint", "partition.metadata"])
 def test_a_named_pipe(tmp_path: Path, name: str) -> None:
     """No command waits for another end of it."""
     (tmp_path / f"{NAME}.log").write_bytes(_log())
