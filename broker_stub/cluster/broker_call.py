@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.timers import Timer
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms of brokers
 
@@ -50,6 +51,7 @@ class _Response(Generic[T]):
         self._sender = sender
         self._receiver = receiver
         self._then: Callable[[T], None] | None = then
+        self._timer: Timer | None = None
 
     def come(self, result: T) -> None:
         """The receiver has sent it."""
@@ -61,11 +63,13 @@ class _Response(Generic[T]):
             self._context.brokers[self._sender].when_running(partial(self._arrive, result))
 
     def time_out(self, result: T) -> None:
-        """Ends the waiting after a while, where something holds the request or the response back."""
-        if self._then is not None and not self._context.is_in_touch(self._receiver, self._sender):
-            self._context.later_on(self._sender, TIMEOUT_MS, partial(self._arrive, result))
+        """Ends the waiting after a while: the link may be severed before the response is sent, or the receiver may stop."""
+        if self._then is not None:
+            self._timer = self._context.later_on(self._sender, TIMEOUT_MS, partial(self._arrive, result))
 
     def _arrive(self, result: T) -> None:
         then, self._then = self._then, None
+        if self._timer is not None:
+            self._timer.cancel()
         if then is not None:
             then(result)
