@@ -29,6 +29,11 @@ from fencepost.producer.wire.messages.log_dirs import (
     AlterReplicaLogDirTopic,
     AlterReplicaLogDirTopicResult,
 )
+from fencepost.producer.wire.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from fencepost.producer.wire.schema.declarations import Array, Nested, describe
 
 S = TypeVar("S", bound=WireStruct)
@@ -66,6 +71,9 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf, *, ver
         return WriteTxnMarkersResponse(markers=[_unmarked(each, code) for each in request.markers])
     if isinstance(request, AlterReplicaLogDirsRequest):
         return AlterReplicaLogDirsResponse(results=[_unmoved(topic, code) for each in request.dirs for topic in each.topics])
+    if isinstance(request, AlterUserScramCredentialsRequest):
+        users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+        return AlterUserScramCredentialsResponse(results=[_refused(AlterUserScramCredentialsResult(user=each), code) for each in users])
     answered = _ENTRIES.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
     if answered is None or not entries:

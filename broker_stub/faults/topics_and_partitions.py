@@ -71,6 +71,7 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.CREATE_ACLS: ("results", None, None),
     Api.DELETE_ACLS: ("filter_results", None, None),
     Api.ALTER_CLIENT_QUOTAS: ("entries", None, None),
+    Api.ALTER_USER_SCRAM_CREDENTIALS: ("results", None, None),
     Api.DESCRIBE_CONFIGS: ("results", None, None),
     Api.ALTER_CONFIGS: ("responses", None, None),
     Api.ALTER_REPLICA_LOG_DIRS: ("results", "partitions", "partition_index"),

@@ -35,6 +35,7 @@ from fencepost.producer.wire.messages import (
     log_dirs,
     offset_for_leader_epoch,
     replicas,
+    scram_credentials,
     topic_admin,
     txn_offsets,
 )
@@ -127,6 +128,10 @@ REQUESTS: dict[Api, wire.Message] = {
         ]
     ),
     Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas.DescribeClientQuotasRequest(),
+    Api.DESCRIBE_USER_SCRAM_CREDENTIALS: scram_credentials.DescribeUserScramCredentialsRequest(),
+    Api.ALTER_USER_SCRAM_CREDENTIALS: scram_credentials.AlterUserScramCredentialsRequest(
+        upsertions=[scram_credentials.ScramCredentialUpsertion(name="bob", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p")]
+    ),
     Api.ALTER_CLIENT_QUOTAS: alter_quotas.AlterClientQuotasRequest(
         entries=[
             alter_quotas.EntryData(
@@ -230,7 +235,15 @@ def state(world: Groups) -> Any:
     known = {group for shard in world.services.groups.shards_of(1) for group in shard.groups.groups}
     authorizer = world.cluster.authorizer
     assert authorizer is not None
-    return topics, known, world.committed("t"), world.committed("t", group="empty"), authorizer.acls, dict(world.cluster.quotas.entries)
+    return (
+        topics,
+        known,
+        world.committed("t"),
+        world.committed("t", group="empty"),
+        authorizer.acls,
+        dict(world.cluster.quotas.entries),
+        [*world.cluster.scram_credentials.users()],
+    )
 
 
 def test_every_api_is_here() -> None:
