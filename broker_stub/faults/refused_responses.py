@@ -72,7 +72,7 @@ def refusal(request: Message, code: int, covers: Covers, name_of: NameOf, *, ver
     if isinstance(request, AlterReplicaLogDirsRequest):
         return AlterReplicaLogDirsResponse(results=[_unmoved(topic, code) for each in request.dirs for topic in each.topics])
     if isinstance(request, AlterUserScramCredentialsRequest):
-        users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+        users = dict.fromkeys((*(each.name for each in request.deletions), *(each.name for each in request.upsertions)))
         return AlterUserScramCredentialsResponse(results=[_refused(AlterUserScramCredentialsResult(user=each), code) for each in users])
     answered = _ENTRIES.get(request.api)
     entries = [] if answered is None else list(_entries(request, code, covers, name_of))
