@@ -38,6 +38,13 @@ def read_subscription(data: bytes) -> Subscription:
     return _read(_subscription, data, "subscription")
 
 
+def read_topics(data: bytes) -> tuple[str, ...]:
+    """The topics of a subscription, read as version 0, with which every version begins. Raises struct.error and UnicodeDecodeError."""
+    reader = _Reader(data)
+    reader.number("h")
+    return reader.topics()
+
+
 def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
     """Nothing for no bytes. Raises Unreadable."""
     return _read(_assignment, data, "assignment") if data else ()
@@ -52,7 +59,7 @@ def _read(read: Callable[[_Reader], T], data: bytes, what: str) -> T:
 
 def _subscription(reader: _Reader) -> Subscription:
     version = reader.number("h")
-    topics = tuple(reader.text() for _ in range(reader.number("i")))
+    topics = reader.topics()
     user_data = reader.nullable("i")
     owned = reader.partitions() if version >= OWNED_SINCE else ()
     generation = reader.number("i") if version >= GENERATION_SINCE else NO_GENERATION
@@ -89,8 +96,11 @@ class _Reader:
     def text(self) -> str:
         found = self.nullable("h")
         if found is None:
-            raise struct.error(f"a name is null before byte {self._at}")
+            raise struct.error(f"a name is null, behind {counted(self._at, 'byte')}")
         return found.decode()
+
+    def topics(self) -> tuple[str, ...]:
+        return tuple(self.text() for _ in range(self.number("i")))
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         found: list[TopicPartition] = []

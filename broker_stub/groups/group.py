@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fencepost.broker_stub.groups.embedded_protocol import read_topics
 from fencepost.broker_stub.groups.states import TABLE, Event, State
 from fencepost.broker_stub.network.addresses import printable
 from fencepost.producer.foundations.counted import counted
@@ -216,23 +217,10 @@ class Group:
         self.subscribed = None
         if self.protocol_type == CONSUMER_PROTOCOL:
             with suppress(struct.error, UnicodeDecodeError):
-                named = [subscription(member.metadata(self.protocol)) for member in self.members.values()]
+                named = [read_topics(member.metadata(self.protocol)) for member in self.members.values()]
                 self.subscribed = frozenset(topic for topics in named for topic in topics)
 
     def _common(self) -> set[str]:
         # A set for each member: one that names an assignor twice has one vote. Kafka counts two, and then finds no assignor that all have.
         known = Counter(name for member in self.members.values() for name in {name for name, _ in member.protocols})
         return {name for name, count in known.items() if count == len(self.members)}
-
-
-def subscription(metadata: bytes) -> list[str]:
-    """The topics in a consumer's metadata, read as version 0, with which every version begins. Raises struct.error for anything else."""
-    (count,) = struct.unpack_from(">i", metadata, 2)
-    topics, at = [], 6
-    for _ in range(count):
-        (size,) = struct.unpack_from(">h", metadata, at)
-        if size < 0 or at + 2 + size > len(metadata):
-            raise struct.error(f"a name of {counted(size, 'byte')} at {at} of {len(metadata)}")
-        topics.append(metadata[at + 2 : at + 2 + size].decode())
-        at += 2 + size
-    return topics

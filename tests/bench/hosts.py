@@ -9,17 +9,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.conformance.kafka import JVM_BENCH, KafkaCluster
+from tests.conformance.kafka import JVM_BENCH, KafkaCluster, KafkaUnavailable
 
 ADMIN_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 120.0
@@ -171,3 +172,16 @@ def records_in_log(bootstrap: str, topic: str, partitions: int) -> int:
 def admin_client(bootstrap: str) -> AdminClient:
     """An administrator's client. Keep it in a variable: a client that is garbage-collected drops its requests. It logs only errors."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
+
+
+BROKERS: Final[dict[str, Callable[[], Host]]] = {"stub": StubHost, "kafka": KafkaHost}
+"""What a bench may run on, by the names of its options."""
+
+
+def opened(names: Iterable[str], stack: ExitStack, say: Callable[[str], object]) -> Iterator[Host]:
+    """These brokers, until the stack ends. Says so where there is no Apache Kafka."""
+    for name in names:
+        try:
+            yield stack.enter_context(BROKERS[name]())
+        except KafkaUnavailable as missing:
+            say(f"no real Kafka: {missing}")

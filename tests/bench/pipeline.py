@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -26,16 +25,14 @@ from rich.table import Table
 import fencepost
 from fencepost import Producer
 from fencepost.demo.flights import FLIGHTS_TOTAL, Flight, load_flights
-from tests.bench.hosts import Host, KafkaHost, StubHost, create_topic
+from tests.bench.hosts import BROKERS, Host, create_topic, opened
 from tests.bench.pipeline_worker import LIMIT_S, Contender, Found, Work
 from tests.bench.run import OUTPUT_WIDTH, ask, names, numbers
-from tests.conformance.kafka import KafkaUnavailable
 from tests.reading import read_values
 
 WORKER = Path(__file__).with_name("pipeline_worker.py")
 PARTITIONS = 6
 SOURCE = "flights"
-BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
 CONTENDERS = {"one": Contender.ONE, "many": Contender.MANY, "confluent": Contender.CONFLUENT}
 Rounds = dict[tuple[int, Contender], list[Found]]
 """The results of the rounds, by the batch size."""
@@ -48,12 +45,7 @@ def main() -> int:
     flights = load_flights(options.rows)
     found: dict[str, Rounds] = {}
     with ExitStack() as stack:
-        for name in options.brokers:
-            try:
-                host = stack.enter_context(BROKERS[name]())
-            except KafkaUnavailable as missing:
-                console.print(f"no real Kafka: {missing}")
-                continue
+        for host in opened(options.brokers, stack, console.print):
             found[host.name] = measure_on(host, flights, options, console)
     for name, rounds in found.items():
         console.print(table(name, rounds, options))

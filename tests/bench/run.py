@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import fencepost
-from tests.bench.hosts import Host, KafkaHost, StubHost, records_in_log
+from tests.bench.hosts import BROKERS, Host, records_in_log
 from tests.bench.load import REPLAYED, Contender, Figures, Load, Measurement, Scenario, fewer, takes_part
 from tests.bench.lone import LONE_WARM_UP
 from tests.bench.report import Row, summarize, tables
@@ -41,7 +41,6 @@ JVM_TOOL = ("-Xmx512m", "-Dlog4j2.level=ERROR")
 """The JVM flags of Kafka's own script for tools."""
 
 OUTPUT_WIDTH = 130
-BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
 SCENARIOS = {"one": Scenario.ONE, "four": Scenario.FOUR, "burner": Scenario.BESIDE_BURNER}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONTENDERS = {

@@ -27,14 +27,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 import fencepost
-from tests.bench.hosts import ADMIN_TIMEOUT_S, LOG_ERRORS, Host, KafkaHost, StubHost
+from tests.bench.hosts import ADMIN_TIMEOUT_S, BROKERS, LOG_ERRORS, Host, opened
 from tests.bench.run import JVM_TOOL, OUTPUT_WIDTH, ask, java_is_there, names, numbers
 from tests.bench.transaction_worker import PARTITIONS, Contender, Found, Work
-from tests.conformance.kafka import KafkaUnavailable
 from tests.conformance.kafka_home import find_java, kafka_home
 
 WORKER = Path(__file__).with_name("transaction_worker.py")
-BROKERS: dict[str, Callable[[], Host]] = {"stub": StubHost, "kafka": KafkaHost}
 CONTENDERS = {"send": Contender.SEND, "many": Contender.MANY, "confluent": Contender.CONFLUENT, "java": Contender.JAVA}
 Rounds = dict[tuple[int, Contender], list[Found]]
 """The results of the rounds, by the milliseconds between two commits; 0 stands for transactions of ten records."""
@@ -46,12 +44,7 @@ def main() -> int:
     console.print(str(fencepost.build_info()))
     found: dict[str, Rounds] = {}
     with ExitStack() as stack:
-        for name in options.brokers:
-            try:
-                host = stack.enter_context(BROKERS[name]())
-            except KafkaUnavailable as missing:
-                console.print(f"no real Kafka: {missing}")
-                continue
+        for host in opened(options.brokers, stack, console.print):
             found[host.name] = measure_on(host, options, console)
     for name, rounds in found.items():
         console.print(speeds(name, rounds, options))

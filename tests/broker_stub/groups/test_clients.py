@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, ErrorCode
+from tests.broker_stub.groups.numbered_records import fresh_group, numbered_topic, write
 from tests.broker_stub.stub_calls import DEADLINE_S
 
 COUNT = 60
@@ -26,25 +26,13 @@ def stub() -> Iterator[BrokerStub]:
 
 @pytest.fixture
 def group() -> str:
-    return f"g-{uuid.uuid4().hex[:8]}"
+    return fresh_group()
 
 
 @pytest.fixture
 def topic(stub: BrokerStub) -> str:
     """A topic with numbered records in every partition."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    stub.create_topic(name, partitions=PARTITIONS, replication_factor=3)
-    write(stub, name, range(COUNT))
-    return name
-
-
-def write(stub: BrokerStub, topic: str, numbers: range) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": stub.bootstrap})
-    for number in numbers:
-        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
-    assert producer.flush(DEADLINE_S) == 0
+    return numbered_topic(stub, COUNT, partitions=PARTITIONS)
 
 
 def numbers(values: list[bytes]) -> list[int]:
@@ -108,7 +96,7 @@ def test_two_confluent_consumers_share_a_topic(stub: BrokerStub, topic: str, gro
         opened.append(second)
         consumers = (first, second)
         pump(lambda: [each.partitions for each in consumers] == [PARTITIONS // 2] * 2, *consumers)
-        write(stub, topic, range(COUNT, 2 * COUNT))
+        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *consumers)
         assert second.seen
         second.consumer.commit(asynchronous=False)
@@ -116,7 +104,7 @@ def test_two_confluent_consumers_share_a_topic(stub: BrokerStub, topic: str, gro
         opened.pop().close()
         seen = second.seen
         pump(lambda: first.partitions == PARTITIONS, first)
-        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(first.seen) + len(seen) == 3 * COUNT, first)
         assert numbers(first.seen + seen) == list(range(3 * COUNT))
     finally:
@@ -147,7 +135,7 @@ def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: 
         consumer.consumer.commit(asynchronous=False)
         coordinator = stub.journal.requests(Api.HEARTBEAT)[-1].node
         stub.restart_broker(coordinator)
-        write(stub, topic, range(COUNT, 2 * COUNT))
+        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(consumer.seen) == 2 * COUNT, consumer)
         consumer.consumer.commit(asynchronous=False)
     finally:
@@ -155,7 +143,7 @@ def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: 
     again = Confluent(stub, group, topic)
     try:
         pump(lambda: again.partitions == PARTITIONS, again)
-        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(again.seen) >= COUNT, again)
         assert numbers(again.seen) == list(range(2 * COUNT, 3 * COUNT))
     finally:
@@ -177,7 +165,7 @@ def test_a_static_confluent_consumer_comes_back(stub: BrokerStub, topic: str, gr
         pump(lambda: second.partitions == PARTITIONS, second)
         joins = [exchange.response for exchange in stub.journal.requests(Api.JOIN_GROUP)]
         assert [getattr(answer, "generation_id", None) for answer in joins] == [1]
-        write(stub, topic, range(COUNT, 2 * COUNT))
+        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(second.seen) >= COUNT, second)
         assert numbers(second.seen) == list(range(COUNT, 2 * COUNT))
     finally:
@@ -221,7 +209,7 @@ def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
         return values
 
     assert numbers(read(COUNT)) == list(range(COUNT))
-    write(stub, topic, range(COUNT, 2 * COUNT))
+    write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
     assert numbers(read(COUNT)) == list(range(COUNT, 2 * COUNT))
 
 
@@ -260,7 +248,7 @@ def test_aiokafka_consumers_share_a_topic(stub: BrokerStub, topic: str, group: s
         finally:
             await first.stop()
             await second.stop()
-        write(stub, topic, range(COUNT, 2 * COUNT))
+        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         later: list[bytes] = []
         third = consumer()
         await third.start()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from tests.broker_stub.groups.numbered_records import fresh_group, numbered_topic, write
 from tests.broker_stub.stub_calls import DEADLINE_S
 
 PARTITIONS = 4
@@ -24,25 +25,13 @@ def stub() -> Iterator[BrokerStub]:
 
 @pytest.fixture
 def group() -> str:
-    return f"g-{uuid.uuid4().hex[:8]}"
+    return fresh_group()
 
 
 @pytest.fixture
 def topic(stub: BrokerStub) -> str:
     """A topic with numbered records in every partition."""
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    stub.create_topic(name, partitions=PARTITIONS, replication_factor=3)
-    write(stub, name, range(COUNT))
-    return name
-
-
-def write(stub: BrokerStub, topic: str, numbers: range) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": stub.bootstrap})
-    for number in numbers:
-        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
-    assert producer.flush(DEADLINE_S) == 0
+    return numbered_topic(stub, COUNT, partitions=PARTITIONS)
 
 
 class Reader:
@@ -99,14 +88,14 @@ def test_two_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str, a
         opened.append(second)
         pump(lambda: [len(each.partitions) for each in opened] == [PARTITIONS // 2] * 2, *opened)
         assert not first.partitions & second.partitions
-        write(stub, topic, range(COUNT, 2 * COUNT))
+        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *opened)
         assert second.seen
         for each in opened:
             each.consumer.commit(asynchronous=False)
         opened.pop().close()
         pump(lambda: len(first.partitions) == PARTITIONS, first)
-        write(stub, topic, range(2 * COUNT, 3 * COUNT))
+        write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(first.seen) + len(second.seen) == 3 * COUNT, first)
         assert sorted(first.seen + second.seen) == list(range(3 * COUNT))
     finally:
@@ -120,7 +109,7 @@ def test_a_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, gr
     pump(lambda: len(first.seen) == COUNT, first)
     first.consumer.commit(asynchronous=False)
     first.close()
-    write(stub, topic, range(COUNT, COUNT + 4))
+    write(stub, topic, range(COUNT, COUNT + 4), partitions=PARTITIONS)
     second = Reader(stub, group, topic)
     try:
         pump(lambda: len(second.seen) == 4, second)

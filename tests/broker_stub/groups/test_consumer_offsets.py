@@ -126,7 +126,7 @@ def test_a_group_without_members_is_deleted() -> None:
 
 
 def test_offsets_expire() -> None:
-    """Of topics to which nobody subscribes, and then the group without members."""
+    """Of topics to which no member subscribes, and then the group without members."""
     w = world(config={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
     first = w.joined("m1", "t")
     commit(first)

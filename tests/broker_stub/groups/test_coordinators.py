@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.groups.group import subscription
+from fencepost.broker_stub.groups.embedded_protocol import read_topics
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ErrorCode, Message
 from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
@@ -214,7 +214,7 @@ def test_groups_of_different_partitions_are_apart() -> None:
 def test_a_subscription_that_is_none(data: bytes) -> None:
     """Metadata that no consumer wrote is refused, and a group with such a member counts as subscribed to everything."""
     with pytest.raises(Exception, match="bytes"):
-        subscription(data)
+        read_topics(data)
     world = Groups()
     member = world.member("a")
     pending = member.join(protocols={"range": data})

@@ -43,7 +43,7 @@ def a_second_member(w: World) -> None:
     first.beat(label="first says nothing again")
     second.confirm(label="second still waits")
     first.confirm(label="first has given up")
-    w.describe_consumers(group, label="nobody has it")
+    w.describe_consumers(group, label="no member has it")
     second.confirm(label="second gets it")
     first.confirm(label="first goes on")
     w.describe_consumers(group, label="stable")
@@ -157,7 +157,7 @@ def static_members(w: World) -> None:
 
 @case("KIP-848")
 def the_uniform_assignor(w: World) -> None:
-    """Partitions of one topic, while members come and go. Ids decide who has more."""
+    """Partitions of one topic, while members come and go. Ids decide which member has more."""
     topic = w.topic(partitions=7)
     for number, names in enumerate((("m1", "m2", "m3"), ("zebra", "ant", "b"), ("first", "second", "third", "fourth"))):
         members = w.consumers(w.group(), topic, *names)
@@ -183,7 +183,7 @@ def the_range_assignor(w: World) -> None:
 
 @case("KIP-848")
 def different_subscriptions(w: World) -> None:
-    """Each partition goes to a member that subscribes to its topic, whatever the assignor."""
+    """Each partition goes to a member that subscribes to its topic, with each assignor."""
     first, second = w.topic(partitions=3), w.topic(partitions=4)
     for assignor in ("uniform", "range"):
         group = w.group()

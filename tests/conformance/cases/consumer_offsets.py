@@ -17,7 +17,7 @@ def commits_of_members(w: World) -> None:
             generation = first.epoch + delta
             w.commit(group, {topic: {0: 1}}, version=version, generation=generation, member_id="m1", label=f"v{version} epoch {delta:+d}")
         w.commit(group, {topic: {0: 1}}, version=version, generation=first.epoch, member_id="x", label=f"v{version} a stranger")
-        w.commit(group, {topic: {0: 1}}, version=version, label=f"v{version} nobody")
+        w.commit(group, {topic: {0: 1}}, version=version, label=f"v{version} no member")
     second.join()
     first.confirm()
     for index in range(4):
@@ -30,7 +30,7 @@ def commits_of_members(w: World) -> None:
     w.commit(group, {topic: {0: 4, 1: 4, 2: 4, 3: 4}}, generation=old, member_id="m1", label="all of them")
     first.leave()
     second.leave()
-    w.commit(group, {topic: {0: 9}}, label="nobody, to the empty group")
+    w.commit(group, {topic: {0: 9}}, label="no member, to the empty group")
     w.commit(group, {topic: {0: 9}}, generation=old, member_id="m1", label="a former member")
     w.committed(group, {topic: [0, 1, 2, 3]}, label="committed")
 
@@ -43,7 +43,7 @@ def fetches_of_members(w: World) -> None:
     w.commit(group, {topic: {0: 5}}, generation=member.epoch, member_id="m1", label="commits")
     for version in (9, 10):
         for what, member_id, epoch in (
-            ("nobody", None, -1),
+            ("no member", None, -1),
             ("the member", "m1", member.epoch),
             ("an older epoch", "m1", member.epoch - 1),
             ("a newer epoch", "m1", member.epoch + 1),
@@ -67,7 +67,7 @@ def commits_in_transactions(w: World) -> None:
     w.commit_in_txn(txn, group, {topic: {0: 1}}, generation=old + 1, member_id="m1", label="newer")
     w.commit_in_txn(txn, group, {topic: {0: 1}}, generation=old - 1, member_id="m1", label="older")
     w.commit_in_txn(txn, group, {topic: {0: 1}}, generation=old, member_id="x", label="a stranger")
-    w.commit_in_txn(txn, group, {topic: {0: 1}}, label="nobody")
+    w.commit_in_txn(txn, group, {topic: {0: 1}}, label="no member")
     second.join()
     w.share_out(first, second)
     for index in range(2):

@@ -49,7 +49,7 @@ def slowly(message: Message) -> bytes:
 
 def members_come_and_go(bootstrap: str, consumer: Mapping[str, Any], **changed: Any) -> None:
     """A second member comes in the middle, and leaves again. Each open transaction is committed before its partitions are given up, and
-    every message has one result, whichever member made it."""
+    every message has one result, from any member."""
     total = 2 * N
     names = {**QUICK, **changed}
     source, sink, group = names["source"], names["sink"], names["group"]

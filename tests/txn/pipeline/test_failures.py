@@ -158,7 +158,7 @@ def test_an_instance_that_two_processes_use(stub: BrokerStub) -> None:
 @pytest.mark.parametrize("consumer", [{}, COOPERATIVE], ids=["eager", "cooperative"])
 def test_members_come_and_go(stub: BrokerStub, consumer: dict[str, Any]) -> None:
     """Partitions change hands while transactions are open: each is committed before its partitions are given up. Every message has one
-    result, whichever member made it."""
+    result, from any member."""
     members_come_and_go(stub.bootstrap, consumer)
 
 
