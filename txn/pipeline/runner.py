@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
-
 from fencepost.producer.base_producer import check_topic
 from fencepost.producer.bulk.rows import check_rows
 from fencepost.producer.errors import (
@@ -30,13 +28,14 @@ from fencepost.producer.errors import (
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, TransactionAborted, TransactionTimeout
-from fencepost.txn.pipeline.applying import Failed, Piece, Transform, first_state
+from fencepost.txn.pipeline.applying import Failed, Piece, Transform
 from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.consumer_settings import consumer_settings
 from fencepost.txn.pipeline.dead_letters import dead_letter, poison
 from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.pace import READ_MAX, Pace
+from fencepost.txn.pipeline.patience import Patience
 from fencepost.txn.pipeline.routing import Rows
 from fencepost.txn.pipeline.settings import PipelineSettings
 from fencepost.txn.pipeline.source import Source
@@ -84,9 +83,17 @@ class Runner:
         self._producer: Any = None
         self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked)
         self._transform = Transform(settings, calls, counters)
-        self._pause = wait_random_exponential(
-            multiplier=settings.retry_backoff_ms / 1000.0, max=max(settings.retry_backoff_ms, settings.retry_backoff_max_ms) / 1000.0
+        self._patience = Patience(
+            log,
+            self._name,
+            calls,
+            too_late=TOO_LATE,
+            stopping=lambda: self.stopping,
+            pause_ms=settings.retry_backoff_ms,
+            pause_max_ms=settings.retry_backoff_max_ms,
+            stop_ms=settings.stop_timeout_ms,
         )
+        self._insist = self._patience.insist
         self._pending: list[Message] = []
         self._batch: Batch | None = None
         self._committed: dict[TP, int] = {}
@@ -96,9 +103,6 @@ class Runner:
         self._poison: PipelineFailed | None = None
         self._pace = Pace(settings)
         self._is_open = False
-        self._ends_at = float("inf")
-        self._stop_s = settings.stop_timeout_ms / 1000.0
-        self._stop_ends_at: float | None = None
 
     # -- the program -----------------------------------------------------------------------------------------------------
 
@@ -116,7 +120,7 @@ class Runner:
         """Run until the pipeline is stopped, or the time has come, or so many transactions are committed, or everything is read. Returns
         whether everything was read."""
         goal = None if batches is None else self._counters.batches + batches
-        self._ends_at, self._stop_ends_at = ends_at, None
+        self._patience.ends_at, self._patience.stop_ends_at = ends_at, None
         if not self._is_open:
             await self._open()
         while not self.stopping and time.monotonic() < ends_at and (goal is None or self._counters.batches < goal):
@@ -124,7 +128,7 @@ class Runner:
                 self._counters.lag = 0
                 return True
             await self._step(ends_at)
-        self._stop_ends_at = time.monotonic() + self._stop_s
+        self._patience.stop_now()
         await self._finish()
         self._raise_poison()
         self._counters.lag = self._source.lag(self._committed)
@@ -134,7 +138,7 @@ class Runner:
         """Abort the open batch, leave the group, and close the producer."""
         batch, self._batch = self._batch, None
         self._pending.clear()
-        self._stop_ends_at = time.monotonic() + self._stop_s
+        self._patience.stop_now()
         try:
             if batch is not None and self._producer is not None:
                 with contextlib.suppress(FencepostError):
@@ -315,9 +319,9 @@ class Runner:
                 return error
             else:
                 return None
-            if self._has_no_time():
+            if self._patience.is_over:
                 break
-            await self._calls.sleep(self._pause_s(turn))
+            await self._patience.pause(turn)
         self._batch = None
         raise PipelineFailed(
             f"the outcome of a commit stays unknown: {unknown}. Start again: the group's offsets then tell what is processed"
@@ -356,7 +360,7 @@ class Runner:
                 f"{self._aborted} transactions in a row were aborted, more than aborts_max={self._settings.aborts_max}; the last:"
                 f" {error}{advice}"
             ) from error
-        await self._calls.sleep(self._pause_s(self._aborted))
+        await self._patience.pause(self._aborted)
 
     def _advice(self, code: int, taken_s: float) -> str:
         limit_s = self._settings.transaction_timeout_ms / 1000.0
@@ -390,7 +394,7 @@ class Runner:
         except CommitOutcomeUnknown:
             raise
         except FencepostError as error:
-            if self._has_no_time():
+            if self._patience.is_over:
                 raise
             await self._replace_producer(error)
 
@@ -429,42 +433,6 @@ class Runner:
         except (Fatal, ProducerClosed) as error:
             await self._replace_producer(error)
             return await work()
-
-    # -- patience --------------------------------------------------------------------------------------------------------
-
-    async def _insist(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A call that is made again when its time passes: nothing is decided then. So a pipeline waits while no broker answers."""
-        try:
-            return await self._calls.call(function, *arguments)
-        except TOO_LATE as late:
-            if self._has_no_time():
-                raise
-            log.warning("%s: asks again: %s", self._name, late)
-        calling = AsyncRetrying(
-            retry=retry_if_exception_type(TOO_LATE),
-            stop=lambda state: self._has_no_time(),
-            wait=self._pause,
-            sleep=self._calls.sleep,
-            before_sleep=self._say_waiting,
-            reraise=True,
-        )
-        return await calling(self._calls.call, function, *arguments)
-
-    def _say_waiting(self, state: RetryCallState) -> None:
-        outcome = state.outcome
-        log.warning("%s: asks again after a pause: %s", self._name, outcome.exception() if outcome is not None else "")
-
-    def _has_no_time(self) -> bool:
-        """Whether the pipeline is stopping, and its time for that has passed."""
-        now = time.monotonic()
-        if self.stopping and self._stop_ends_at is None:
-            self._stop_ends_at = now + self._stop_s
-        return now >= (self._ends_at + self._stop_s if self._stop_ends_at is None else self._stop_ends_at)
-
-    def _pause_s(self, turn: int) -> float:
-        state = first_state()
-        state.attempt_number = turn
-        return self._pause(state)
 
     def _is_idle(self) -> bool:
         source = self._source
