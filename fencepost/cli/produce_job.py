@@ -129,13 +129,15 @@ def _warnings(console: Screen) -> Iterator[None]:
 def _ran(job: Any) -> tuple[str, bool] | None:
     """Run the job. Why it ended early, and whether that is because of what the user gave."""
     from fencepost.producer import FencepostError
-    from fencepost.txn import JobFailed, SourceChanged
+    from fencepost.txn import BadRecord, JobFailed, SourceChanged
     from fencepost.txn.files.errors import BadInput
 
     try:
         job.run()
     except SourceChanged as error:
         return str(error), True
+    except BadRecord as error:
+        return f"{error.place}: {error.reason}. Correct it and run the command again, or give --dead-letters TOPIC", False
     except JobFailed as error:
         cause = error.__cause__
         return (str(cause), True) if isinstance(cause, BadInput) else (str(error), False)

@@ -6,10 +6,10 @@ It is a check against mistakes: truncated, replaced and rotated files. It compar
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Annotated, Final
 from zlib import crc32
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from fencepost.txn.jobs.errors import SourceChanged
 
@@ -18,10 +18,10 @@ SAMPLE_BYTES: Final = 1024
 
 class FilePlace(Struct, frozen=True, array_like=True):
     """Where a job is in one file. `at`: the offset in bytes (of a compressed file: decompressed), or the row of a Parquet file. `number`:
-    how many lines or rows are before it. `check`: what the file looks like up to there."""
+    how many lines or rows are before it. `check`: what the file looks like up to there; "" if that is not to be checked."""
 
-    at: int
-    number: int
+    at: Annotated[int, Meta(ge=0)]
+    number: Annotated[int, Meta(ge=0)]
     check: str
 
 
@@ -42,7 +42,7 @@ def refuse_changed(path: str, fd: int, place: FilePlace, *, grows: bool, reset: 
     """Raise SourceChanged unless the file is the one that was read up to this place. `reset`: what to do to read it from the start."""
     size = os.fstat(fd).st_size
     if not grows:
-        if check_whole(fd) != place.check:
+        if place.check and check_whole(fd) != place.check:
             raise SourceChanged(
                 f"{path} has changed since the job read it up to {place.number}: it has {size} bytes now. A compressed file or a Parquet "
                 f"file may not change: put new records into a new file, or {reset}"
@@ -53,7 +53,7 @@ def refuse_changed(path: str, fd: int, place: FilePlace, *, grows: bool, reset: 
             f"{path} has {size} bytes, and the job has read {place.at}: the file was truncated or replaced. Give a new file a new name, or"
             f" {reset}"
         )
-    if check_before(fd, place.at) != place.check:
+    if place.check and check_before(fd, place.at) != place.check:
         raise SourceChanged(
             f"{path} is not the file that the job has read up to byte {place.at}: the bytes before that are others. Give a new file a new "
             f"name, or {reset}"

@@ -70,6 +70,7 @@ def test_bad_lines(stub: BrokerStub, tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert f"{file}: 1 record committed" in ran.stderr
     assert f"stopped: {file}, line 2: " in ran.stderr
+    assert "or give --dead-letters TOPIC\n" in ran.stderr
     stub.create_topic("dead", partitions=1)
     ran = job(stub, "--dead-letters", "dead", file)
     assert ran.returncode == 1

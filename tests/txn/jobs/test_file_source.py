@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
 from fencepost.txn import BadRecord, FileSource, JobFailed, SourceChanged
+from fencepost.txn.jobs.positions import Positions, entry_of
 from tests.reading import read_messages
-from tests.txn.jobs.helpers import DEAD, TOPIC, dead_letters, numbers, quick, stub, values
+from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, dead_letters, numbers, quick, stub, values
 
 __all__ = ["stub"]
 
@@ -98,6 +100,25 @@ def test_a_file_that_was_replaced(stub: BrokerStub, tmp_path: Path, content: byt
     assert reason.replace("33", str(len(lines(numbers(3)) + b"more\n"))) in str(raised.value)
     assert str(file) in str(raised.value)
     assert values(stub) == [*numbers(3), b"more"]
+
+
+def test_a_position_that_was_set(stub: BrokerStub, tmp_path: Path) -> None:
+    """A place without a checksum is not checked. What is no position in files is refused."""
+    file = tmp_path / "in.txt"
+    file.write_bytes(lines(numbers(5)))
+    positions = Positions(read_settings({"bootstrap_servers": stub.bootstrap}))
+
+    def set_to(position: Any) -> None:
+        entry = entry_of("job", position, source="files", records=0, topic=TOPIC, transactional_id="fencepost-job.job")
+        positions.replace("job", entry, "fencepost-job.job", LIMIT_S)
+
+    set_to({"files": {str(file): [18, 2, ""]}})
+    assert quick(stub, FileSource(file)).run().records_in == 3
+    assert values(stub) == numbers(5)[2:]
+    for wrong in (7, {"files": {str(file): [18]}}, {"files": {str(file): [-1, 0, ""]}}):
+        set_to(wrong)
+        with pytest.raises(JobFailed, match="is no position in files"):
+            quick(stub, FileSource(file)).run()
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
