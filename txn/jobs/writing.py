@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from fencepost.txn.jobs.dead_letters import dead_letter
 from fencepost.txn.jobs.errors import BadRecord
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.source import BadItem, Piece
+from fencepost.txn.jobs.transactions import Transactions
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows
 
@@ -28,25 +28,22 @@ REFUSED: Final = (TypeError, ValueError)
 
 
 class Writer:
-    """See the module. `bad`: the record at which the job stops. `refused`: why the brokers refuse the next record. `limit`: the bytes that
-    a record may take, and the setting that says so. Each call returns the index of the first record that is not done with."""
+    """See the module. `bad`: the record at which the job stops. Each call returns the index of the first record that is not done with."""
 
-    def __init__(
-        self, job: str, settings: JobSettings, transform: Transform | None, calls: Calls, limit: Callable[[], tuple[int, str]]
-    ) -> None:
+    def __init__(self, job: str, settings: JobSettings, transform: Transform | None, calls: Calls, transactions: Transactions) -> None:
         self.bad: BadRecord | None = None
-        self.refused: Exception | None = None
         self._job = job
         self._topic = settings.topic
         self._dead_letters = settings.dead_letters
         self._transform = transform
         self._calls = calls
-        self._limit = limit
+        self._transactions = transactions
 
     async def write(self, batch: Batch, piece: Piece, begin: int, end: int) -> int:
         """Write these records; fewer if the batch gets old meanwhile."""
-        if self.refused is not None:
-            refused, self.refused = self.refused, None
+        transactions = self._transactions
+        if transactions.refused is not None:
+            refused, transactions.refused = transactions.refused, None
             return begin + await self._bury(batch, piece, begin, Failed(refused))
         if self._transform is None:
             return await self._send_plain(batch, piece, begin, end)
@@ -102,9 +99,15 @@ class Writer:
             batch.written += len(listed)
         return begin + len(made)
 
+    @property
+    def _limit(self) -> tuple[int, str]:
+        """The bytes that a record may take, and the setting that says so."""
+        limit: tuple[int, str] = self._transactions.producer._inner.record_limit
+        return limit
+
     def _check(self, rows: Rows) -> None:
         """Raise for a row that cannot be sent, before any is."""
-        largest, setting = self._limit()
+        largest, setting = self._limit
         for topic, listed in rows.items():
             check_topic(topic)
             check_rows(list(listed), 0, largest, setting)
@@ -118,7 +121,7 @@ class Writer:
             self.bad = BadRecord(reason, place=place, attempts=failed.attempts)
             self.bad.__cause__ = failed.error
             return 0
-        row: Any = dead_letter(raw, reason=reason, place=place, job=self._job, attempts=failed.attempts, largest=self._limit()[0])
+        row: Any = dead_letter(raw, reason=reason, place=place, job=self._job, attempts=failed.attempts, largest=self._limit[0])
         await self._calls.call(batch.transaction.send_many, self._dead_letters, [row])
         batch.dead += 1
         log.info("job %r: dead letter for %s: %s", self._job, place, reason)

@@ -63,11 +63,22 @@ job.run()
 os.write(1, b"done\\n")
 """
 COMMAND: Final = """
-import os, sys
+import os, sys, time
 from fencepost.cli import main
+from fencepost.txn.jobs.transactions import Transactions
 
 bootstrap, name, kind, place, topic, pace, ends = sys.argv[1:]
-os.write(1, b"begun\\n")
+finish, begun = Transactions.finish, []
+
+async def slowly(self):
+    if self.batch is not None and ends == "no":
+        if not begun:
+            os.write(1, b"begun\\n")
+        begun.append(None)
+        time.sleep(0.2)
+    return await finish(self)
+
+Transactions.finish = slowly
 sys.argv = ["fencepost", "produce", "--job", name, "--bootstrap", bootstrap, "--topic", topic, "--quiet", place]
 try:
     main()
