@@ -84,7 +84,7 @@ def run_job(
                 stop_timeout_ms=int(limits.leave_s * 1000),
                 progress_ms=TICK_MS,
                 on_progress=lambda stats: tick(sum(each.bytes for each in source.progress.values())),
-                producer={"client_id": "fencepost-produce", **settings},
+                producer=settings if settings.keys() & {"client.id", "client_id"} else {"client_id": "fencepost-produce", **settings},
             )
         except ConfigError as error:
             raise CommandError(str(error)) from None

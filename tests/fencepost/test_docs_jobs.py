@@ -12,6 +12,7 @@ import pytest
 
 from fencepost import BrokerStub
 from fencepost.txn.jobs.settings import JobSettings
+from tests.fencepost.cli.shell import run
 from tests.reading import read_values
 from tests.txn.jobs.pages_server import PagesServer
 
@@ -42,6 +43,19 @@ def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             b'{"id":1}',
         ]
         assert len(read_values(stub.bootstrap, "numbers")) == 1_000
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed, one after the other."""
+    monkeypatch.chdir(tmp_path)
+    Path("flights.csv").write_text("tailnum,carrier\nN1,UA\n")
+    commands = re.findall(r"^    fencepost (.*)$", PAGE, re.MULTILINE)
+    assert len(commands) == 4
+    with BrokerStub() as stub:
+        for command in commands:
+            ran = run(*command.split(), FENCEPOST_BOOTSTRAP=stub.bootstrap)
+            assert ran.returncode == 0, ran.stderr
+        assert run("jobs", "list", FENCEPOST_BOOTSTRAP=stub.bootstrap).stderr == "none\n"
 
 
 def test_every_setting_is_on_the_page() -> None:

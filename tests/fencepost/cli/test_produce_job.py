@@ -54,7 +54,8 @@ def test_several_files_in_every_format(stub: BrokerStub, tmp_path: Path) -> None
     """With the options of `produce`, and compressed."""
     (tmp_path / "a.csv").write_bytes(b'id,name\n1,"a\nb"\n')
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'{"id": "2", "name": "c"}\n'))
-    ran = job(stub, "--key-field", "id", "--value-field", "name", tmp_path / "a.csv", tmp_path / "b.jsonl.gz")
+    settings = ("--config", "linger.ms=5", "--config", "client.id=me", "--config", "compression.type=zstd")
+    ran = job(stub, *settings, "--key-field", "id", "--value-field", "name", tmp_path / "a.csv", tmp_path / "b.jsonl.gz")
     assert ran.returncode == 0, ran.stderr
     assert "2 files: 2 records committed" in ran.stderr
     assert values(stub) == [b"a\nb", b"c"]
