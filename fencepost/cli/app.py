@@ -18,6 +18,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault_brokers import fault
 from fencepost.cli.groups import groups
+from fencepost.cli.jobs import jobs
 from fencepost.cli.ledger import ledger
 from fencepost.cli.log import log
 from fencepost.cli.output import printable, say
@@ -158,6 +159,7 @@ app.add_typer(topics, name="topics")
 app.add_typer(groups, name="groups")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
+app.add_typer(jobs, name="jobs")
 app.add_typer(log, name="log")
 app.command(help=_paragraphs(demo))(demo)
 app.command("spark-demo", help=_paragraphs(spark_demo))(spark_demo)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt
+from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.patience import first_state, pauses
 from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
 from fencepost.txn.pipeline.settings import PipelineSettings, is_async
 from fencepost.txn.pipeline.stats import Counters
@@ -58,7 +57,9 @@ class Transform:
         self._attempts = settings.attempts
         self._stops_at_failure = settings.dead_letters is None
         self._concurrency = settings.concurrency
-        self._pause = pauses(settings)
+        self._pause = wait_random_exponential(
+            multiplier=settings.retry_backoff_ms / 1000.0, max=max(settings.retry_backoff_ms, settings.retry_backoff_max_ms) / 1000.0
+        )
         self._many: Callable[[list[Any]], object] | None = settings.transform_many
         self._one: Callable[[Any], object] = listing(settings.transform) if settings.transform is not None else _nothing
         self._is_async = is_async(settings.transform)
@@ -199,6 +200,11 @@ def listing(function: Callable[[Any], object]) -> Callable[[Any], object]:
     if not inspect.isgeneratorfunction(function):
         return function
     return lambda message: list(function(message))
+
+
+def first_state() -> RetryCallState:
+    """For tenacity's pauses: the state before the second attempt."""
+    return RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # a pause reads only the number
 
 
 def _nothing(message: object) -> None:

@@ -37,9 +37,13 @@ class ReadAhead:
         messages, _ = self._waiting.popleft()
         self.count -= len(messages)
 
+    def messages(self) -> list[Message]:
+        """All of them, in their order."""
+        return [message for taken, _ in self._waiting for message in taken]
+
     def drop(self) -> list[Message]:
-        """Forget all results, and return their messages in their order."""
-        messages = [message for taken, _ in self._waiting for message in taken]
+        """Forget all results, and return their messages."""
+        messages = self.messages()
         self.clear()
         return messages
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, RecordRefused, Retriable, TopicUnavailable
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
-from fencepost.txn.errors import MustAbort, TransactionAborted
+from fencepost.txn.errors import MustAbort, TransactionAborted, TransactionTimeout
 from fencepost.txn.pipeline.applying import Transform
 from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
@@ -40,6 +40,8 @@ POLL_S: Final = 0.1
 """How long one read waits. `stop` and Ctrl-C take effect after it."""
 OF_THE_GROUP: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
 """Refusals of offsets because the group has moved on. The next read joins it again."""
+TOO_LATE: Final = (TransactionTimeout, TopicUnavailable)
+"""The time of a call has passed, and nothing is decided."""
 STOPPING: Final = {
     ErrorCode.FENCED_INSTANCE_ID: "another process has the same instance: give each its own",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "grant READ on the group to this client's principal",
@@ -49,16 +51,26 @@ STOPPING: Final = {
 
 
 class Runner:
-    """See the module."""
+    """See the module. `stopping`: the pipeline is to end; any thread may set it."""
 
     def __init__(
         self, settings: PipelineSettings, own: dict[str, Any], counters: Counters, calls: Calls, make_producer: MakeProducer
     ) -> None:
+        self.stopping = False
         self._settings = settings
         self._name = f"pipeline {settings.group!r}"
         self._calls = calls
         self._counters = counters
-        self._patience = Patience(settings, calls, self._name)
+        self._patience = Patience(
+            log,
+            self._name,
+            calls,
+            too_late=TOO_LATE,
+            stopping=lambda: self.stopping,
+            pause_ms=settings.retry_backoff_ms,
+            pause_max_ms=settings.retry_backoff_max_ms,
+            stop_ms=settings.stop_timeout_ms,
+        )
         self._producer = OwnProducer(settings, own, self._name, calls, self._patience, make_producer)
         self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked)
         self._transform = Transform(settings, calls, counters)
@@ -73,15 +85,6 @@ class Runner:
         self._aborted = 0
         self._pace = Pace(settings)
         self._is_open = False
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the pipeline is to end. Any thread may set it."""
-        return self._patience.stopping
-
-    @stopping.setter
-    def stopping(self, wanted: bool) -> None:
-        self._patience.stopping = wanted
 
     # -- the program -----------------------------------------------------------------------------------------------------
 
@@ -99,7 +102,7 @@ class Runner:
         """Run until the pipeline is stopped, or the time has come, or so many transactions are committed, or everything is read. Returns
         whether everything was read."""
         goal = float("inf") if batches is None else self._counters.batches + batches
-        self._patience.runs_until(ends_at)
+        self._patience.ends_at, self._patience.stop_ends_at = ends_at, None
         if not self._is_open:
             await self._open()
         while not self.stopping and time.monotonic() < ends_at and self._counters.batches < goal:
@@ -107,7 +110,7 @@ class Runner:
                 self._counters.lag = 0
                 return True
             await self._step(ends_at, goal)
-        self._patience.stops()
+        self._patience.stop_now()
         await self._finish()
         self._raise_poison()
         self._counters.lag = self._source.lag(self._committed)
@@ -119,7 +122,7 @@ class Runner:
         commit, self._commit = self._commit, None
         self._pending.clear()
         self._ahead.clear()
-        self._patience.stops()
+        self._patience.stop_now()
         try:
             if commit is not None:
                 with contextlib.suppress(FencepostError, TimeoutError):
@@ -278,8 +281,8 @@ class Runner:
         cause = error.cause if isinstance(error, MustAbort) and error.cause is not None else error
         code = getattr(cause, "code", 0)
         self._counters.aborts += 1
-        self._read_again(batch.first)
         self._note_refused(batch, error, cause)
+        self._read_again(batch.first)
         self._writer.poison = None  # It comes again.
         taken_s = time.monotonic() - batch.began
         advice = self._advice(code, taken_s)
@@ -318,11 +321,13 @@ class Runner:
         """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction."""
         if not isinstance(cause, RecordRefused) or not isinstance(error, MustAbort | DeliveryError) or worth_another(error):
             return
-        if batch.read == 1 and not batch.dead:
+        if batch.read == 1 and not batch.dead and not self._ahead.count:
             ((tp, offset),) = batch.first.items()
             self._transform.refused[tp, offset] = cause
             return
-        self._isolated = {tp: place.offset for tp, place in batch.next.items()}
+        # The record may be of a message that was being sent when the refusal came.
+        later = {tp: offset_of(message) + 1 for tp, message in last_of(self._ahead.messages()).items()}
+        self._isolated = {tp: place.offset for tp, place in batch.next.items()} | later
 
     def _suspect(self, messages: list[Message], error: Exception) -> None:
         """One of these messages makes a record that the producer refuses."""
