@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
@@ -145,24 +146,25 @@ class BrokerStub(Restrictions):
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = RealClock() if clock is None else clock
         self._tls = _context(tls) if tls is not None else None
-        cluster = Cluster(
-            self.clock,
-            brokers=brokers,
-            auto_create_topics=auto_create_topics,
-            default_partitions=default_partitions,
-            default_replication_factor=default_replication_factor,
-            config=self._place.config,
-            seed=seed,
-            cluster_id=cluster_id,
-            faults=Faults(served={each.api for each in served()}, nodes=range(1, brokers + 1)),
-            acls=acls,
-            super_users=super_users,
-            emulate=emulate,
-            transaction_version=transaction_version,
-            leader_epochs=leader_epochs,
-            log_dirs=log_dirs,
-            storage=None if data_dir is None else _on_disk(data_dir),
-        )
+        with _explained(data_dir):
+            cluster = Cluster(
+                self.clock,
+                brokers=brokers,
+                auto_create_topics=auto_create_topics,
+                default_partitions=default_partitions,
+                default_replication_factor=default_replication_factor,
+                config=self._place.config,
+                seed=seed,
+                cluster_id=cluster_id,
+                faults=Faults(served={each.api for each in served()}, nodes=range(1, brokers + 1)),
+                acls=acls,
+                super_users=super_users,
+                emulate=emulate,
+                transaction_version=transaction_version,
+                leader_epochs=leader_epochs,
+                log_dirs=log_dirs,
+                storage=None if data_dir is None else _on_disk(data_dir),
+            )
         self.services = Services(cluster, Journal(journal))
         self.dispatcher = Dispatcher(self.services)
         self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
@@ -441,18 +443,23 @@ class BrokerStub(Restrictions):
         """Mends a link, both ways."""
         self._between(one, other, self.cluster.broker_links.mend)
 
-    def slow_down(self, one: int, other: int, ms: int) -> None:
-        """Makes each message between two brokers take so many milliseconds, at most 2147483647; 0 ends that. Followers lag,
-        and acks=all waits for them."""
+    def slow_down(self, one: End, other: End, ms: int) -> None:
+        """Makes each message between two brokers, or between a broker and the "controller", take so many milliseconds, at most 2147483647;
+        0 ends that.
+
+        Between brokers: followers lag, and acks=all waits for them.
+
+        To the controller: the broker hears late of topics, leaders and other brokers, so it leads on, follows a wrong leader, or does not
+        know a new topic. What it asks of the controller, such as CreateTopics or another ISR, takes twice as long. It is not fenced.
+        """
         check_delay(ms)
-        for node in (one, other):
-            self._known(node=node)
         self._between(one, other, lambda low, high: self.cluster.broker_links.slow_down(low, high, ms))
 
     @property
-    def slow(self) -> list[tuple[int, int, int]]:
-        """The pairs of brokers whose link is slow, with the milliseconds."""
-        return self._read(lambda: self.cluster.broker_links.slow)
+    def slow(self) -> list[tuple[End, End, int]]:
+        """The links that are slow, with the milliseconds."""
+        links = self._read(lambda: self.cluster.broker_links.slow)
+        return [(one, other, ms) for low, high, ms in links for one, other in named([(low, high)])]
 
     @property
     def severed(self) -> list[tuple[End, End]]:
@@ -618,6 +625,19 @@ def _on_disk(data_dir: str | PathLike[str]) -> NewStorage:
     from fencepost.broker_stub.storage.disk import open_data_dir
 
     return lambda context: open_data_dir(data_dir, later=context.later)
+
+
+@contextmanager
+def _explained(data_dir: str | PathLike[str] | None) -> Iterator[None]:
+    """An error of the system names the data directory, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if data_dir is None:
+            raise
+        from fencepost.broker_stub.storage.disk import unusable
+
+        raise unusable(data_dir, error) from error
 
 
 def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:

@@ -22,11 +22,13 @@ from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.controller_link import ControllerLink
 from fencepost.broker_stub.cluster.counters import Counters
+from fencepost.broker_stub.cluster.dynamic_broker_configs import CORDONED, MOVE_LIMIT, DynamicBrokerConfigs
 from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
     AclsRecord,
+    BrokerConfigsRecord,
     ClusterRecord,
     Metadata,
     MetadataLog,
@@ -135,6 +137,7 @@ class Cluster(Context):
         factor = self._given_once("default_replication_factor", default_replication_factor, "default.replication.factor")
         self.default_replication_factor = factor or min(3, brokers)
         self.quotas = Quotas(lambda entity, values: self._keep(QuotasRecord(sorted(entity), dict(values))))
+        self.broker_configs = DynamicBrokerConfigs(lambda name, values: self._keep(BrokerConfigsRecord(name, dict(values))))
         self.authorizer = self._authorizer(acls, super_users)
         self._unheeded: set[str] = set()
         self._say_what_is_unheeded(self.config.given, logging.WARNING)
@@ -154,6 +157,7 @@ class Cluster(Context):
             response_max_bytes=int(self.config["replica.fetch.response.max.bytes"]),
             wait_max_ms=int(self.config["replica.fetch.wait.max.ms"]),
         )
+        self.lag_max_ms = int(self.config["replica.lag.time.max.ms"])
         self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
         self.fetchers = ReplicaFetchers(self)
         self._isr_expiration = IsrExpiration(self)
@@ -317,6 +321,7 @@ class Cluster(Context):
         self.logs.restart(node_id)
         self.counters.restarts += 1
         self.links_changed(node_id)
+        self.controller_link.started(node_id)
 
     def links_changed(self, node_id: int) -> None:
         """The broker went up or down, or hears from the controller again: it and its followers fetch anew."""
@@ -328,6 +333,11 @@ class Cluster(Context):
     def watch_lag(self) -> None:
         """A follower may be behind, so its leader must look at its ISR."""
         self._isr_expiration.watch()
+
+    def image_changed(self) -> None:
+        """The controller has decided something, of which some brokers hear later."""
+        if self.slow:
+            self.controller_link.image_changed()
 
     def leads(self, replica: Replica) -> None:
         """The replica leads now, in a new epoch."""
@@ -375,9 +385,11 @@ class Cluster(Context):
         return topic
 
     def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
-        """Replicas for so many partitions, each on its own brokers. Leaders are round robin over the live brokers, after `after`."""
-        nodes = sorted(self.brokers, key=lambda node_id: node_id not in self.live)
-        live = len(self.live) or len(nodes)
+        """Replicas for so many partitions, each on its own brokers, which have a log directory that is not cordoned if there are enough
+        such brokers. Leaders are round robin over the live ones, after `after`."""
+        cordoned, alive = {*self.cordoned}, self.live
+        nodes = sorted(self.brokers, key=lambda node_id: (node_id in cordoned, node_id not in alive))
+        live = sum(node_id not in cordoned for node_id in alive) or len(nodes) - len(cordoned) or len(nodes)
         start = len(self.topics) if after is None else nodes.index(after) + 1 - first
         assigned = []
         for index in range(first, first + partitions):
@@ -436,6 +448,19 @@ class Cluster(Context):
             partition.configure(topic.config, self.logs.config(topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
             self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
+
+    def configure_brokers(self, name: str, values: Mapping[str, str]) -> None:
+        """Sets what is set on one broker, or on all for an empty name. The caller has checked it."""
+        self.broker_configs.change(name, values)
+        self._obey_broker_configs()
+
+    def _obey_broker_configs(self) -> None:
+        for node, broker in self.brokers.items():
+            limit = self.broker_configs.of(node, MOVE_LIMIT)
+            bytes_per_second = None if limit is None else int(limit)
+            if broker.move_bytes_per_second != bytes_per_second:
+                self.logs.moves.limit(node, bytes_per_second)
+            broker.logs.cordon(self.broker_configs.of(node, CORDONED) or "")
 
     def _lead_again(self, topic: Topic) -> None:
         """Elects leaders for partitions without one, if their topic allows unclean elections now, as Kafka's controller does."""
@@ -556,6 +581,10 @@ class Cluster(Context):
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, unclean=unclean)
+        for kept_configs in found.broker_configs.values():
+            self.broker_configs.resume(kept_configs.name, kept_configs.values)
+        if found.broker_configs:
+            self._obey_broker_configs()
         for node in self.brokers:
             self.logs.moves.resume(node)
 

@@ -94,6 +94,11 @@ class Context:
         """The brokers that are up and that the controller does not fence."""
         return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
 
+    @property
+    def cordoned(self) -> list[int]:
+        """The brokers that get no new replicas, because all their log directories are cordoned (KIP-1066)."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.logs.is_cordoned]
+
     def every_partition(self) -> Iterator[Partition]:
         """The partitions of all topics."""
         return (partition for topic in self.topics for partition in topic.partitions)
@@ -125,6 +130,14 @@ class Context:
     def delay_ms(self, one: int, other: int) -> int:
         """How long a message between these brokers takes."""
         return self.slow.get(frozenset((one, other)), 0)
+
+    def controller_delay_ms(self, node: int) -> int:
+        """How long a message between that broker and the controller takes."""
+        return self.delay_ms(node, CONTROLLER)
+
+    def starts(self, node: int) -> int:
+        """How often that broker has started and stopped."""
+        return self.brokers[node].generation
 
     def has_producer_id(self, node: int) -> bool:
         """Whether that broker has a producer id to give out now."""

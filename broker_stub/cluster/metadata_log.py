@@ -1,5 +1,5 @@
-"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs and quotas, and the producer ids that
-were given out.
+"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, what was set on brokers, ACLs and quotas,
+and the producer ids that were given out.
 
 Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
 client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
@@ -57,6 +57,13 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="
     id: UUID
 
 
+class BrokerConfigsRecord(msgspec.Struct, frozen=True, tag="broker_configs", tag_field="type"):
+    """What is set on a broker, or with an empty name on all of them."""
+
+    name: str
+    values: dict[str, str]
+
+
 class AclsRecord(msgspec.Struct, frozen=True, tag="acls", tag_field="type"):
     """Every ACL, in the order of their creation (`security.acls.AclRow`)."""
 
@@ -77,7 +84,16 @@ class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
 
 
 Record = (
-    ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord | ScramRecord
+    ClusterRecord
+    | StartRecord
+    | ProducerIdsRecord
+    | TopicRecord
+    | PartitionState
+    | TopicDeleted
+    | BrokerConfigsRecord
+    | AclsRecord
+    | QuotasRecord
+    | ScramRecord
 )
 
 
@@ -89,6 +105,7 @@ class Metadata(msgspec.Struct):
     next_producer_id: int = 0
     topics: dict[UUID, TopicRecord] = {}
     partitions: dict[UUID, dict[int, PartitionState]] = {}
+    broker_configs: dict[str, BrokerConfigsRecord] = {}
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
@@ -108,6 +125,8 @@ class Metadata(msgspec.Struct):
             case TopicDeleted():
                 self.topics.pop(record.id, None)
                 self.partitions.pop(record.id, None)
+            case BrokerConfigsRecord():
+                self.broker_configs[record.name] = record
             case AclsRecord():
                 self.acls = record
             case QuotasRecord(entity=entity, values=values):
@@ -126,6 +145,7 @@ class Metadata(msgspec.Struct):
         yield from self.topics.values()
         for partitions in self.partitions.values():
             yield from partitions.values()
+        yield from self.broker_configs.values()
         if self.acls.acls:
             yield self.acls
         yield from self.quotas.values()

@@ -25,17 +25,17 @@ OTHER_TYPES = {BROKER: "brokers", 8: "loggers", 16: "client metrics", GROUP: "gr
 
 
 def request_refusal(
-    call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, unset: bool = False
+    call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, changeable: bool = False
 ) -> Refusal | None:
     """The error of a resource before its configs are read. `configs`: their names; `nulls`: those without a value that need one; `twice`:
-    the request names the resource more than once; `unset`: it only sets or deletes limits of replication."""
+    the request names the resource more than once; `changeable`: the stub makes such changes of a broker."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(configs)) < len(configs):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    return _resource_refusal(call, kind, name, unset=unset)
+    return _resource_refusal(call, kind, name, changeable=changeable)
 
 
 def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
@@ -44,7 +44,7 @@ def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsR
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
-def _resource_refusal(call: Call, kind: int, name: str, *, unset: bool) -> Refusal | None:
+def _resource_refusal(call: Call, kind: int, name: str, *, changeable: bool) -> Refusal | None:
     """Why a resource of that type cannot be changed; None if it can. A missing permission comes first."""
     if kind == TOPIC:
         return None
@@ -53,7 +53,7 @@ def _resource_refusal(call: Call, kind: int, name: str, *, unset: bool) -> Refus
         code = call.refusal(Operation.ALTER_CONFIGS, *whose)
         if code:
             return Refusal(code, WORDS[code])
-        if kind == BROKER and unset:
+        if kind == BROKER and changeable:
             return _broker_refusal(call, name)
         return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

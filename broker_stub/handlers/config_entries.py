@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.cluster import Cluster
+from fencepost.broker_stub.cluster.dynamic_broker_configs import CORDONED, EVERY_BROKER, MOVE_LIMIT
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
 from fencepost.broker_stub.configs.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, INTERNAL_CONFIGS, TOPIC_CONFIGS
@@ -21,6 +22,7 @@ class Source(IntEnum):
     """Kafka's ConfigSource."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
@@ -60,6 +62,9 @@ _CHANGEABLE = frozenset(
     )
 )
 
+_DYNAMIC = {CORDONED: Type.LIST, MOVE_LIMIT: Type.LONG}
+"""Broker configs that only an administrator sets."""
+
 
 def topic_entries(cluster: Cluster, topic: Topic) -> list[DescribeConfigsResourceResult]:
     """Every config of the topic."""
@@ -91,6 +96,12 @@ def broker_entries(cluster: Cluster, broker: Broker) -> list[DescribeConfigsReso
         synonyms = [_synonym(name, config.given[name], Source.STATIC_BROKER)] if name in config.given else []
         synonyms.append(_synonym(name, definition.default, Source.DEFAULT))
         entries.append(_entry(name, synonyms, _BROKER_TYPES.get(name, Type.INT), read_only=name not in _CHANGEABLE))
+    for name, kind in _DYNAMIC.items():
+        synonyms = _dynamic_synonyms(cluster, str(broker.node_id), name)
+        if name == CORDONED and cluster.release.differs.directories_are_cordoned:
+            synonyms.append(_synonym(name, "", Source.DEFAULT))
+        if synonyms:
+            entries.append(_entry(name, synonyms, kind))
     for name, (value, kind) in OTHERS.items():
         entries.append(_entry(name, [_synonym(name, value, Source.DEFAULT)], kind, read_only=name not in _CHANGEABLE))
     return sorted(entries, key=lambda entry: entry.name)
@@ -98,9 +109,17 @@ def broker_entries(cluster: Cluster, broker: Broker) -> list[DescribeConfigsReso
 
 def cluster_entries(cluster: Cluster) -> list[DescribeConfigsResourceResult]:
     """The configs that are set for all brokers at once."""
-    if not cluster.release.differs.cluster_min_isr:
-        return []
-    return [_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR))]
+    entries = [_entry(name, found, kind) for name, kind in _DYNAMIC.items() if (found := _dynamic_synonyms(cluster, EVERY_BROKER, name))]
+    if cluster.release.differs.cluster_min_isr:
+        entries.append(_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR)))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _dynamic_synonyms(cluster: Cluster, broker: str, config: str) -> list[DescribeConfigsSynonym]:
+    """What an administrator has set on the broker, and on all of them."""
+    sources = {broker: Source.DYNAMIC_BROKER, EVERY_BROKER: Source.DYNAMIC_DEFAULT_BROKER}
+    set_there = {source: cluster.broker_configs.at(name).get(config) for name, source in sources.items()}
+    return [_synonym(config, value, source) for source, value in set_there.items() if value is not None]
 
 
 def _topic_entry(cluster: Cluster, topic: Topic, name: str) -> DescribeConfigsResourceResult:

@@ -4,8 +4,8 @@ Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3)
 changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST. An unknown
 operation fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
 
-Of brokers, replica.alter.log.dirs.io.max.bytes.per.second can be set and deleted: moves between log directories obey it at once. It ends
-with the stub, and DescribeConfigs does not show it. The other throttles that kafka-reassign-partitions sets on brokers can be deleted,
+Of brokers, replica.alter.log.dirs.io.max.bytes.per.second and cordoned.log.dirs can be changed. Moves between log directories obey the
+limit at once. A cordoned directory gets no new logs. The other throttles that kafka-reassign-partitions sets on brokers can be deleted,
 because no broker has one.
 
 Leaves out: everything else but topics (INVALID_REQUEST), and policies.
@@ -18,6 +18,7 @@ from collections import Counter
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, type_of
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
+from fencepost.broker_stub.handlers.alter_broker_configs import APPEND, DELETE, SET, SUBTRACT, alter_broker, is_changeable
 from fencepost.broker_stub.handlers.alter_config_checks import TOPIC, answer_about, request_refusal, topic_refusal
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
@@ -32,9 +33,6 @@ from fencepost.producer.wire.messages.incremental_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
-MOVE_LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
-THROTTLES = frozenset(("leader.replication.throttled.rate", "follower.replication.throttled.rate", MOVE_LIMIT))
 NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
@@ -53,8 +51,8 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
             refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         if refusal is None and each.resource_type == TOPIC:
             refusal = _alter(call, each, validate_only=request.validate_only)
-        elif refusal is None and not request.validate_only:
-            limit_moves(call, each)
+        elif refusal is None:
+            refusal = alter_broker(call, each, validate_only=request.validate_only)
         answers.append(answer_about(each.resource_type, each.resource_name, refusal))
     return IncrementalAlterConfigsResponse(responses=answers)
 
@@ -62,25 +60,8 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 def _request_refusal(call: Call, resource: AlterConfigsResource, *, twice: bool) -> Refusal | None:
     nulls = [config.name for config in resource.configs if config.value is None and config.config_operation != DELETE]
     names = [config.name for config in resource.configs]
-    unset = all(
-        config.name in THROTTLES and (config.config_operation == DELETE or limit_of(config) is not None) for config in resource.configs
-    )
-    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice, unset=unset)
-
-
-def limit_of(config: AlterableConfig) -> int | None:
-    """The limit that it sets on the moves between log directories, if it does."""
-    value = config.value or ""
-    valid = config.name == MOVE_LIMIT and config.config_operation == SET and value.isascii() and value.isdigit()
-    return int(value) if valid and 0 < int(value) < 1 << 63 else None
-
-
-def limit_moves(call: Call, resource: AlterConfigsResource) -> None:
-    """Sets or ends the limit of one broker, or of all."""
-    nodes = [*call.cluster.brokers] if resource.resource_name == "" else [call.broker.node_id]
-    for config in resource.configs:
-        for node in nodes if config.name == MOVE_LIMIT else ():
-            call.cluster.logs.moves.limit(node, limit_of(config))
+    changeable = all(is_changeable(call, config) for config in resource.configs)
+    return request_refusal(call, resource.resource_type, resource.resource_name, names, nulls, twice=twice, changeable=changeable)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:
