@@ -103,7 +103,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "security": "arguments quotas",
         "replication": "storage log",
         "cluster": "storage arguments faults log quotas configs security replication",
-        "groups": "network replication cluster",
+        "groups": "network configs replication cluster",
         "proxy": "arguments faults network configs journal cluster",
         "transactions": "replication cluster",
         "requests": "storage faults log journal security replication cluster groups transactions",

@@ -28,6 +28,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
     AclsRecord,
     ClusterRecord,
+    ConfigsRecord,
     Metadata,
     MetadataLog,
     ProducerIdsRecord,
@@ -41,7 +42,9 @@ from fencepost.broker_stub.cluster.metadata_log import (
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
-from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
+from fencepost.broker_stub.configs.dynamic_broker_configs import MIN_ISR, MOVE_LIMIT
+from fencepost.broker_stub.configs.resource_types import ResourceType
+from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, STANDARD_AUTHORIZER, BrokerConfig, Value
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log import PartitionLog
@@ -119,6 +122,8 @@ class Cluster(Context):
         release = release_named(emulate)
         features = features_at(release, transaction_version)
         given = BrokerConfig(config, kafka_defaults=release.topic_defaults)
+        if release.differs.cluster_min_isr:  # Kafka's tool sets it when it formats a cluster with eligible leader replicas (KIP-966)
+            given.dynamic[ALL_BROKERS] = {MIN_ISR: given.of_topic({})[MIN_ISR]}
         super().__init__(
             clock,
             brokers=brokers,
@@ -168,14 +173,9 @@ class Cluster(Context):
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
-        self.log_cleaner = LogCleaner(
-            self.every_partition,
-            buffer_bytes=int(self.config["log.cleaner.dedupe.buffer.size"]),
-            load_factor=float(self.config["log.cleaner.io.buffer.load.factor"]),
-            now_ms=self.now_ms,
-        )
+        self.log_cleaner = LogCleaner(self.every_partition, now_ms=self.now_ms)
+        self._configure_cleaner()
         if self.config.is_on("log.cleaner.enable"):
-            self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
             self.timers.every(0, self._proceed_cleaning, first_ms=self.now_ms())
         for name, kinds in CHECKPOINTS.items():
             interval_ms = int(self.config[name])
@@ -431,9 +431,42 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         self._keep(TopicRecord(topic.id, topic.name, dict(overrides)))
         topic.overrides = dict(overrides)
+        self._obey_configs(topic)
+
+    def configure_resource(self, kind: ResourceType, name: str, values: Mapping[str, str]) -> None:
+        """Sets all dynamic configs of a broker, of all brokers, of a group or of a client metrics subscription. The caller has checked
+        them."""
+        self._say_what_is_unheeded(values, logging.WARNING)
+        self._keep(ConfigsRecord(kind, name, dict(values)))
+        self.dynamic_configs.change(kind, name, values)
+        if kind is ResourceType.BROKER:
+            self._obey_broker_configs()
+        for changed in self.on_configs_changed:
+            changed(kind, name)
+
+    def _obey_broker_configs(self) -> None:
+        """The dynamic configs of brokers count from now on."""
+        self._configure_cleaner()
+        for node in self.brokers:
+            self._limit_moves(node)
+        for topic in self.topics:
+            self._obey_configs(topic)
+
+    def _limit_moves(self, node: int) -> None:
+        limit = self.config.set_on(node, MOVE_LIMIT)
+        self.logs.moves.limit(node, None if limit is None else int(limit))
+
+    def _configure_cleaner(self) -> None:
+        config = self.config
+        self.log_cleaner.resize(int(config["log.cleaner.dedupe.buffer.size"]), float(config["log.cleaner.io.buffer.load.factor"]))
+        if config.is_on("log.cleaner.enable"):
+            self.timers.every(int(config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
+
+    def _obey_configs(self, topic: Topic) -> None:
+        """The topic's configs, and those that it has from its brokers, count from now on."""
         topic.config = self.config.of_topic(topic.overrides)
         for partition in topic.partitions:
-            partition.configure(topic.config, self.logs.config(topic))
+            partition.configure(topic.config, partial(self.logs.config, topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
             self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
 
@@ -530,6 +563,8 @@ class Cluster(Context):
             self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
         for scram in found.scram.values():
             self.scram_credentials.resume(scram.row)
+        for kept_configs in found.configs.values():
+            self.dynamic_configs.change(ResourceType(kept_configs.kind), kept_configs.name, kept_configs.values)
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():
@@ -542,12 +577,14 @@ class Cluster(Context):
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
-            config = self.logs.config(topic)
             self.topics.add(topic)
             for of in kept[topic.id]:
                 self._add_partition(
                     topic,
-                    {node: self.brokers[node].logs.load((topic.name, of.index), topic_id=topic.id, config=config) for node in of.replicas},
+                    {
+                        node: self.brokers[node].logs.load((topic.name, of.index), topic_id=topic.id, config=self.logs.config(topic, node))
+                        for node in of.replicas
+                    },
                 )
         for broker in self.brokers.values():
             broker.logs.loaded()
@@ -557,6 +594,7 @@ class Cluster(Context):
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, unclean=unclean)
         for node in self.brokers:
+            self._limit_moves(node)
             self.logs.moves.resume(node)
 
     def _resume_acls(self, found: Metadata) -> None:

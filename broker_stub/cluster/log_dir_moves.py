@@ -115,6 +115,9 @@ class LogDirMoves:
         copy = move.copy
         config, limit = self._context.config, self._context.brokers[replica.node].move_bytes_per_second
         slice_bytes = int(config["replica.fetch.max.bytes"])
+        if limit == 0:
+            self._soon(replica, move, WAIT_MS_MAX)
+            return
         try:
             copied = copy.proceed(slice_bytes if limit is None else min(slice_bytes, limit))
             if not copy.is_complete:

@@ -1,5 +1,5 @@
-"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs and quotas, and the producer ids that
-were given out.
+"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs, quotas, dynamic configs, and the
+producer ids that were given out.
 
 Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
 client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
@@ -76,8 +76,26 @@ class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
     row: tuple[str, str, int, str, str, str]
 
 
+class ConfigsRecord(msgspec.Struct, frozen=True, tag="configs", tag_field="type"):
+    """All dynamic configs of one broker, of all brokers, of a group or of a client metrics subscription (`kind` is Kafka's number). None of
+    them: they were removed."""
+
+    kind: int
+    name: str
+    values: dict[str, str]
+
+
 Record = (
-    ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord | ScramRecord
+    ClusterRecord
+    | StartRecord
+    | ProducerIdsRecord
+    | TopicRecord
+    | PartitionState
+    | TopicDeleted
+    | AclsRecord
+    | QuotasRecord
+    | ScramRecord
+    | ConfigsRecord
 )
 
 
@@ -92,6 +110,7 @@ class Metadata(msgspec.Struct):
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
+    configs: dict[tuple[int, str], ConfigsRecord] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -116,6 +135,10 @@ class Metadata(msgspec.Struct):
                     self.quotas[frozenset(entity)] = record
             case ScramRecord():
                 self.scram[record.row[0], record.row[1]] = record
+            case ConfigsRecord(kind=kind, name=name, values=values):
+                self.configs.pop((kind, name), None)
+                if values:
+                    self.configs[kind, name] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -130,6 +153,7 @@ class Metadata(msgspec.Struct):
             yield self.acls
         yield from self.quotas.values()
         yield from self.scram.values()
+        yield from self.configs.values()
 
 
 class MetadataLog:

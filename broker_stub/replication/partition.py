@@ -17,7 +17,7 @@ An administrator can give it other replicas. The old ones leave when the new one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -288,12 +288,12 @@ class Partition:
             behind = replica.shrink_isr(lag_max_ms=lag_max_ms) or behind
         return behind
 
-    def configure(self, topic_config: Mapping[str, str], config: LogConfig) -> None:
-        """Sets the topic's configs. The log obeys them from the next batch on."""
+    def configure(self, topic_config: Mapping[str, str], config: Callable[[int], LogConfig]) -> None:
+        """Sets the topic's configs. The logs obey them from the next batch on. `config`: those of the log on a broker."""
         self.topic_config = topic_config
         self._decide(self._in_sync(self.state, self.isr))
         for replica in self._replicas.values():
-            replica.configure(config)
+            replica.configure(config(replica.node))
 
     def _decide(self, state: PartitionState) -> None:
         if state == self.state:

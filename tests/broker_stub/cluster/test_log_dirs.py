@@ -157,7 +157,20 @@ def test_a_limit(node: str) -> None:
     assert described(world, node=1)["broker-1.2"] == [("t", 0, 0, False)]
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "fast", str(1 << 63)])
+def test_no_bytes_a_second() -> None:
+    """As in Kafka a limit of 0 is taken, and a move stands still until it is changed."""
+    world = filled()
+    assert limit(world, "0") == ErrorCode.NONE
+    alter(world, "/memory/broker-1.2", node=1)
+    world.pass_time(3_600_000)
+    assert described(world, node=1)["broker-1.2"] == [("t", 0, 10, True)]
+    assert limit(world, "1000000") == ErrorCode.NONE
+    world.pass_time(1_000)
+    world.cluster.tick()
+    assert described(world, node=1)["broker-1.2"] == [("t", 0, 0, False)]
+
+
+@pytest.mark.parametrize("value", ["-1", "fast", str(1 << 63)])
 def test_an_impossible_limit(value: str) -> None:
     """It is INVALID_REQUEST and changes nothing."""
     world = filled()
