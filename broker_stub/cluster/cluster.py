@@ -29,6 +29,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     AclsRecord,
     ClusterRecord,
     ConfigsRecord,
+    FeaturesRecord,
     Metadata,
     MetadataLog,
     ProducerIdsRecord,
@@ -147,7 +148,8 @@ class Cluster(Context):
         self.counters = Counters()
         self._keeps_files = storage is not None
         self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
-        self._keep: Callable[[Record], object] = lambda _: None
+        self._write: Callable[[Record], object] = lambda _: None
+        self.decisions = brokers + len(features)  # records of the cluster's metadata so far: first the brokers and the features
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
@@ -159,7 +161,6 @@ class Cluster(Context):
             response_max_bytes=int(self.config["replica.fetch.response.max.bytes"]),
             wait_max_ms=int(self.config["replica.fetch.wait.max.ms"]),
         )
-        self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
         self.fetchers = ReplicaFetchers(self)
         self._isr_expiration = IsrExpiration(self)
         self.logs = BrokerLogs(self, kill=lambda node: self.kill(node))
@@ -287,6 +288,29 @@ class Cluster(Context):
             partition.lose(node_id)
             self.counters.leader_moves += led
         self.links_changed(node_id)
+
+    def unregister(self, node_id: int) -> None:
+        """The controller forgets the broker, until it starts again. One that runs goes on, unheard."""
+        broker = self.brokers[node_id]
+        broker.registered = False
+        self.decisions += 1
+        for partition in self.every_partition() if broker.alive else ():
+            self.counters.leader_moves += partition.leader == node_id
+            partition.fence(node_id)
+
+    @property
+    def has_eligible(self) -> bool:
+        """Whether partitions keep eligible leader replicas (KIP-966)."""
+        return self.features.get(ELIGIBLE_LEADERS_VERSION, (0, 0, 0))[2] > 0
+
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Finalizes these levels. The caller has checked them."""
+        self._keep(FeaturesRecord(dict(levels)))
+        self._finalize(levels)
+
+    def _finalize(self, levels: Mapping[str, int]) -> None:
+        self.features = {name: (low, high, levels.get(name, level)) for name, (low, high, level) in self.features.items()}
+        self.features_epoch += 1
 
     def pause_broker(self, node_id: int) -> None:
         """The broker does nothing until it is resumed, like a process that got SIGSTOP. Its connections stay."""
@@ -563,9 +587,11 @@ class Cluster(Context):
             self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
         for scram in found.scram.values():
             self.scram_credentials.resume(scram.row)
+        if found.features:
+            self._finalize(found.features)
         for kept_configs in found.configs.values():
             self.dynamic_configs.change(ResourceType(kept_configs.kind), kept_configs.name, kept_configs.values)
-        self._keep, self._together = metadata.write, metadata.together
+        self._write, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():
             if found.cluster is None:
@@ -617,6 +643,11 @@ class Cluster(Context):
         except StorageFailed as failed:
             self._unsaved[key] = state
             self.disk_failed(failed)
+
+    def _keep(self, record: Record) -> None:
+        """Keeps what the controller has decided."""
+        self._write(record)
+        self.decisions += 1
 
     def _proceed_cleaning(self) -> None:
         with self._surviving():

@@ -74,6 +74,7 @@ class Context:
         self.dynamic_configs = DynamicConfigs(config.dynamic)
         self.release = release
         self.features = features
+        self.features_epoch = 1  # how often features were finalized
         self.faults = faults
         self.topics = Topics()
         self.image = CurrentImage(self.topics, lambda: self.live)
@@ -95,8 +96,8 @@ class Context:
 
     @property
     def live(self) -> list[int]:
-        """The brokers that are up and that the controller does not fence."""
-        return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
+        """The brokers that are up, registered, and that the controller does not fence."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive and broker.registered and not broker.fenced]
 
     def every_partition(self) -> Iterator[Partition]:
         """The partitions of all topics."""

@@ -85,6 +85,12 @@ class ConfigsRecord(msgspec.Struct, frozen=True, tag="configs", tag_field="type"
     values: dict[str, str]
 
 
+class FeaturesRecord(msgspec.Struct, frozen=True, tag="features", tag_field="type"):
+    """The finalized levels of features that were changed."""
+
+    levels: dict[str, int]
+
+
 Record = (
     ClusterRecord
     | StartRecord
@@ -96,6 +102,7 @@ Record = (
     | QuotasRecord
     | ScramRecord
     | ConfigsRecord
+    | FeaturesRecord
 )
 
 
@@ -111,6 +118,7 @@ class Metadata(msgspec.Struct):
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
     configs: dict[tuple[int, str], ConfigsRecord] = {}
+    features: dict[str, int] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -135,6 +143,8 @@ class Metadata(msgspec.Struct):
                     self.quotas[frozenset(entity)] = record
             case ScramRecord():
                 self.scram[record.row[0], record.row[1]] = record
+            case FeaturesRecord(levels=levels):
+                self.features.update(levels)
             case ConfigsRecord(kind=kind, name=name, values=values):
                 self.configs.pop((kind, name), None)
                 if values:
@@ -154,6 +164,8 @@ class Metadata(msgspec.Struct):
         yield from self.quotas.values()
         yield from self.scram.values()
         yield from self.configs.values()
+        if self.features:
+            yield FeaturesRecord(self.features)
 
 
 class MetadataLog:

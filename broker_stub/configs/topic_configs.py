@@ -151,6 +151,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "replica.lag.time.max.ms": Definition("30000", whole(1, LONG_MAX), ""),
     "replica.socket.timeout.ms": Definition("30000", whole(0, INT_MAX), ""),
     "super.users": Definition("", anything(lambda value: all(":" in each for each in value.split(";") if each.strip())), ""),
+    "telemetry.max.bytes": Definition("1048576", whole(1, INT_MAX), ""),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Definition("10000", whole(1, INT_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", whole(1, INT_MAX), ""),
     "transaction.partition.verification.enable": Definition("true", boolean, ""),

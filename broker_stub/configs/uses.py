@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from fencepost.broker_stub.configs.client_metrics_configs import CLIENT_METRICS_CONFIGS
+from fencepost.broker_stub.configs.client_metrics_configs import INTERVAL, MATCH, METRICS
 from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
 from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC, MOVE_LIMIT
 from fencepost.broker_stub.configs.group_configs import GROUP_CONFIGS
@@ -52,6 +52,7 @@ _RETENTION: Final = "tests/broker_stub/log/test_retention.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
+_TELEMETRY: Final = "tests/broker_stub/telemetry/test_telemetry.py"
 _ON_DISK: Final = "tests/broker_stub/cluster/test_data_dir.py"
 _RECOVERY: Final = "tests/broker_stub/log/test_recovery.py"
 _NO_DISK: Final = Described("files are never preallocated")
@@ -203,6 +204,7 @@ BROKER_USES: Final[dict[str, Use]] = {
         "a follower that does not keep up with its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "telemetry.max.bytes": Obeyed("larger pushes of metrics are refused", f"{_TELEMETRY}::test_the_largest_push"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
         "how often timed-out transactions are checked", f"{_BROKER}[transaction.abort.timed.out.transaction.cleanup.interval.ms]"
     ),
@@ -274,8 +276,11 @@ _KINDS: Final = {"share": Described("there are no share groups"), "streams": Des
 GROUP_USES: Final[dict[str, Use]] = {name: _OWN.get(name) or _KINDS[name.partition(".")[0]] for name in GROUP_CONFIGS}
 """Of the configs of single groups."""
 
-_SUBSCRIPTIONS: Final = Described("no client is asked for metrics")
-CLIENT_METRICS_USES: Final[dict[str, Use]] = dict.fromkeys(CLIENT_METRICS_CONFIGS, _SUBSCRIPTIONS)
+CLIENT_METRICS_USES: Final[dict[str, Use]] = {
+    INTERVAL: Obeyed("clients push so often", f"{_TELEMETRY}::test_once_in_an_interval"),
+    MATCH: Obeyed("only clients that match are asked", f"{_TELEMETRY}::test_librdkafka_pushes"),
+    METRICS: Obeyed("the beginnings of the metrics' names; `*` for all", f"{_TELEMETRY}::test_librdkafka_pushes"),
+}
 """Of the configs of client metrics subscriptions."""
 
 

@@ -32,7 +32,11 @@ from fencepost.broker_stub.replication.replica import Replica, Surroundings
 class Controller(Surroundings, Protocol):
     """What a partition needs of its cluster."""
 
-    has_eligible: bool
+    @property
+    def has_eligible(self) -> bool:
+        """Whether partitions keep eligible leader replicas."""
+        ...
+
     """Whether replicas become eligible to lead (KIP-966)."""
 
     def is_up(self, node: int) -> bool:

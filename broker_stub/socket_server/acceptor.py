@@ -29,14 +29,16 @@ class Acceptor:
         self._ids = count(1)
         self._nonces = random.Random(f"{seed} nonces")  # a generator of its own, so that connections change no id
 
-    def connect(self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS, host: str = LOCALHOST) -> ClientConnection:
+    def connect(
+        self, node_id: int, wire: Wire, *, principal: str = ANONYMOUS, host: str = LOCALHOST, port: int | None = None
+    ) -> ClientConnection:
         """A new connection to that broker. ConnectionRefusedError while it is down. `principal`: of the connection, unless SASL
-        authenticates it."""
+        authenticates it. `host` and `port`: the client's address."""
         broker = self.cluster.brokers[node_id]
         if not broker.alive:
             raise ConnectionRefusedError(f"broker {node_id} is down")
         connection = ClientConnection(
-            self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, sasl_state=self._sasl_state()
+            self._dispatcher, broker, next(self._ids), wire, principal=principal, host=host, port=port, sasl_state=self._sasl_state()
         )
         broker.connections.add(connection)
         self.cluster.counters.connections += 1

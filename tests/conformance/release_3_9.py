@@ -68,7 +68,7 @@ LEFT_OUT = {
 }
 """Cases that do not run, or are not compared, and why."""
 
-AREAS_LEFT_OUT = ("consumer_groups", "consumer_offsets", "dynamic_configs")
+AREAS_LEFT_OUT = ("config_resources", "consumer_groups", "consumer_offsets", "controllers", "dynamic_configs", "telemetry")
 """3.9 serves the consumer protocol only where it is switched on. Configs, and what changes while brokers run, are 4.3's."""
 
 _NOWHERE = "empty p{} NONE offset=-1 epoch=-1 ''"
