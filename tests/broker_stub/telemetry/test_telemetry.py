@@ -16,8 +16,12 @@ from fencepost.producer.wire import ZERO_UUID, ApiVersionsRequest, ErrorCode
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from tests.broker_stub.config_calls import CLIENT_METRICS, change
-from tests.broker_stub.stub_calls import TIMESTAMP_MS, Inside, Talker
+from tests.broker_stub.stub_calls import TIMESTAMP_MS, Inside, Talker, batch
+from tests.conformance.fixtures import java_tools
+from tests.conformance.java_tools import JavaTools, OneByOne
 from tests.waiting import until
+
+__all__ = ["java_tools"]
 
 WAIT_S = 30.0
 INTERVAL_MS = 60_000
@@ -157,6 +161,20 @@ def test_librdkafka_is_not_disturbed(telemetry: bool, pushes: bool) -> None:
         assert len(stub.records("t", 0)) == 10
         assert stub.telemetry == []
     assert [each for each in errors if "Connect" not in str(each) and "Disconnected" not in str(each)] == []
+
+
+def test_javas_clients_push(java_tools: JavaTools | OneByOne) -> None:
+    """The console consumer, with enable.metrics.push by default, reads as without it, and pushes its metrics."""
+    with BrokerStub(telemetry=True) as stub, Talker(stub) as talker:
+        stub.create_topic("t")
+        talker.produce("t", batch(b"v"))
+        talker.ask(
+            change(CLIENT_METRICS, "m", {"metrics": "*", "interval.ms": "100", "match": "client_software_name=apache-kafka-java"}), 1
+        )
+        arguments = ("--bootstrap-server", stub.bootstrap, "--topic", "t", "--from-beginning", "--timeout-ms", "3000")
+        assert java_tools.run("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, timeout=90.0).split() == ["v"]
+        until(lambda: any(each.terminating for each in stub.telemetry), "it has pushed for the last time", timeout_s=WAIT_S)
+        assert any(b"org.apache.kafka.consumer" in each.metrics for each in stub.telemetry)
 
 
 def test_the_clock_starts_where_the_tests_say() -> None:
