@@ -102,6 +102,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "auto.create.topics.enable": Definition("true", boolean, ""),
     "broker.session.timeout.ms": Definition("9000", whole(0, INT_MAX), ""),
     "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
+    "connections.max.reauth.ms": Definition("0", whole(LONG_MIN, LONG_MAX), ""),
     "default.replication.factor": Definition("1", whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", boolean, ""),
     # Kafka's default is 1000. With 0 a member does not wait for its next heartbeat.

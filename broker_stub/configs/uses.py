@@ -53,6 +53,7 @@ _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
 _TELEMETRY: Final = "tests/broker_stub/telemetry/test_telemetry.py"
+_AUTHENTICATION: Final = "tests/broker_stub/security/test_authentication.py"
 _ON_DISK: Final = "tests/broker_stub/cluster/test_data_dir.py"
 _RECOVERY: Final = "tests/broker_stub/log/test_recovery.py"
 _NO_DISK: Final = Described("files are never preallocated")
@@ -130,6 +131,9 @@ BROKER_USES: Final[dict[str, Use]] = {
         "a broker that the controller does not hear from is fenced after that time", f"{_BROKER}[broker.session.timeout.ms]"
     ),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_BROKER}[connections.max.idle.ms]"),
+    "connections.max.reauth.ms": Obeyed(
+        "with SASL: sessions end, as with `Sasl(session_lifetime_ms=...)`", f"{_AUTHENTICATION}::test_sessions_end_by_the_brokers_config"
+    ),
     "default.replication.factor": Obeyed(
         "of topics without their own; 3 here by default, or as many as there are brokers, 1 in Kafka",
         f"{_BROKER}[default.replication.factor]",

@@ -42,6 +42,7 @@ _BROKER_TYPES = {
     "authorizer.class.name": Type.STRING,
     "auto.create.topics.enable": Type.BOOLEAN,
     "connections.max.idle.ms": Type.LONG,
+    "connections.max.reauth.ms": Type.LONG,
     "delete.topic.enable": Type.BOOLEAN,
     "group.consumer.assignors": Type.LIST,
     "group.consumer.migration.policy": Type.STRING,
