@@ -43,9 +43,8 @@ from fencepost.broker_stub.cluster.metadata_log import (
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
-from fencepost.broker_stub.configs.dynamic_broker_configs import MIN_ISR, MOVE_LIMIT
 from fencepost.broker_stub.configs.resource_types import ResourceType
-from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, STANDARD_AUTHORIZER, BrokerConfig, Value
+from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, MIN_ISR, MOVE_LIMIT, STANDARD_AUTHORIZER, BrokerConfig, Value
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log import PartitionLog

@@ -14,6 +14,8 @@ from fencepost.broker_stub.configs.static_broker_configs import STATIC
 from fencepost.broker_stub.configs.topic_configs import (
     ALL_BROKERS,
     BROKER_CONFIGS,
+    MIN_ISR,
+    MOVE_LIMIT,
     TOPIC_CONFIGS,
     BrokerConfig,
     InvalidConfig,
@@ -33,8 +35,6 @@ from fencepost.broker_stub.configs.values import (
     whole,
 )
 
-MIN_ISR: Final = "min.insync.replicas"
-MOVE_LIMIT: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 # Topic configs whose default comes from no broker config.
 WITHOUT_BROKER: Final = frozenset(name for name in TOPIC_CONFIGS if name.startswith("remote.") or name.endswith(".throttled.replicas"))
 

@@ -84,6 +84,9 @@ TOPIC_NAMES = {definition.broker: name for name, definition in TOPIC_CONFIGS.ite
 """The topic config for which a broker config is the default."""
 ALL_BROKERS = ""
 """The name under which the dynamic configs of all brokers are set."""
+MIN_ISR = "min.insync.replicas"
+MOVE_LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""What a broker copies between its log directories. Only clients set it."""
 
 # Only the authorizer reads these; a broker does not describe them.
 AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))

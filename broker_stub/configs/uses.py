@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from fencepost.broker_stub.configs.client_metrics_configs import INTERVAL, MATCH, METRICS
 from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
-from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC, MOVE_LIMIT
+from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC
 from fencepost.broker_stub.configs.group_configs import GROUP_CONFIGS
-from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, TOPIC_NAMES
+from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, MOVE_LIMIT, TOPIC_NAMES
 
 
 class Obeyed(NamedTuple):

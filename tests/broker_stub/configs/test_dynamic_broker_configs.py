@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC, MIN_ISR
+from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC
 from fencepost.broker_stub.configs.static_broker_configs import STATIC
-from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS
+from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, MIN_ISR
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.config_calls import BROKER, change, describe
 from tests.broker_stub.stub_calls import Inside, Talker, batch, numbered
