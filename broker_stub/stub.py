@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.network.tls import Path, Tls
     from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.sasl import Sasl
+    from fencepost.broker_stub.telemetry.pushes import TelemetryPush
 
 CALL_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_MS = 1000
@@ -92,6 +93,9 @@ class BrokerStub(Restrictions):
 
     `data_dir` keeps the cluster in that directory, in the files of Kafka's own layout: a stub that is started with it goes on with the
     topics, records, groups, transactions and producer ids of the one before. By default everything is in memory and ends with the stub.
+
+    With `telemetry` brokers offer clients to take their metrics (KIP-714), as Kafka's do if a plugin receives them. Clients that support it
+    then push what subscriptions ask for (`kafka-client-metrics`), and `stub.telemetry` has the newest pushes.
     """
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
@@ -121,6 +125,7 @@ class BrokerStub(Restrictions):
         leader_epochs: bool = True,
         log_dirs: int = 1,
         data_dir: str | PathLike[str] | None = None,
+        telemetry: bool = False,
     ) -> None:
         check_arguments(
             brokers=brokers,
@@ -131,6 +136,7 @@ class BrokerStub(Restrictions):
             seed=seed,
             clock=clock,
             data_dir=data_dir,
+            telemetry=telemetry,
         )
         self._server: Server | None = None
         self._once = StartsOnce("stub")
@@ -165,7 +171,7 @@ class BrokerStub(Restrictions):
                 log_dirs=log_dirs,
                 storage=None if data_dir is None else _on_disk(data_dir),
             )
-        self.services = Services(cluster, Journal(journal))
+        self.services = Services(cluster, Journal(journal), offers_telemetry=telemetry)
         self.dispatcher = Dispatcher(self.services)
         self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
 
@@ -187,6 +193,11 @@ class BrokerStub(Restrictions):
     def journal(self) -> Journal:
         """What clients asked and what brokers answered, as far as it is kept."""
         return self.services.journal
+
+    @property
+    def telemetry(self) -> list[TelemetryPush]:
+        """The metrics that clients have pushed, the newest thousand pushes within 16 MiB."""
+        return self._read(lambda: [*self.services.telemetry.pushes])
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:

@@ -35,15 +35,17 @@ class BrokerLogs:
         self._kill = kill
         self.moves = LogDirMoves(context, disk_failed=self.disk_failed)
 
-    def config(self, topic: Topic) -> LogConfig:
-        """The configs that the topic's logs obey."""
-        return LogConfig.from_properties({**topic.config, **{name: self._context.config[name] for name in OF_BROKERS}})
+    def config(self, topic: Topic, node: int) -> LogConfig:
+        """The configs that the topic's logs on that broker obey."""
+        config = self._context.config
+        return LogConfig.from_properties({**config.of_topic(topic.overrides, node), **{name: config.on(node, name) for name in OF_BROKERS}})
 
     def create(self, topic: Topic, index: int, nodes: Iterable[int], *, heard: bool = False) -> dict[int, PartitionLog]:
         """The log of each replica. If every disk fails, the replica is there all the same, as in Kafka, and the broker halts. The log
         follows when the broker is back. `heard`: a broker that hears late has heard of it now."""
-        config, logs = self.config(topic), dict[int, PartitionLog]()
+        logs = dict[int, PartitionLog]()
         for node in nodes:
+            config = self.config(topic, node)
             manager = self._context.brokers[node].logs
             if not heard and not self._context.hears(node):
                 logs[node] = manager.unheard_of(config)

@@ -19,6 +19,8 @@ from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.cluster.timers import Timer, Timers
 from fencepost.broker_stub.cluster.topics import Topics
+from fencepost.broker_stub.configs.dynamic_configs import DynamicConfigs
+from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.replication.partition import Partition
@@ -69,8 +71,10 @@ class Context:
         self.timers = Timers()
         self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # runs it on the loop's thread, from any thread
         self.config = config
+        self.dynamic_configs = DynamicConfigs(config.dynamic)
         self.release = release
         self.features = features
+        self.features_epoch = 1  # how often features were finalized
         self.faults = faults
         self.topics = Topics()
         self.image = CurrentImage(self.topics, lambda: self.live)
@@ -86,13 +90,14 @@ class Context:
         self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
+        self.on_configs_changed: list[Callable[[ResourceType, str], None]] = []  # called with a resource whose dynamic configs changed
         self.on_leading: list[Callable[[Replica], None]] = []  # called with each replica that begins to lead in a new epoch
         self._random = random.Random(seed)
 
     @property
     def live(self) -> list[int]:
-        """The brokers that are up and that the controller does not fence."""
-        return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
+        """The brokers that are up, registered, and that the controller does not fence."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive and broker.registered and not broker.fenced]
 
     @property
     def cordoned(self) -> list[int]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.dynamic_broker_configs import EVERY_DIRECTORY
 from fencepost.broker_stub.cluster.log_dir import DELETED, FUTURE, OFFSETS, Key, LogDir, name_of
 from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.storage.directory import Directory
@@ -57,7 +56,7 @@ class LogManager:
         """No new log goes to these directories (cordoned.log.dirs), unless there is no other. The logs in them stay."""
         named = {path.strip() for path in paths.split(",")}
         for each in self.dirs:
-            each.is_cordoned = EVERY_DIRECTORY in named or each.path in named
+            each.is_cordoned = "*" in named or each.path in named
 
     @property
     def must_load(self) -> bool:

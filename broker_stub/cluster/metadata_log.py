@@ -1,5 +1,5 @@
-"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, what was set on brokers, ACLs and quotas,
-and the producer ids that were given out.
+"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs, quotas, dynamic configs, and the
+producer ids that were given out.
 
 Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
 client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
@@ -57,13 +57,6 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="
     id: UUID
 
 
-class BrokerConfigsRecord(msgspec.Struct, frozen=True, tag="broker_configs", tag_field="type"):
-    """What is set on a broker, or with an empty name on all of them."""
-
-    name: str
-    values: dict[str, str]
-
-
 class AclsRecord(msgspec.Struct, frozen=True, tag="acls", tag_field="type"):
     """Every ACL, in the order of their creation (`security.acls.AclRow`)."""
 
@@ -83,6 +76,21 @@ class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
     row: tuple[str, str, int, str, str, str]
 
 
+class ConfigsRecord(msgspec.Struct, frozen=True, tag="configs", tag_field="type"):
+    """All dynamic configs of one broker, of all brokers, of a group or of a client metrics subscription (`kind` is Kafka's number). None of
+    them: they were removed."""
+
+    kind: int
+    name: str
+    values: dict[str, str]
+
+
+class FeaturesRecord(msgspec.Struct, frozen=True, tag="features", tag_field="type"):
+    """The finalized levels of features that were changed."""
+
+    levels: dict[str, int]
+
+
 Record = (
     ClusterRecord
     | StartRecord
@@ -90,10 +98,11 @@ Record = (
     | TopicRecord
     | PartitionState
     | TopicDeleted
-    | BrokerConfigsRecord
     | AclsRecord
     | QuotasRecord
     | ScramRecord
+    | ConfigsRecord
+    | FeaturesRecord
 )
 
 
@@ -105,10 +114,11 @@ class Metadata(msgspec.Struct):
     next_producer_id: int = 0
     topics: dict[UUID, TopicRecord] = {}
     partitions: dict[UUID, dict[int, PartitionState]] = {}
-    broker_configs: dict[str, BrokerConfigsRecord] = {}
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
+    configs: dict[tuple[int, str], ConfigsRecord] = {}
+    features: dict[str, int] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -125,8 +135,6 @@ class Metadata(msgspec.Struct):
             case TopicDeleted():
                 self.topics.pop(record.id, None)
                 self.partitions.pop(record.id, None)
-            case BrokerConfigsRecord():
-                self.broker_configs[record.name] = record
             case AclsRecord():
                 self.acls = record
             case QuotasRecord(entity=entity, values=values):
@@ -135,6 +143,12 @@ class Metadata(msgspec.Struct):
                     self.quotas[frozenset(entity)] = record
             case ScramRecord():
                 self.scram[record.row[0], record.row[1]] = record
+            case FeaturesRecord(levels=levels):
+                self.features.update(levels)
+            case ConfigsRecord(kind=kind, name=name, values=values):
+                self.configs.pop((kind, name), None)
+                if values:
+                    self.configs[kind, name] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -145,11 +159,13 @@ class Metadata(msgspec.Struct):
         yield from self.topics.values()
         for partitions in self.partitions.values():
             yield from partitions.values()
-        yield from self.broker_configs.values()
         if self.acls.acls:
             yield self.acls
         yield from self.quotas.values()
         yield from self.scram.values()
+        yield from self.configs.values()
+        if self.features:
+            yield FeaturesRecord(self.features)
 
 
 class MetadataLog:

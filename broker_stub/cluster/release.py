@@ -59,6 +59,7 @@ NEWEST_3_9: dict[int, int] = {
 UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
 """The first version that 4.3 has and offers only with unstable.api.versions.enable."""
 
+METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
 

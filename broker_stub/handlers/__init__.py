@@ -57,11 +57,17 @@ _WHEN_ASKED = {
     Api.ALTER_CLIENT_QUOTAS: ("alter_client_quotas", range(2)),
     Api.DESCRIBE_USER_SCRAM_CREDENTIALS: ("describe_user_scram_credentials", range(1)),
     Api.ALTER_USER_SCRAM_CREDENTIALS: ("alter_user_scram_credentials", range(1)),
+    Api.DESCRIBE_QUORUM: ("describe_quorum", range(3)),
+    Api.UPDATE_FEATURES: ("update_features", range(3)),
     Api.DESCRIBE_CLUSTER: ("describe_cluster", range(3)),
+    Api.UNREGISTER_BROKER: ("unregister_broker", range(1)),
     Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", range(1)),
     Api.LIST_TRANSACTIONS: ("list_transactions", range(3)),
     Api.CONSUMER_GROUP_HEARTBEAT: ("consumer_group_heartbeat", range(2)),
     Api.CONSUMER_GROUP_DESCRIBE: ("consumer_group_describe", range(2)),
+    Api.GET_TELEMETRY_SUBSCRIPTIONS: ("get_telemetry_subscriptions", range(1)),
+    Api.PUSH_TELEMETRY: ("push_telemetry", range(1)),
+    Api.LIST_CONFIG_RESOURCES: ("list_config_resources", range(2)),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
 }
 

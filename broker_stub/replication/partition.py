@@ -33,7 +33,11 @@ from fencepost.broker_stub.replication.replica import Replica, Surroundings
 class Controller(Surroundings, Protocol):
     """What a partition needs of its cluster."""
 
-    has_eligible: bool
+    @property
+    def has_eligible(self) -> bool:
+        """Whether partitions keep eligible leader replicas."""
+        ...
+
     """Whether replicas become eligible to lead (KIP-966)."""
 
     def is_up(self, node: int) -> bool:
@@ -333,12 +337,12 @@ class Partition:
             behind = replica.shrink_isr(lag_max_ms=lag_max_ms) or behind
         return behind
 
-    def configure(self, topic_config: Mapping[str, str], config: LogConfig) -> None:
-        """Sets the topic's configs. The log obeys them from the next batch on."""
+    def configure(self, topic_config: Mapping[str, str], config: Callable[[int], LogConfig]) -> None:
+        """Sets the topic's configs. The logs obey them from the next batch on. `config`: those of the log on a broker."""
         self.topic_config = topic_config
         self._decide(self._in_sync(self.state, self.isr))
         for replica in self._replicas.values():
-            replica.configure(config)
+            replica.configure(config(replica.node))
 
     def _decide(self, state: PartitionState) -> None:
         if state == self.state:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
     from fencepost.broker_stub.replication.partition import Partition
     from fencepost.broker_stub.replication.replica import Replica
+    from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
 
@@ -162,6 +163,15 @@ class Call:
     @property
     def transactions(self) -> TransactionCoordinators:
         return self._services.transactions
+
+    @property
+    def telemetry(self) -> Telemetry:
+        return self._services.telemetry
+
+    @property
+    def offers_telemetry(self) -> bool:
+        """Whether brokers offer clients to take their metrics."""
+        return self._services.offers_telemetry
 
     @property
     def verification(self) -> TransactionVerification:

@@ -120,6 +120,16 @@ def broker(
             help="The only SASL mechanisms to accept; repeatable. OAUTHBEARER accepts unsigned tokens and is off unless named.",
         ),
     ] = None,
+    authorizer: Annotated[
+        bool, typer.Option("--authorizer", help="Check permissions as Kafka does: clients may do only what an ACL allows.")
+    ] = False,
+    super_user: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A user that may do everything; repeatable. It turns on --authorizer.")
+    ] = None,
+    acl: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ACL", help='A permission, such as "allow alice READ,WRITE topic=orders"; repeatable. See docs/cli.md.'),
+    ] = None,
     control: Control = None,
     virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
     emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
@@ -143,6 +153,9 @@ def broker(
             tls_client_ca=tls_client_ca,
             sasl_user=sasl_user,
             sasl_mechanism=sasl_mechanism,
+            authorizer=authorizer,
+            super_user=super_user,
+            acl=acl,
             control=control,
             virtual_clock=virtual_clock,
             emulate=emulate,

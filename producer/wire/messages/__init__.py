@@ -58,11 +58,17 @@ _LATER = {
     Api.OFFSET_DELETE: ("group_offsets", "OffsetDelete"),
     Api.DESCRIBE_CLIENT_QUOTAS: ("describe_quotas", "DescribeClientQuotas"),
     Api.ALTER_CLIENT_QUOTAS: ("alter_quotas", "AlterClientQuotas"),
+    Api.DESCRIBE_QUORUM: ("quorum", "DescribeQuorum"),
+    Api.UPDATE_FEATURES: ("cluster_admin", "UpdateFeatures"),
     Api.DESCRIBE_CLUSTER: ("cluster", "DescribeCluster"),
+    Api.UNREGISTER_BROKER: ("cluster_admin", "UnregisterBroker"),
     Api.DESCRIBE_TRANSACTIONS: ("describe_transactions", "DescribeTransactions"),
     Api.LIST_TRANSACTIONS: ("list_transactions", "ListTransactions"),
     Api.CONSUMER_GROUP_HEARTBEAT: ("consumer_groups", "ConsumerGroupHeartbeat"),
     Api.CONSUMER_GROUP_DESCRIBE: ("consumer_group_admin", "ConsumerGroupDescribe"),
+    Api.GET_TELEMETRY_SUBSCRIPTIONS: ("telemetry", "GetTelemetrySubscriptions"),
+    Api.PUSH_TELEMETRY: ("telemetry", "PushTelemetry"),
+    Api.LIST_CONFIG_RESOURCES: ("config_resources", "ListConfigResources"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
 }
 

@@ -130,7 +130,6 @@ FAILURES: list[tuple[Api, ErrorCode | None]] = [
     (Api.TXN_OFFSET_COMMIT, ErrorCode.ILLEGAL_GENERATION),
     (Api.TXN_OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     (Api.END_TXN, ErrorCode.NOT_COORDINATOR),
-    (Api.END_TXN, ErrorCode.INVALID_PRODUCER_EPOCH),
     (Api.END_TXN, None),
     (Api.TXN_OFFSET_COMMIT, None),
     (Api.HEARTBEAT, ErrorCode.UNKNOWN_MEMBER_ID),
