@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -263,9 +262,13 @@ class LogDir:
         return self._watched(log)
 
     def _watched(self, log: PartitionLog) -> PartitionLog:
-        """The log, whose truncations are in the checkpoint at once: the next start must check what is written after one."""
-        log.truncated = partial(self.checkpoint, RECOVERY_POINTS)
+        """The log, whose truncations are in the checkpoints at once: the next start must check what is written after one, and the next
+        compaction must read it."""
+        log.truncated = self._truncated
         return log
+
+    def _truncated(self, log: PartitionLog) -> None:
+        self.checkpoint(RECOVERY_POINTS, *((CLEANER_OFFSETS,) if log.config.compacted else ()))
 
     def _read(self, kind: str) -> dict[Key, int]:
         data = self.directory.read(kind)

@@ -92,7 +92,7 @@ class PartitionLog:
         self.config = config or LogConfig()
         self.first_dirty_offset = self.recovery_point = 0
         self.replicated_at_once = True
-        self.truncated: Callable[[], None] = _nothing
+        self.truncated: Callable[[PartitionLog], None] = _nothing
         self._clock_ms = clock_ms
         self._directory: Directory = MemoryDirectory() if directory is None else directory
         self._log_start_offset = self._high_watermark = 0
@@ -381,7 +381,7 @@ class PartitionLog:
         self._log_start_offset = min(self._log_start_offset, offset)
         self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._restore_producers(offset)
-        self.truncated()
+        self.truncated(self)
 
     def restart_at(self, offset: int) -> None:
         """Removes everything and begins again at that offset, because the leader's log begins only there."""
@@ -391,7 +391,7 @@ class PartitionLog:
         self._snapshots.forget_from(0)
         self._producers = ProducerStateManager()
         self._high_watermark = self._log_start_offset = self.first_dirty_offset = self.recovery_point = offset
-        self.truncated()
+        self.truncated(self)
 
     def take_over(self, log: PartitionLog) -> None:
         """Goes on in the place of another log, whose batches it has. What does not follow from these comes from that log: producers whose
@@ -616,5 +616,5 @@ class PartitionLog:
         return OffsetAt()
 
 
-def _nothing() -> None:
+def _nothing(_: PartitionLog) -> None:
     """The log has no checkpoints."""

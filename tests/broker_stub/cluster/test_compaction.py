@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,10 +14,15 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.cluster import log_cleaner
+from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.log_cleaner import SLICE_BYTES
+from fencepost.broker_stub.log import Origin
+from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS
+from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.storage.disk import open_data_dir
+from fencepost.broker_stub.storage.volatile import VolatileDirectory
 from fencepost.producer import Producer
-from fencepost.producer.wire.records import encode_batch
+from fencepost.producer.wire.records import encode_batch, read_records
 from tests.broker_stub.stub_calls import Inside
 from tests.reading import read_messages
 from tests.waiting import despite, until
@@ -251,3 +257,36 @@ def test_each_record_is_read_once_after_compaction() -> None:
         offsets = [each.offset for each in stub.records("t", 0)]
         assert any(segment.size == 0 for segment in stub.cluster.topics.named("t").partition(0).log.segments)  # type: ignore[union-attr]
     assert offsets == sorted(set(offsets))
+
+
+def test_a_truncation_below_the_clean_part_survives_a_loss_of_power() -> None:
+    """What is written after it is compacted. Else a tombstone would leave the older value of its key, which is back when the tombstone
+    goes."""
+    clock, directory = VirtualClock(), VolatileDirectory()
+    cluster = Cluster(clock, storage=lambda _: directory)
+    policy = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000", "delete.retention.ms": "1000"}
+    cluster.create_topic("t", partitions=1, replication_factor=1, overrides={**policy, "flush.messages": "1"})
+
+    def partition() -> Partition:
+        found = cluster.find("t", 0)
+        assert found is not None
+        return found
+
+    def write(*records: tuple[bytes, bytes | None]) -> None:
+        for key, value in records:
+            clock.advance(1001)
+            partition().leading.append(encode_batch([(clock.now_ms(), key, value)]), origin=Origin.CLIENT)
+
+    write(*[(b"other", b"v")] * 6)
+    cluster.clean_logs()
+    (log_dir,) = cluster.brokers[1].logs.dirs
+    log_dir.checkpoint(CLEANER_OFFSETS)
+    assert partition().log.first_dirty_offset == 5
+    partition().log.truncate(0)
+    write((b"deleted", b"old"), (b"deleted", None), *[(b"other", b"v")] * 6)
+    directory.lose_power(random.Random(1))
+    cluster = Cluster(clock, storage=lambda _: directory)
+    for _ in range(3):
+        cluster.clean_logs()
+        write(*[(b"other", b"v")] * 2)
+    assert {bytes(record.key or b"") for _, batch in partition().log.batches() for record in read_records(batch)} == {b"other"}

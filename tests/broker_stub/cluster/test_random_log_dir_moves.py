@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
 
 from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
@@ -265,6 +268,7 @@ class World:
         self.open = {pid: offsets for pid, offsets in self.open.items() if pid in open_there}
         self.aborted.difference_update(offset for offsets in self.open.values() for offset in offsets)
         self.aborted.intersection_update(self.written)  # what is not there leaves its offset to the next record
+        self.open = {pid: [each for each in offsets if each in self.written] for pid, offsets in self.open.items()}
 
     def know_producers(self) -> None:
         """As in Kafka, a broker that lost its power knows producers by their batches, of which some may have been deleted."""
@@ -283,6 +287,19 @@ def test_a_log_that_moves() -> None:
             run(seed)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+def test_a_batch_that_is_lost_belongs_to_no_transaction(step: int) -> None:
+    """The next record has its offset. When the transaction is aborted, that record still counts as the newest of its key."""
+    for seed in range(8):
+        world = World(seed)
+        world.write(11, transactional=True)
+        world.directory.power.trip_at = world.directory.power.steps + step
+        with suppress(PowerLost):
+            world.write(11, transactional=True)
+        world.lose_power()
+        assert world.open == {11: [*range(world.partition.log.log_end_offset)]}
 
 
 def run(seed: int) -> None:
