@@ -61,7 +61,7 @@ consumer = Consumer({
 })
 consumer.subscribe([topic])
 with open(file, "a", buffering=1) as out:
-    before = None
+    before, uncommitted = None, False
     while not stopped:
         messages = [each for each in consumer.consume(200, 0.1) if each.error() is None]
         member = read_group(consumer.consumer_group_metadata())
@@ -70,11 +70,13 @@ with open(file, "a", buffering=1) as out:
         if (member.generation_id, owned) != before or places:
             before = member.generation_id, owned
             out.write(json.dumps([member.generation_id, member.member_id, owned, places]) + "\\n")
-        if messages:
+        uncommitted = uncommitted or bool(messages)
+        if uncommitted:
             try:
                 consumer.commit(asynchronous=False)
+                uncommitted = False
             except KafkaException:
-                pass  # The group has moved on: another member reads them again.
+                pass  # The group moves on: it tries again, or another member reads them again.
 consumer.close()
 """
 
@@ -166,17 +168,18 @@ def campaign(
     return found
 
 
-class Flow(threading.Thread):
+class Flow:
     """Sends the records in small lists, dealt to the partitions that there are at the time."""
 
     def __init__(self, bootstrap: str, topic: str, records: int, pause_s: float) -> None:
-        super().__init__(daemon=True)
         self.partitions = PARTITIONS
         self._bootstrap, self._topic, self._records, self._pause_s = bootstrap, topic, records, pause_s
         self._stopped = threading.Event()
         self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         try:
             with Producer(bootstrap_servers=self._bootstrap, metadata_max_age_ms=500) as producer:
                 for first in range(0, self._records, 100):
@@ -192,21 +195,20 @@ class Flow(threading.Thread):
 
     def wait(self) -> None:
         """Until all are acknowledged."""
-        self.join(LIMIT_S)
-        assert not self.is_alive()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
         self._stopped.set()
-        self.join(LIMIT_S)
+        self._thread.join(LIMIT_S)
 
 
 @contextmanager
 def flow(bootstrap: str, topic: str, records: int, *, pause_s: float) -> Iterator[Flow]:
-    """A running `Flow`, which ends with the block."""
+    """A `Flow` that ends with the block."""
     made = Flow(bootstrap, topic, records, pause_s)
-    made.start()
     try:
         yield made
     finally:

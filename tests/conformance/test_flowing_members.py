@@ -45,5 +45,4 @@ def test_members_while_records_flow(protocol: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", CONFIGS)
 def test_members_while_records_flow_on_kafka(protocol: str, tmp_path: Path, kafka_cluster: ClusterFactory) -> None:
     """On Apache Kafka."""
-    with kafka_cluster(config=BROKER_CONFIG) as kafka:
-        holds(kafka.bootstrap, protocol, tmp_path, replicas=1)
+    holds(kafka_cluster(config=BROKER_CONFIG).bootstrap, protocol, tmp_path, replicas=1)
