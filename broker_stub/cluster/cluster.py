@@ -28,6 +28,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
     AclsRecord,
     ClusterRecord,
+    GroupConfigsRecord,
     Metadata,
     MetadataLog,
     ProducerIdsRecord,
@@ -143,6 +144,7 @@ class Cluster(Context):
         self._keeps_files = storage is not None
         self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
         self._keep: Callable[[Record], object] = lambda _: None
+        self.group_configs.keep = lambda group_id, overrides: self._keep(GroupConfigsRecord(group_id, overrides))
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
@@ -530,6 +532,8 @@ class Cluster(Context):
             self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
         for scram in found.scram.values():
             self.scram_credentials.resume(scram.row)
+        for group in found.groups.values():
+            self.group_configs.resume(group.group_id, group.overrides)
         self._keep, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():

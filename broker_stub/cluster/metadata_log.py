@@ -76,8 +76,24 @@ class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
     row: tuple[str, str, int, str, str, str]
 
 
+class GroupConfigsRecord(msgspec.Struct, frozen=True, tag="group", tag_field="type"):
+    """The configs that were set on a group. None of them: they were deleted."""
+
+    group_id: str
+    overrides: dict[str, str]
+
+
 Record = (
-    ClusterRecord | StartRecord | ProducerIdsRecord | TopicRecord | PartitionState | TopicDeleted | AclsRecord | QuotasRecord | ScramRecord
+    ClusterRecord
+    | StartRecord
+    | ProducerIdsRecord
+    | TopicRecord
+    | PartitionState
+    | TopicDeleted
+    | AclsRecord
+    | QuotasRecord
+    | ScramRecord
+    | GroupConfigsRecord
 )
 
 
@@ -92,6 +108,7 @@ class Metadata(msgspec.Struct):
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
+    groups: dict[str, GroupConfigsRecord] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -116,6 +133,10 @@ class Metadata(msgspec.Struct):
                     self.quotas[frozenset(entity)] = record
             case ScramRecord():
                 self.scram[record.row[0], record.row[1]] = record
+            case GroupConfigsRecord(group_id=group_id, overrides=overrides):
+                self.groups.pop(group_id, None)
+                if overrides:
+                    self.groups[group_id] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -130,6 +151,7 @@ class Metadata(msgspec.Struct):
             yield self.acls
         yield from self.quotas.values()
         yield from self.scram.values()
+        yield from self.groups.values()
 
 
 class MetadataLog:

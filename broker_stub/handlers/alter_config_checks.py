@@ -1,6 +1,6 @@
 """The checks of AlterConfigs and IncrementalAlterConfigs, in Kafka's order and with its texts.
 
-Only topics can be changed. Brokers, loggers, client metrics and groups are refused, but for what a broker does not have anyway.
+Topics and share groups can be changed. Brokers, loggers and client metrics are refused, but for what a broker does not have anyway.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.configs.group_configs import OTHER_CONFIGS, check_group_configs
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.permissions import WORDS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 OTHER_TYPES = {BROKER: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
+OF_OTHER_GROUPS = "The stub changes only the configs of share groups, and not {}."
 
 
 def request_refusal(
@@ -55,6 +57,8 @@ def _resource_refusal(call: Call, kind: int, name: str, *, unset: bool) -> Refus
             return Refusal(code, WORDS[code])
         if kind == BROKER and unset:
             return _broker_refusal(call, name)
+        if kind == GROUP:
+            return None
         return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
@@ -65,6 +69,20 @@ def _broker_refusal(call: Call, name: str) -> Refusal | None:
     if name in ("", own):
         return None
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own}, but received {name}")
+
+
+def group_refusal(cluster: Cluster, group_id: str, overrides: Mapping[str, str]) -> Refusal | None:
+    """Why the group cannot have these configs; None if it can."""
+    if not group_id:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    other = next((name for name in overrides if name in OTHER_CONFIGS), None)
+    if other is not None:
+        return Refusal(ErrorCode.INVALID_CONFIG, OF_OTHER_GROUPS.format(other))
+    try:
+        check_group_configs(overrides, cluster.config)
+    except InvalidConfig as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    return None
 
 
 def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:

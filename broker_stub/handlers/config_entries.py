@@ -11,6 +11,7 @@ from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
+from fencepost.broker_stub.configs.group_configs import GROUP_CONFIGS
 from fencepost.broker_stub.configs.topic_configs import AUTHORIZER_CONFIGS, BROKER_CONFIGS, INTERNAL_CONFIGS, TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, in_kafkas_form, type_of
 from fencepost.broker_stub.network.addresses import spelled
@@ -21,6 +22,7 @@ class Source(IntEnum):
     """Kafka's ConfigSource."""
 
     TOPIC = 1
+    GROUP = 8
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
@@ -43,6 +45,8 @@ _BROKER_TYPES = {
     "offsets.retention.check.interval.ms": Type.LONG,
     "offsets.topic.replication.factor": Type.SHORT,
     "replica.lag.time.max.ms": Type.LONG,
+    "share.coordinator.state.topic.min.isr": Type.SHORT,
+    "share.coordinator.state.topic.replication.factor": Type.SHORT,
     "transaction.partition.verification.enable": Type.BOOLEAN,
     "transaction.state.log.replication.factor": Type.SHORT,
     "transaction.two.phase.commit.enable": Type.BOOLEAN,
@@ -53,6 +57,7 @@ _BROKER_TYPES = {
 _CHANGEABLE = frozenset(
     (
         "group.consumer.assignment.interval.ms",
+        "group.share.assignment.interval.ms",
         "max.connections",
         "max.connections.per.ip",
         "producer.id.expiration.ms",
@@ -101,6 +106,33 @@ def cluster_entries(cluster: Cluster) -> list[DescribeConfigsResourceResult]:
     if not cluster.release.differs.cluster_min_isr:
         return []
     return [_entry(MIN_ISR, _broker_synonyms(cluster, MIN_ISR)[:1], type_of(MIN_ISR))]
+
+
+def group_entries(cluster: Cluster, group_id: str) -> list[DescribeConfigsResourceResult]:
+    """Every config of the group, whether there is such a group or not."""
+    return [_group_entry(cluster, group_id, name) for name in sorted(GROUP_CONFIGS)]
+
+
+def _group_entry(cluster: Cluster, group_id: str, name: str) -> DescribeConfigsResourceResult:
+    definition, config = GROUP_CONFIGS[name], cluster.config
+    own = cluster.group_configs.of(group_id)
+    synonyms = [_synonym(name, own[name].strip(), Source.GROUP)] if name in own else []
+    broker = definition.broker
+    if broker is None:
+        synonyms.append(_synonym(name, definition.default, Source.DEFAULT))
+    else:
+        if broker in config.given:
+            synonyms.append(_synonym(broker, config.given[broker], Source.STATIC_BROKER))
+        default = BROKER_CONFIGS[broker].default if broker in BROKER_CONFIGS else definition.default
+        synonyms.append(_synonym(broker, default, Source.DEFAULT))
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=cluster.group_configs.value(group_id, name),
+        config_source=synonyms[0].source,
+        synonyms=synonyms,
+        config_type=definition.kind,
+        documentation=None,
+    )
 
 
 def _topic_entry(cluster: Cluster, topic: Topic, name: str) -> DescribeConfigsResourceResult:

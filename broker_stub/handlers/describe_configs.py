@@ -2,11 +2,11 @@
 
 Every config of a topic or a broker, or the named ones: value, source, type, and on request the synonyms that the value comes from. A broker
 describes only itself, by its id; the empty name stands for the configs of all brokers at once. Unknown topics are
-UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. Topics need
-DESCRIBE_CONFIGS on them, other resources on the cluster.
+UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. A group has
+its configs whether it exists or not. Topics and groups need DESCRIBE_CONFIGS on them, other resources on the cluster.
 
-Leaves out: documentation (null), broker configs of features that the stub has not (replication, tiered storage, KRaft, share groups,
-security), loggers (none), client metrics and groups (INVALID_REQUEST).
+Leaves out: documentation (null), broker configs of features that the stub has not (replication, tiered storage, KRaft, security), loggers
+(none), and client metrics (INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, topic_entries
+from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, group_entries, topic_entries
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
@@ -29,9 +29,9 @@ from fencepost.producer.wire.messages.configs import (
     DescribeConfigsResult,
 )
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
-KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, 16, 32)
-NAMED = {TOPIC: Resource.TOPIC, 32: Resource.GROUP}
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
+KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, 16, GROUP)
+NAMED = {TOPIC: Resource.TOPIC, GROUP: Resource.GROUP}
 UNEXPECTED_TYPE = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
     "See the broker logs for more details."
@@ -86,6 +86,10 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
         return topic_entries(call.cluster, topic)
     if call.error:
         raise Refused(call.error, None)
+    if kind == GROUP and call.cluster.release.differs.groups_have_configs:
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return group_entries(call.cluster, name)
     if kind not in (BROKER, BROKER_LOGGER):
         raise Refused(ErrorCode.INVALID_REQUEST, f"The stub has no resources of type {kind}")
     if not name and kind == BROKER:

@@ -1,14 +1,14 @@
 """IncrementalAlterConfigs (44), versions 0 and 1.
 
-Sets (0) or deletes (1) configs of a topic, appends to (2) or subtracts from (3) lists: all changes of a resource, or none. `validate_only`
-changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are INVALID_REQUEST. An unknown
-operation fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
+Sets (0) or deletes (1) configs of a topic or a share group, appends to (2) or subtracts from (3) lists of a topic: all changes of a
+resource, or none. `validate_only` changes nothing. The logs obey at once. A resource named twice, a config named twice and a null value are
+INVALID_REQUEST. An unknown operation fails the whole request with UNKNOWN_SERVER_ERROR, as in Kafka.
 
 Of brokers, replica.alter.log.dirs.io.max.bytes.per.second can be set and deleted: moves between log directories obey it at once. It ends
 with the stub, and DescribeConfigs does not show it. The other throttles that kafka-reassign-partitions sets on brokers can be deleted,
 because no broker has one.
 
-Leaves out: everything else but topics (INVALID_REQUEST), and policies.
+Leaves out: other resources (INVALID_REQUEST), the configs of other groups (INVALID_CONFIG), and policies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import Counter
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, type_of
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.handlers.alter_config_checks import TOPIC, answer_about, request_refusal, topic_refusal
+from fencepost.broker_stub.handlers.alter_config_checks import GROUP, TOPIC, answer_about, group_refusal, request_refusal, topic_refusal
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
@@ -53,6 +53,8 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
             refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         if refusal is None and each.resource_type == TOPIC:
             refusal = _alter(call, each, validate_only=request.validate_only)
+        elif refusal is None and each.resource_type == GROUP:
+            refusal = _alter_group(call, each, validate_only=request.validate_only)
         elif refusal is None and not request.validate_only:
             limit_moves(call, each)
         answers.append(answer_about(each.resource_type, each.resource_name, refusal))
@@ -102,6 +104,25 @@ def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -
     refusal = topic_refusal(cluster, name, overrides)
     if refusal is None and topic is not None and not validate_only:
         cluster.configure(topic, overrides)
+    return refusal
+
+
+def _alter_group(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:
+    cluster, group_id = call.cluster, resource.resource_name
+    if call.error:
+        return Refusal(call.error)
+    overrides = dict(cluster.group_configs.of(group_id))
+    for config in resource.configs:
+        if config.config_operation in NAMES:
+            word = NAMES[config.config_operation]
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {config.name} because its type is not LIST.")
+        if config.config_operation == DELETE or config.value is None:
+            overrides.pop(config.name, None)
+        else:
+            overrides[config.name] = config.value
+    refusal = group_refusal(cluster, group_id, overrides)
+    if refusal is None and not validate_only:
+        cluster.group_configs.configure(group_id, overrides)
     return refusal
 
 
