@@ -19,11 +19,11 @@ from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.share_offsets import (
-    AlteredPartitionResponse,
-    AlteredTopic,
-    AlteredTopicResponse,
     AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
 )
 
 UNKNOWN_WORDS = "This server does not host this topic-partition."
@@ -71,7 +71,9 @@ def alter_share_group_offsets(call: Call, request: AlterShareGroupOffsetsRequest
     return reply.result()
 
 
-def _told(call: Call, asked: AlteredTopic, refusals: Mapping[tuple[str, int], int], codes: Codes) -> AlteredTopicResponse:
+def _told(
+    call: Call, asked: AlterShareGroupOffsetsRequestTopic, refusals: Mapping[tuple[str, int], int], codes: Codes
+) -> AlterShareGroupOffsetsResponseTopic:
     topic = call.image.topics.named(asked.topic_name)
     topic_id = topic.id if topic is not None else ZERO_UUID
     partitions = []
@@ -80,5 +82,7 @@ def _told(call: Call, asked: AlteredTopic, refusals: Mapping[tuple[str, int], in
             (topic_id, each.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         words = UNKNOWN_WORDS if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else WORDS.get(code)
-        partitions.append(AlteredPartitionResponse(partition_index=each.partition_index, error_code=code, error_message=words))
-    return AlteredTopicResponse(topic_name=asked.topic_name, topic_id=topic_id, partitions=partitions)
+        partitions.append(
+            AlterShareGroupOffsetsResponsePartition(partition_index=each.partition_index, error_code=code, error_message=words)
+        )
+    return AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id, partitions=partitions)

@@ -24,9 +24,9 @@ from fencepost.broker_stub.share.coordinator.records import Key
 from fencepost.broker_stub.share.coordinator.shard import Answer
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.share_offsets import (
-    DeletedTopicResponse,
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
 )
 
 IN_USE_WORDS = "The group is not empty."
@@ -59,16 +59,18 @@ def delete_share_group_offsets(call: Call, request: DeleteShareGroupOffsetsReque
     return reply.result()
 
 
-def _refused(call: Call, group: ShareGroup, name: str) -> DeletedTopicResponse | None:
+def _refused(call: Call, group: ShareGroup, name: str) -> DeleteShareGroupOffsetsResponseTopic | None:
     code = call.error_for(name, ANY_PARTITION)
     if code:
-        return DeletedTopicResponse(topic_name=name, topic_id=ZERO_UUID, error_code=code, error_message=WORDS.get(code))
+        return DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=ZERO_UUID, error_code=code, error_message=WORDS.get(code))
     topic = call.image.topics.named(name)
     kept = group.kept or KeptTopics()
     if topic is not None and (topic.id in kept.initialized or topic.id in kept.deleting):
         return None
     words = UNKNOWN_WORDS if topic is None else "There is no offset information to delete."
-    return DeletedTopicResponse(topic_name=name, topic_id=ZERO_UUID, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=words)
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name, topic_id=ZERO_UUID, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=words
+    )
 
 
 class _Deletion:
@@ -80,7 +82,7 @@ class _Deletion:
         shard: Shard,
         group: ShareGroup,
         wanted: list[UUID],
-        told: list[DeletedTopicResponse],
+        told: list[DeleteShareGroupOffsetsResponseTopic],
         reply: DeferredReply[DeleteShareGroupOffsetsResponse],
     ) -> None:
         self._call = call
@@ -123,11 +125,11 @@ class _Deletion:
             return
         failed = {topic_id: code for (topic_id, _), code in self._codes.items() if code}
         for topic_id, code in failed.items():
-            self._told.append(DeletedTopicResponse(topic_name=self._names[topic_id], topic_id=topic_id, error_code=code))
+            self._told.append(DeleteShareGroupOffsetsResponseTopic(topic_name=self._names[topic_id], topic_id=topic_id, error_code=code))
         done = {topic_id: name for topic_id, name in self._names.items() if topic_id not in failed}
         kept = self._group.kept or KeptTopics()
         left = {topic_id: name for topic_id, name in kept.deleting.items() if topic_id not in done}
-        self._told += [DeletedTopicResponse(topic_name=name, topic_id=topic_id) for topic_id, name in done.items()]
+        self._told += [DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id) for topic_id, name in done.items()]
         records = [kept._replace(deleting=left).record(self._group.id)] if done else []
         self._shard.shares.write(records, self._written)
 

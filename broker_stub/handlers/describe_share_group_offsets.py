@@ -24,12 +24,12 @@ from fencepost.broker_stub.share.coordinator.shard import Answer
 from fencepost.broker_stub.share.states import NO_OFFSET
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.share_offsets import (
-    DescribedGroupOffsets,
-    DescribedGroupRequest,
-    DescribedPartition,
-    DescribedTopic,
     DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 
 NO_LAG = -1
@@ -46,9 +46,9 @@ class _Topic(NamedTuple):
 @handles(DescribeShareGroupOffsetsRequest, range(2), group=Operation.DESCRIBE, topic=Operation.DESCRIBE)
 def describe_share_group_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
     reply: DeferredReply[DescribeShareGroupOffsetsResponse] = DeferredReply(call)
-    found: dict[int, DescribedGroupOffsets] = {}
+    found: dict[int, DescribeShareGroupOffsetsResponseGroup] = {}
 
-    def described(place: int, group: DescribedGroupOffsets) -> None:
+    def described(place: int, group: DescribeShareGroupOffsetsResponseGroup) -> None:
         found[place] = group
         if len(found) == len(request.groups):
             reply(DescribeShareGroupOffsetsResponse(groups=[found[each] for each in sorted(found)]))
@@ -60,17 +60,19 @@ def describe_share_group_offsets(call: Call, request: DescribeShareGroupOffsetsR
     return reply.result()
 
 
-def _describe(call: Call, asked: DescribedGroupRequest, then: Callable[[DescribedGroupOffsets], None]) -> None:
+def _describe(
+    call: Call, asked: DescribeShareGroupOffsetsRequestGroup, then: Callable[[DescribeShareGroupOffsetsResponseGroup], None]
+) -> None:
     group_id = asked.group_id
     code = call.group_error(group_id)
     if code:
-        then(DescribedGroupOffsets(group_id=group_id, error_code=code))
+        then(DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=code))
         return
-    told: list[DescribedTopic] = []
+    told: list[DescribeShareGroupOffsetsResponseTopic] = []
     if asked.topics is None:
         shard, code = find_shard(call, group_id, may_be_empty=True)
         if shard is None:
-            then(DescribedGroupOffsets(group_id=group_id, error_code=code))
+            then(DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=code))
             return
         group = shard.shares.groups.get(group_id)
         kept = group.initialized if group is not None else {}
@@ -88,12 +90,12 @@ def _describe(call: Call, asked: DescribedGroupRequest, then: Callable[[Describe
                 told.append(_unknown(topic.topic_name, topic.partitions))
             else:
                 wanted.append(_Topic(topic.topic_name, known.id, topic.partitions))
-    _ask(call, group_id, wanted, lambda topics: then(DescribedGroupOffsets(group_id=group_id, topics=[*topics, *told])))
+    _ask(call, group_id, wanted, lambda topics: then(DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[*topics, *told])))
 
 
-def _ask(call: Call, group_id: str, wanted: list[_Topic], then: Callable[[list[DescribedTopic]], None]) -> None:
+def _ask(call: Call, group_id: str, wanted: list[_Topic], then: Callable[[list[DescribeShareGroupOffsetsResponseTopic]], None]) -> None:
     """Asks the share coordinator for each partition."""
-    found: dict[tuple[int, int], DescribedPartition] = {}
+    found: dict[tuple[int, int], DescribeShareGroupOffsetsResponsePartition] = {}
     count = sum(len(topic.partitions) for topic in wanted)
 
     def answered(place: tuple[int, int], topic: str, index: int, answer: Answer) -> None:
@@ -101,7 +103,7 @@ def _ask(call: Call, group_id: str, wanted: list[_Topic], then: Callable[[list[D
         if len(found) == count:
             then(
                 [
-                    DescribedTopic(
+                    DescribeShareGroupOffsetsResponseTopic(
                         topic_name=each.name,
                         topic_id=each.topic_id,
                         partitions=[found[at, within] for within in range(len(each.partitions))],
@@ -111,25 +113,27 @@ def _ask(call: Call, group_id: str, wanted: list[_Topic], then: Callable[[list[D
             )
 
     if not count:
-        then([DescribedTopic(topic_name=each.name, topic_id=each.topic_id) for each in wanted])
+        then([DescribeShareGroupOffsetsResponseTopic(topic_name=each.name, topic_id=each.topic_id) for each in wanted])
     for at, topic in enumerate(wanted):
         for within, index in enumerate(topic.partitions):
             key = Key(group_id, topic.topic_id, index)
             call.persister.summary(call.broker.node_id, key, then=partial(answered, (at, within), topic.name, index))
 
 
-def _partition(call: Call, topic: str, index: int, answer: Answer) -> DescribedPartition:
+def _partition(call: Call, topic: str, index: int, answer: Answer) -> DescribeShareGroupOffsetsResponsePartition:
     state = answer.found
     if answer.code:
-        return DescribedPartition(partition_index=index, start_offset=NO_OFFSET)
+        return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NO_OFFSET)
     if state.start_offset == NO_OFFSET or state.done_count == NO_COUNT:
-        return DescribedPartition(partition_index=index, start_offset=state.start_offset, leader_epoch=state.leader_epoch)
+        return DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, start_offset=state.start_offset, leader_epoch=state.leader_epoch
+        )
     partition, _ = call.find(topic, index)
     leader = call.cluster.led_by(call.broker.node_id, topic, index)
     if partition is None or leader == NO_LEADER:
-        return DescribedPartition(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+        return DescribeShareGroupOffsetsResponsePartition(partition_index=index, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
     end = partition.leading.log.high_watermark
-    return DescribedPartition(
+    return DescribeShareGroupOffsetsResponsePartition(
         partition_index=index,
         start_offset=state.start_offset,
         leader_epoch=state.leader_epoch,
@@ -137,20 +141,22 @@ def _partition(call: Call, topic: str, index: int, answer: Answer) -> DescribedP
     )
 
 
-def _refused(topic: str, partitions: list[int], code: int) -> DescribedTopic:
-    return DescribedTopic(
+def _refused(topic: str, partitions: list[int], code: int) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic,
         topic_id=ZERO_UUID,
         partitions=[
-            DescribedPartition(partition_index=index, start_offset=NO_OFFSET, lag=NO_LAG, error_code=code, error_message=WORDS.get(code))
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index, start_offset=NO_OFFSET, lag=NO_LAG, error_code=code, error_message=WORDS.get(code)
+            )
             for index in partitions
         ],
     )
 
 
-def _unknown(topic: str, partitions: list[int]) -> DescribedTopic:
-    return DescribedTopic(
+def _unknown(topic: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic,
         topic_id=ZERO_UUID,
-        partitions=[DescribedPartition(partition_index=index, start_offset=NO_OFFSET) for index in partitions],
+        partitions=[DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NO_OFFSET) for index in partitions],
     )

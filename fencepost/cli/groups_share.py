@@ -12,10 +12,10 @@ from fencepost.cli.tables import show
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages.share_groups import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from fencepost.producer.wire.messages.share_offsets import (
-    DescribedGroupOffsets,
-    DescribedGroupRequest,
     DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
 )
 from fencepost.txn.protocol.cluster_client import refuse, the_one
 from fencepost.txn.protocol.requests import GROUP
@@ -33,7 +33,7 @@ async def describe_share_group(client: ClusterClient, group: str) -> dict[str, A
     answer: ShareGroupDescribeResponse = await client.ask_coordinator(group, ShareGroupDescribeRequest(group_ids=[group]), kind=GROUP)
     said = the_one(answer.groups, subject)
     refuse(Api.SHARE_GROUP_DESCRIBE, said.error_code, subject)
-    asked = DescribeShareGroupOffsetsRequest(groups=[DescribedGroupRequest(group_id=group, topics=None)])
+    asked = DescribeShareGroupOffsetsRequest(groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)])
     told: DescribeShareGroupOffsetsResponse = await client.ask_coordinator(group, asked, kind=GROUP)
     offsets = the_one(told.groups, subject)
     refuse(Api.DESCRIBE_SHARE_GROUP_OFFSETS, offsets.error_code, subject)
@@ -68,7 +68,7 @@ def _members(said: DescribedGroup) -> list[dict[str, Any]]:
     ]
 
 
-def _partitions(offsets: DescribedGroupOffsets) -> list[dict[str, Any]]:
+def _partitions(offsets: DescribeShareGroupOffsetsResponseGroup) -> list[dict[str, Any]]:
     """An offset of -1: the group has not begun. A lag of -1: it is not known."""
     found = [
         {

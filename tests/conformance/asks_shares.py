@@ -16,7 +16,7 @@ from fencepost.broker_stub.share.coordinator.records import Snapshot, read_share
 from fencepost.producer import wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import configs, incremental_configs, share_fetch, share_groups, share_offsets, share_state
-from fencepost.producer.wire.messages.share_offsets import DescribedGroupOffsets
+from fencepost.producer.wire.messages.share_offsets import DescribeShareGroupOffsetsResponseGroup
 from fencepost.producer.wire.records import iter_batches, read_records
 from tests.conformance.asks_consumers import ConsumerAsks
 from tests.conformance.asks_fetch import FETCH_VERSION, fetch_request
@@ -129,8 +129,8 @@ class ShareAsks(ConsumerAsks):
 
     def share_offsets(self, group: str, *topics: Topic, label: str, version: int = 1, partitions: Sequence[int] = (0,)) -> None:
         """Of all topics of the group, or of these."""
-        named = [share_offsets.DescribedTopicRequest(topic_name=each.name, partitions=list(partitions)) for each in topics]
-        asked = share_offsets.DescribedGroupRequest(group_id=group, topics=named or None)
+        named = [share_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=each.name, partitions=list(partitions)) for each in topics]
+        asked = share_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=named or None)
         request = share_offsets.DescribeShareGroupOffsetsRequest(groups=[asked])
 
         def show(answer: share_offsets.DescribeShareGroupOffsetsResponse) -> str:
@@ -138,7 +138,7 @@ class ShareAsks(ConsumerAsks):
 
         self.note_answer(label, request, version, share_offsets.DescribeShareGroupOffsetsResponse, show, node=self._at([group], None))
 
-    def _show_share_offsets(self, group: DescribedGroupOffsets) -> str:
+    def _show_share_offsets(self, group: DescribeShareGroupOffsetsResponseGroup) -> str:
         shown = [
             f"{self.show_topic(topic.topic_name)}{'' if topic.topic_id == wire.ZERO_UUID else ' with id'}-{each.partition_index}"
             f" {error_name(each.error_code)} {self.told_to(group.group_id, each.error_message)} start={each.start_offset}"
@@ -150,8 +150,11 @@ class ShareAsks(ConsumerAsks):
         return f"{self.show_group(group.group_id)} {code} [{'; '.join(sorted(shown))}]"
 
     def alter_share_offsets(self, group: str, topic: Topic, offsets: Mapping[int, int], *, label: str) -> None:
-        parts = [share_offsets.AlteredPartition(partition_index=index, start_offset=offset) for index, offset in offsets.items()]
-        altered = [share_offsets.AlteredTopic(topic_name=topic.name, partitions=parts)]
+        parts = [
+            share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
+            for index, offset in offsets.items()
+        ]
+        altered = [share_offsets.AlterShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=parts)]
         request = share_offsets.AlterShareGroupOffsetsRequest(group_id=group, topics=altered)
 
         def show(answer: share_offsets.AlterShareGroupOffsetsResponse) -> str:
@@ -166,7 +169,7 @@ class ShareAsks(ConsumerAsks):
         self.note_answer(label, request, 0, share_offsets.AlterShareGroupOffsetsResponse, show, node=self._at([group], None))
 
     def delete_share_offsets(self, group: str, *topics: Topic, label: str) -> None:
-        named = [share_offsets.DeletedTopic(topic_name=each.name) for each in topics]
+        named = [share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name=each.name) for each in topics]
         request = share_offsets.DeleteShareGroupOffsetsRequest(group_id=group, topics=named)
 
         def show(answer: share_offsets.DeleteShareGroupOffsetsResponse) -> str:

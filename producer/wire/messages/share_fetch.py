@@ -12,7 +12,7 @@ from uuid import UUID
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages.common import NodeEndpoint
-from fencepost.producer.wire.schema.fields import ZERO_UUID, Records, WireStruct, i8, i16, i32, i64, ignorable, since
+from fencepost.producer.wire.schema.fields import ZERO_UUID, Records, WireStruct, i8, i16, i32, i64, ignorable, since, until
 
 
 class LeaderIdAndEpoch(WireStruct):
@@ -34,6 +34,7 @@ class FetchPartition(WireStruct):
     """A partition to fetch from, with acknowledgements of earlier records."""
 
     partition_index: i32 = 0
+    partition_max_bytes: Annotated[i32, until(0)] = 0
     acknowledgement_batches: list[AcknowledgementBatch] = []
 
 

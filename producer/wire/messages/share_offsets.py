@@ -10,18 +10,18 @@ from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i16, i32, i64, ignorable, since
 
 
-class DescribedTopicRequest(WireStruct):
+class DescribeShareGroupOffsetsRequestTopic(WireStruct):
     """Partitions of one topic."""
 
     topic_name: str = ""
     partitions: list[i32] = []
 
 
-class DescribedGroupRequest(WireStruct):
+class DescribeShareGroupOffsetsRequestGroup(WireStruct):
     """One group. Null: all its partitions."""
 
     group_id: str = ""
-    topics: list[DescribedTopicRequest] | None = []
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = []
 
 
 class DescribeShareGroupOffsetsRequest(Message):
@@ -32,10 +32,10 @@ class DescribeShareGroupOffsetsRequest(Message):
     flexible = 0
     is_request = True
 
-    groups: list[DescribedGroupRequest] = []
+    groups: list[DescribeShareGroupOffsetsRequestGroup] = []
 
 
-class DescribedPartition(WireStruct):
+class DescribeShareGroupOffsetsResponsePartition(WireStruct):
     """The share-partition start offset, -1 if there is none yet, and how many records are left from there on."""
 
     partition_index: i32 = 0
@@ -46,19 +46,19 @@ class DescribedPartition(WireStruct):
     error_message: str | None = None
 
 
-class DescribedTopic(WireStruct):
+class DescribeShareGroupOffsetsResponseTopic(WireStruct):
     """Partitions of one topic."""
 
     topic_name: str = ""
     topic_id: UUID = ZERO_UUID
-    partitions: list[DescribedPartition] = []
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
 
 
-class DescribedGroupOffsets(WireStruct):
+class DescribeShareGroupOffsetsResponseGroup(WireStruct):
     """One group, or its error."""
 
     group_id: str = ""
-    topics: list[DescribedTopic] = []
+    topics: list[DescribeShareGroupOffsetsResponseTopic] = []
     error_code: i16 = 0
     error_message: str | None = None
 
@@ -72,21 +72,21 @@ class DescribeShareGroupOffsetsResponse(Message):
     is_request = False
 
     throttle_time_ms: i32 = 0
-    groups: list[DescribedGroupOffsets] = []
+    groups: list[DescribeShareGroupOffsetsResponseGroup] = []
 
 
-class AlteredPartition(WireStruct):
+class AlterShareGroupOffsetsRequestPartition(WireStruct):
     """The new start offset of one partition."""
 
     partition_index: i32 = 0
     start_offset: i64 = 0
 
 
-class AlteredTopic(WireStruct):
+class AlterShareGroupOffsetsRequestTopic(WireStruct):
     """Partitions of one topic."""
 
     topic_name: str = ""
-    partitions: list[AlteredPartition] = []
+    partitions: list[AlterShareGroupOffsetsRequestPartition] = []
 
 
 class AlterShareGroupOffsetsRequest(Message):
@@ -98,10 +98,10 @@ class AlterShareGroupOffsetsRequest(Message):
     is_request = True
 
     group_id: str = ""
-    topics: list[AlteredTopic] = []
+    topics: list[AlterShareGroupOffsetsRequestTopic] = []
 
 
-class AlteredPartitionResponse(WireStruct):
+class AlterShareGroupOffsetsResponsePartition(WireStruct):
     """The result for one partition."""
 
     partition_index: i32 = 0
@@ -109,12 +109,12 @@ class AlteredPartitionResponse(WireStruct):
     error_message: str | None = None
 
 
-class AlteredTopicResponse(WireStruct):
+class AlterShareGroupOffsetsResponseTopic(WireStruct):
     """The results for the partitions of one topic."""
 
     topic_name: str = ""
     topic_id: UUID = ZERO_UUID
-    partitions: list[AlteredPartitionResponse] = []
+    partitions: list[AlterShareGroupOffsetsResponsePartition] = []
 
 
 class AlterShareGroupOffsetsResponse(Message):
@@ -128,10 +128,10 @@ class AlterShareGroupOffsetsResponse(Message):
     throttle_time_ms: i32 = 0
     error_code: i16 = 0
     error_message: str | None = None
-    responses: list[AlteredTopicResponse] = []
+    responses: list[AlterShareGroupOffsetsResponseTopic] = []
 
 
-class DeletedTopic(WireStruct):
+class DeleteShareGroupOffsetsRequestTopic(WireStruct):
     """One topic."""
 
     topic_name: str = ""
@@ -146,10 +146,10 @@ class DeleteShareGroupOffsetsRequest(Message):
     is_request = True
 
     group_id: str = ""
-    topics: list[DeletedTopic] = []
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = []
 
 
-class DeletedTopicResponse(WireStruct):
+class DeleteShareGroupOffsetsResponseTopic(WireStruct):
     """The result for one topic."""
 
     topic_name: str = ""
@@ -169,4 +169,4 @@ class DeleteShareGroupOffsetsResponse(Message):
     throttle_time_ms: i32 = 0
     error_code: i16 = 0
     error_message: str | None = None
-    responses: list[DeletedTopicResponse] = []
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = []

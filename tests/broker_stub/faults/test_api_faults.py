@@ -194,13 +194,18 @@ REQUESTS: dict[Api, wire.Message] = {
         group_id="new", topics=[share_state.ReadTopic(partitions=[share_state.ReadPartition()])]
     ),
     Api.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.DescribeShareGroupOffsetsRequest(
-        groups=[share_offsets.DescribedGroupRequest(group_id="shared", topics=None)]
+        groups=[share_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="shared", topics=None)]
     ),
     Api.ALTER_SHARE_GROUP_OFFSETS: share_offsets.AlterShareGroupOffsetsRequest(
-        group_id="shared", topics=[share_offsets.AlteredTopic(topic_name="t", partitions=[share_offsets.AlteredPartition()])]
+        group_id="shared",
+        topics=[
+            share_offsets.AlterShareGroupOffsetsRequestTopic(
+                topic_name="t", partitions=[share_offsets.AlterShareGroupOffsetsRequestPartition()]
+            )
+        ],
     ),
     Api.DELETE_SHARE_GROUP_OFFSETS: share_offsets.DeleteShareGroupOffsetsRequest(
-        group_id="shared", topics=[share_offsets.DeletedTopic(topic_name="t")]
+        group_id="shared", topics=[share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
     ),
 }
 

@@ -69,7 +69,7 @@ class ShareWorld(Groups):
 
     def share_offsets(self, group: str = "s", *, topics: Any = None, version: int = 1) -> dict[tuple[str, int], tuple[int, int]]:
         """Start offset and lag of each partition."""
-        asked = share_offsets.DescribedGroupRequest(group_id=group, topics=topics)
+        asked = share_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics)
         request = share_offsets.DescribeShareGroupOffsetsRequest(groups=[asked])
         (answer,) = self.start(request, version, node=self.coordinator(group)).answer.groups
         assert answer.error_code == 0

@@ -297,11 +297,11 @@ def test_offsets_are_altered_and_deleted() -> None:
     alter = share_offsets.AlterShareGroupOffsetsRequest(
         group_id="s",
         topics=[
-            share_offsets.AlteredTopic(
+            share_offsets.AlterShareGroupOffsetsRequestTopic(
                 topic_name="t",
                 partitions=[
-                    share_offsets.AlteredPartition(partition_index=0, start_offset=2),
-                    share_offsets.AlteredPartition(partition_index=9, start_offset=2),
+                    share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=2),
+                    share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=9, start_offset=2),
                 ],
             )
         ],
@@ -316,7 +316,11 @@ def test_offsets_are_altered_and_deleted() -> None:
     assert values(member.fetch(epoch=0)) == [b"c"]
     member.leave()
     delete = share_offsets.DeleteShareGroupOffsetsRequest(
-        group_id="s", topics=[share_offsets.DeletedTopic(topic_name="t"), share_offsets.DeletedTopic(topic_name="u")]
+        group_id="s",
+        topics=[
+            share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name="t"),
+            share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name="u"),
+        ],
     )
     gone, good = w.start(delete, 0).answer.responses
     assert (good.topic_name, good.error_code) == ("t", 0)

@@ -187,7 +187,9 @@ def test_a_group_is_deleted_with_its_state() -> None:
     assert w.start(delete, 2, node=w.coordinator("s")).answer.results[0].error_code == ErrorCode.NONE
     assert w.start(delete, 2, node=w.coordinator("s")).answer.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert w.start(group_admin.ListGroupsRequest(types_filter=["share"]), 5).answer.groups == []
-    assert w.share_offsets(topics=[share_offsets.DescribedTopicRequest(topic_name="t", partitions=[0])]) == {("t", 0): (-1, -1)}
+    assert w.share_offsets(topics=[share_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])]) == {
+        ("t", 0): (-1, -1)
+    }
 
 
 def test_the_assignor_gives_every_partition_to_as_many_members() -> None:

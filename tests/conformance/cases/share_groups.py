@@ -216,18 +216,20 @@ def permissions(w: World) -> None:
     asked = share_groups.ShareGroupDescribeRequest(group_ids=[group, f"{group}x"])
     each_holding(w, asked, 1, describe, [*describe, *seen], what="describe")
     member.leave()
-    named = [share_offsets.DescribedTopicRequest(topic_name=topic.name, partitions=[0])]
+    named = [share_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=[0])]
     for topics in (named, None):
-        wanted = share_offsets.DescribedGroupRequest(group_id=group, topics=topics)
+        wanted = share_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics)
         request = share_offsets.DescribeShareGroupOffsetsRequest(groups=[wanted])
         what = "offsets" if topics else "all offsets"
         each_holding(w, request, 1, describe, [*describe, *seen], what=what)
-    parts = [share_offsets.AlteredPartition(partition_index=0, start_offset=0)]
+    parts = [share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)]
     alter = share_offsets.AlterShareGroupOffsetsRequest(
-        group_id=group, topics=[share_offsets.AlteredTopic(topic_name=topic.name, partitions=parts)]
+        group_id=group, topics=[share_offsets.AlterShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=parts)]
     )
     each_holding(w, alter, 0, describe, read, [*read, *seen], [*read, *taken], what="alter")
-    gone = share_offsets.DeleteShareGroupOffsetsRequest(group_id=group, topics=[share_offsets.DeletedTopic(topic_name=topic.name)])
+    gone = share_offsets.DeleteShareGroupOffsetsRequest(
+        group_id=group, topics=[share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name=topic.name)]
+    )
     each_holding(w, gone, 0, read, delete, [*delete, *seen], [*delete, *taken], what="delete")
 
 

@@ -42,8 +42,8 @@ def found(talker: Talker, group: str) -> bool:
 
 
 def alter(talker: Talker, group: str, offset: int) -> Any:
-    parts = [share_offsets.AlteredPartition(partition_index=0, start_offset=offset)]
-    topics = [share_offsets.AlteredTopic(topic_name="jobs", partitions=parts)]
+    parts = [share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=offset)]
+    topics = [share_offsets.AlterShareGroupOffsetsRequestTopic(topic_name="jobs", partitions=parts)]
     return talker.ask(share_offsets.AlterShareGroupOffsetsRequest(group_id=group, topics=topics), 0)
 
 
