@@ -33,6 +33,7 @@ def state_records(w: ShareWorld) -> list[Any]:
 
 @pytest.mark.parametrize("of_group", [True, False])
 def test_an_assignment_waits_for_the_interval(of_group: bool) -> None:
+    """A member that has joined has nothing until the interval is over."""
     w = world(group_share_assignment_interval_ms="0" if of_group else "1000")
     if of_group:
         assert w.configure_group(share_assignment_interval_ms="1000").error_code == 0
@@ -47,6 +48,7 @@ def test_an_assignment_waits_for_the_interval(of_group: bool) -> None:
 
 @pytest.mark.parametrize("of_group", [True, False])
 def test_the_limit_of_deliveries(of_group: bool) -> None:
+    """A record that was delivered so often is archived when it is released."""
     w = world(group_share_delivery_count_limit="5" if of_group else "2")
     if of_group:
         w.configure_group(share_delivery_count_limit="2")
@@ -60,6 +62,7 @@ def test_the_limit_of_deliveries(of_group: bool) -> None:
 
 @pytest.mark.parametrize("of_group", [True, False])
 def test_the_heartbeat_interval_is_told(of_group: bool) -> None:
+    """By the group's config, or by the broker's."""
     w = world(group_share_heartbeat_interval_ms="5000" if of_group else "7000")
     if of_group:
         w.configure_group(share_heartbeat_interval_ms="7000")
@@ -80,6 +83,7 @@ def test_a_session_too_many_is_refused() -> None:
 
 
 def test_a_full_group_refuses_a_new_member() -> None:
+    """With GROUP_MAX_SIZE_REACHED; its members stay."""
     w = world(group_share_max_size="1")
     (first,) = w.sharers("m1")
     refused = w.sharer("m2", "t").join()
@@ -91,6 +95,7 @@ def test_a_full_group_refuses_a_new_member() -> None:
 
 
 def test_the_limit_of_records_in_flight() -> None:
+    """No more are acquired than the limit allows."""
     w = world(group_share_partition_max_record_locks="2")
     (member,) = w.sharers("m")
     for value in (b"a", b"b", b"c"):
@@ -103,6 +108,7 @@ def test_the_limit_of_records_in_flight() -> None:
 
 @pytest.mark.parametrize("of_group", [True, False])
 def test_the_duration_of_a_lock(of_group: bool) -> None:
+    """It is told, and when it is over another member gets the record."""
     w = world(group_share_record_lock_duration_ms="30000" if of_group else "15000")
     if of_group:
         w.configure_group(share_record_lock_duration_ms="15000")
@@ -118,6 +124,7 @@ def test_the_duration_of_a_lock(of_group: bool) -> None:
 
 @pytest.mark.parametrize("of_group", [True, False])
 def test_a_member_without_a_heartbeat_is_removed(of_group: bool) -> None:
+    """After the session timeout of the group's config, or of the broker's."""
     w = world(group_share_session_timeout_ms="45000" if of_group else "50000")
     if of_group:
         w.configure_group(share_session_timeout_ms="50000")
@@ -131,6 +138,7 @@ def test_a_member_without_a_heartbeat_is_removed(of_group: bool) -> None:
 
 
 def test_a_snapshot_after_so_many_updates() -> None:
+    """The share coordinator writes a whole snapshot after so many updates."""
     w = world(share_coordinator_snapshot_update_records_per_snapshot="2")
     (member,) = w.sharers("m")
     for value in (b"a", b"b", b"c", b"d"):
@@ -211,6 +219,7 @@ def test_group_configs_are_described() -> None:
     ],
 )
 def test_odd_configs_are_refused(name: str, value: str, words: str) -> None:
+    """With INVALID_CONFIG and Kafka's reason."""
     answer = world().configure_group("s", **{name.replace(".", "_"): value})
     assert answer.error_code == ErrorCode.INVALID_CONFIG
     assert words in answer.error_message

@@ -54,6 +54,7 @@ def test_acknowledgements_come_with_a_fetch() -> None:
 
 
 def test_a_lock_ends_by_the_clock() -> None:
+    """Another member that waits gets the record, and the first one may not acknowledge it any more."""
     w = world()
     first, second = w.sharers("m1", "m2")
     w.put(b"a")
@@ -82,6 +83,7 @@ def test_a_fetch_waits_for_records() -> None:
 
 
 def test_a_fetch_waits_for_enough_bytes() -> None:
+    """Records that are too few wait for more."""
     w = world()
     (member,) = w.sharers("m")
     member.fetch()
@@ -93,6 +95,7 @@ def test_a_fetch_waits_for_enough_bytes() -> None:
 
 
 def test_a_release_ends_the_wait_of_others() -> None:
+    """What one member releases, another one that waits gets at once."""
     w = world()
     first, second = w.sharers("m1", "m2")
     w.put(b"a")
@@ -118,6 +121,7 @@ def test_sessions_have_epochs() -> None:
 
 
 def test_a_new_session_takes_no_acknowledgements() -> None:
+    """Nothing can have been acquired in it."""
     (member,) = world().sharers("m")
     assert member.fetch(epoch=0, acks=[(0, 0, (ACCEPT,))]).error_code == ErrorCode.INVALID_REQUEST
 
@@ -135,6 +139,7 @@ def test_a_session_tells_only_news() -> None:
 
 
 def test_a_connection_that_ends_releases_its_records() -> None:
+    """Its sessions end, and another member gets the records."""
     w = world()
     first, second = w.sharers("m1", "m2")
     w.put(b"a")
@@ -208,6 +213,7 @@ def test_an_absent_coordinator_is_asked_again() -> None:
 
 
 def test_deleted_records_move_the_start() -> None:
+    """The group goes on at the first record that is left."""
     w = world()
     (member,) = w.sharers("m")
     w.put(b"a")
@@ -251,6 +257,7 @@ def test_a_group_begins_where_its_config_says() -> None:
 
 
 def test_unknown_topics_and_groups() -> None:
+    """With Kafka's codes: for the partition, or for all if the topic's id or the member's id is none."""
     w = world()
     w.put(b"a")
     (part,) = w.sharer("m", "t").fetch().responses[0].partitions

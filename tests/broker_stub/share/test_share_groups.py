@@ -46,6 +46,7 @@ def test_members_share_partitions() -> None:
 
 
 def test_a_leave_gives_its_partitions_to_the_others() -> None:
+    """They have all partitions after their next heartbeats."""
     w = world()
     first, second = w.sharers("m1", "m2")
     epoch = w.share_group().epoch
@@ -71,6 +72,7 @@ def test_new_partitions_and_topics_are_assigned() -> None:
 
 
 def test_a_deleted_topic_goes_from_the_assignment() -> None:
+    """Its partitions are with no member any more."""
     w = world()
     w.topic("u")
     member = w.sharer("m", "t", "u")
@@ -132,6 +134,7 @@ def test_groups_of_other_types_are_refused() -> None:
 
 
 def test_groups_are_listed_and_described() -> None:
+    """With type, state, epochs, assignor and members."""
     w = world()
     (member,) = w.sharers("m1")
     (listed,) = w.start(group_admin.ListGroupsRequest(types_filter=["share"]), 5).answer.groups
@@ -213,6 +216,7 @@ def test_the_assignor_gives_every_partition_to_as_many_members() -> None:
 
 
 def test_nothing_is_assigned_without_subscriptions_that_exist() -> None:
+    """Members have an empty assignment."""
     w = world()
     member = w.sharer("m", "nothing")
     member.join()

@@ -116,6 +116,7 @@ def test_a_member_renews_its_lock() -> None:
 
 
 def test_renewing_can_be_forbidden() -> None:
+    """By the group's config."""
     part = Part(log(4), limits=Limits(renews=False))
     part.fetch()
     with pytest.raises(Refused, match="Renewing acquisition locks is not enabled for the group"):
@@ -167,6 +168,7 @@ def test_so_many_records_are_in_flight() -> None:
     ],
 )
 def test_records_that_are_not_in_flight_cannot_be_acknowledged(first: int, last: int, code: int, words: str) -> None:
+    """Before the start, after the end and between, with Kafka's words."""
     part = Part(log(5))
     part.fetch()
     with pytest.raises(Refused, match=words) as refused:
@@ -190,6 +192,7 @@ def test_only_the_owner_acknowledges() -> None:
 
 
 def test_a_session_that_ends_releases_what_its_member_has() -> None:
+    """Other members keep theirs."""
     part = Part(log(2, 2))
     part.fetch("a", 1)
     part.fetch("b", 1)
@@ -211,6 +214,7 @@ def test_records_that_the_log_has_dropped_are_not_delivered_again() -> None:
 
 
 def test_the_log_start_can_pass_everything() -> None:
+    """The window is empty then, and begins there."""
     part = Part(log(4))
     part.fetch()
     part.core.window.move_start(9)
@@ -240,6 +244,7 @@ def test_a_new_leader_goes_on_with_what_was_kept() -> None:
 
 
 def test_a_new_leader_begins_after_what_was_done() -> None:
+    """What is done from the start on is not in the window."""
     part = Part(log(4), state=[StateBatch(0, 1, RecordState.ARCHIVED, 1), StateBatch(2, 3, RecordState.AVAILABLE, 1)])
     assert part.window == (2, 3, 2)
     assert part.fetch() == [(2, 3, 2)]

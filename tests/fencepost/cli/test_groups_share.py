@@ -55,6 +55,7 @@ def beat(talker: Talker, member: str, epoch: int) -> Any:
 
 
 def test_it_is_listed_with_its_type(stub: BrokerStub) -> None:
+    """And its state, also without members."""
     away, workers = groups(stub, "list", "--json", "--type", "share").objects
     assert workers == {"group": "workers", "state": "Stable", "type": "share", "protocol": "share", "coordinator": 1}
     assert (away["group"], away["state"]) == ("away", "Empty")
