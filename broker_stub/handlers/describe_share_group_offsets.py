@@ -33,6 +33,7 @@ from fencepost.producer.wire.messages.share_offsets import (
 )
 
 NO_LAG = -1
+LAG_MAX = 2**63 - 1
 
 
 class _Topic(NamedTuple):
@@ -137,7 +138,7 @@ def _partition(call: Call, topic: str, index: int, answer: Answer) -> DescribeSh
         partition_index=index,
         start_offset=state.start_offset,
         leader_epoch=state.leader_epoch,
-        lag=end - state.start_offset - state.done_count,
+        lag=min(end - state.start_offset - state.done_count, LAG_MAX),
     )
 
 

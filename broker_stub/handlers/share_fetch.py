@@ -154,7 +154,7 @@ class _Fetch:
             except Refused as refused:
                 failed[each] = failed_partition(each.partition, refused)
         max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-        if not live or request.max_records == 0 or max_bytes <= 0:
+        if not live or request.max_records <= 0 or max_bytes <= 0:
             self._fetched(failed, {})
             return
         turn = request.share_session_epoch % len(live) if request.share_session_epoch > 0 else 0

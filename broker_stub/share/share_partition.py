@@ -16,6 +16,7 @@ from fencepost.broker_stub.share.states import RENEW, STATE_AFTER, Acknowledgeme
 from fencepost.broker_stub.share.window import Window
 from fencepost.producer.wire import ErrorCode
 
+COUNT_MAX = 2**31 - 1  # what its record has room for
 NOT_THE_OWNER = "Member is not the owner of"
 NOT_FOUND = "Batch record not found."
 IS_PENDING = "The record state is invalid. The acknowledgement of delivery could not be completed."
@@ -165,7 +166,7 @@ class SharePartition:
 
     def _write(self, changed: Sequence[Part]) -> Write:
         batches = tuple(part.state_batch() for part in changed)
-        return Write(batches, self.window.start_offset, self.window.done_count, tuple(changed))
+        return Write(batches, self.window.start_offset, min(self.window.done_count, COUNT_MAX), tuple(changed))
 
 
 def _is_over(part: Part, now_ms: int) -> bool:
