@@ -138,7 +138,7 @@ def _partition(call: Call, topic: str, index: int, answer: Answer) -> DescribeSh
         partition_index=index,
         start_offset=state.start_offset,
         leader_epoch=state.leader_epoch,
-        lag=min(end - state.start_offset - state.done_count, LAG_MAX),
+        lag=max(-LAG_MAX, min(end - state.start_offset - state.done_count, LAG_MAX)),
     )
 
 

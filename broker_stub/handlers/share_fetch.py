@@ -159,7 +159,7 @@ class _Fetch:
             return
         turn = request.share_session_epoch % len(live) if request.share_session_epoch > 0 else 0
         order = [*live][turn:] + [*live][:turn]
-        wanted = Wanted(request.member_id or "", request.max_records, request.batch_size, exact=request.share_acquire_mode == EXACT)
+        wanted = Wanted(request.member_id or "", request.max_records, max(request.batch_size, 1), exact=request.share_acquire_mode == EXACT)
         limits = FetchLimits(min(request.min_bytes, max_bytes), max_bytes, request.max_wait_ms)
         then = partial(self._fetched, failed)
         self._delayed = DelayedShareFetch(self._call, {each: live[each] for each in order}, wanted, limits, then)

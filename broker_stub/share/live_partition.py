@@ -205,8 +205,8 @@ class LivePartition:
             start = found.start_offset if found.start_offset != NO_OFFSET else self._first_offset()
             self._state_epoch = found.state_epoch
             self.core = SharePartition(start, found.batches)
-        except Refused as refused:
-            self.failure = refused
+        except (Refused, ValueError) as error:  # a state that there is not, as only a broken leader can have written it
+            self.failure = error if isinstance(error, Refused) else Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             self.end()
             return
         self.state = State.ACTIVE
