@@ -39,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines million epochs conformance-3.9 late txn-clients install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million epochs conformance-3.9 late txn-clients install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -152,7 +152,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
-simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/broker_stub/replication -s --timeout 7200
@@ -194,9 +194,21 @@ epochs: .venv/.built
 survive: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_SURVIVAL=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_survival*.py -s
 
+# Members of a group come and go while 100,000 records flow, in each group protocol, on the stub and on Apache Kafka.
+members: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_MEMBERS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_flowing_members.py -s
+
 # Pipelines over all flights, killed twenty times at random, on the stub and on Apache Kafka.
 kill-pipelines: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_PIPELINE_KILLS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn/pipeline/test_kills.py -s
+
+# Jobs over all flights from a file, a database, pages and the command, killed twenty times at random, on the stub and on Apache Kafka.
+kill-jobs: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_JOB_KILLS=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn/jobs/test_kills.py -s
+
+# The process of a cluster of three brokers, killed twenty times at random while two programs write to it.
+kill-clusters: .venv/.built
+	@FENCEPOST_CLUSTER_KILLS=20 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/cluster/test_killed_clusters.py -s
 
 # Any one of three brokers killed at any moment, on the stub and on Apache Kafka, as a table.
 million: .venv/.built

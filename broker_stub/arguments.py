@@ -126,6 +126,7 @@ ARGUMENTS: Final = {
         (int,), f"whole milliseconds from 0, which is no end, to {LONG_MAX}", lambda value: 0 <= value <= LONG_MAX
     ),
     "start_ms": Argument((int,), f"whole milliseconds since 1970, from 0 to {LONG_MAX}", lambda value: 0 <= value <= LONG_MAX),
+    "telemetry": _BOOL,
     "timeout": Argument((int, float), "a number of seconds, 0 or more", lambda value: 0 <= value <= TIMEOUT_MAX),
     "times": _COUNT,
     "to": _BROKER,

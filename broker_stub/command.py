@@ -22,6 +22,7 @@ from fencepost.producer.foundations.counted import counted
 if TYPE_CHECKING:
     from fencepost.broker_stub.network.tls import Tls
     from fencepost.broker_stub.proxy.proxy import FaultProxy
+    from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.sasl import Sasl
 
 PORT: Final = 9092
@@ -45,6 +46,9 @@ def serve(
     tls_client_ca: str | None = None,
     sasl_users: Mapping[str, str] | None = None,
     sasl_mechanisms: Sequence[str] = (),
+    authorizer: bool = False,
+    super_users: Sequence[str] = (),
+    acls: Sequence[str] = (),
     control: str | None = None,
     virtual_clock: bool = False,
     emulate: str = NEWEST,
@@ -72,6 +76,8 @@ def serve(
         clock=VirtualClock() if virtual_clock else None,
         tls=_tls(tls_cert, tls_key, tls_client_ca),
         sasl=_sasl(sasl_users or {}, sasl_mechanisms),
+        acls=_acls(acls) if authorizer or acls else None,
+        super_users=super_users,
         emulate=emulate,
         data_dir=data_dir,
         log_dirs=log_dirs,
@@ -120,6 +126,12 @@ def _sasl(users: Mapping[str, str], mechanisms: Sequence[str]) -> "Sasl | None":
     if useless:
         raise ValueError(f"--sasl-mechanism {useless[0]} needs users with passwords: name them with --sasl-user")
     return Sasl(dict(users), list(mechanisms) or None)
+
+
+def _acls(texts: Sequence[str]) -> "list[Acl]":
+    from fencepost.broker_stub.security.acl_text import read_acl
+
+    return [acl for text in texts for acl in read_acl(text)]
 
 
 def _tls(cert: str | None, key: str | None, client_ca: str | None) -> "Tls | None":

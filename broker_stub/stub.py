@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.network.tls import Path, Tls
     from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.sasl import Sasl
+    from fencepost.broker_stub.telemetry.pushes import TelemetryPush
 
 CALL_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_MS = 1000
@@ -91,6 +93,9 @@ class BrokerStub(Restrictions):
 
     `data_dir` keeps the cluster in that directory, in the files of Kafka's own layout: a stub that is started with it goes on with the
     topics, records, groups, transactions and producer ids of the one before. By default everything is in memory and ends with the stub.
+
+    With `telemetry` brokers offer clients to take their metrics (KIP-714), as Kafka's do if a plugin receives them. Clients that support it
+    then push what subscriptions ask for (`kafka-client-metrics`), and `stub.telemetry` has the newest pushes.
     """
 
     # On the class, because `__del__` also runs for an object whose `__init__` failed.
@@ -120,6 +125,7 @@ class BrokerStub(Restrictions):
         leader_epochs: bool = True,
         log_dirs: int = 1,
         data_dir: str | PathLike[str] | None = None,
+        telemetry: bool = False,
     ) -> None:
         check_arguments(
             brokers=brokers,
@@ -130,6 +136,7 @@ class BrokerStub(Restrictions):
             seed=seed,
             clock=clock,
             data_dir=data_dir,
+            telemetry=telemetry,
         )
         self._server: Server | None = None
         self._once = StartsOnce("stub")
@@ -145,25 +152,26 @@ class BrokerStub(Restrictions):
             raise ValueError(f"port={self._place.port}: {room}")
         self.clock: Clock = RealClock() if clock is None else clock
         self._tls = _context(tls) if tls is not None else None
-        cluster = Cluster(
-            self.clock,
-            brokers=brokers,
-            auto_create_topics=auto_create_topics,
-            default_partitions=default_partitions,
-            default_replication_factor=default_replication_factor,
-            config=self._place.config,
-            seed=seed,
-            cluster_id=cluster_id,
-            faults=Faults(served={each.api for each in served()}, nodes=range(1, brokers + 1)),
-            acls=acls,
-            super_users=super_users,
-            emulate=emulate,
-            transaction_version=transaction_version,
-            leader_epochs=leader_epochs,
-            log_dirs=log_dirs,
-            storage=None if data_dir is None else _on_disk(data_dir),
-        )
-        self.services = Services(cluster, Journal(journal))
+        with _explained(data_dir):
+            cluster = Cluster(
+                self.clock,
+                brokers=brokers,
+                auto_create_topics=auto_create_topics,
+                default_partitions=default_partitions,
+                default_replication_factor=default_replication_factor,
+                config=self._place.config,
+                seed=seed,
+                cluster_id=cluster_id,
+                faults=Faults(served={each.api for each in served()}, nodes=range(1, brokers + 1)),
+                acls=acls,
+                super_users=super_users,
+                emulate=emulate,
+                transaction_version=transaction_version,
+                leader_epochs=leader_epochs,
+                log_dirs=log_dirs,
+                storage=None if data_dir is None else _on_disk(data_dir),
+            )
+        self.services = Services(cluster, Journal(journal), offers_telemetry=telemetry)
         self.dispatcher = Dispatcher(self.services)
         self.acceptor = Acceptor(self.dispatcher, sasl=_sasl(sasl) if sasl is not None else None, seed=seed)
 
@@ -185,6 +193,11 @@ class BrokerStub(Restrictions):
     def journal(self) -> Journal:
         """What clients asked and what brokers answered, as far as it is kept."""
         return self.services.journal
+
+    @property
+    def telemetry(self) -> list[TelemetryPush]:
+        """The metrics that clients have pushed, the newest thousand pushes within 16 MiB."""
+        return self._read(lambda: [*self.services.telemetry.pushes])
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -441,18 +454,23 @@ class BrokerStub(Restrictions):
         """Mends a link, both ways."""
         self._between(one, other, self.cluster.broker_links.mend)
 
-    def slow_down(self, one: int, other: int, ms: int) -> None:
-        """Makes each message between two brokers take so many milliseconds, at most 2147483647; 0 ends that. Followers lag,
-        and acks=all waits for them."""
+    def slow_down(self, one: End, other: End, ms: int) -> None:
+        """Makes each message between two brokers, or between a broker and the "controller", take so many milliseconds, at most 2147483647;
+        0 ends that.
+
+        Between brokers: followers lag, and acks=all waits for them.
+
+        To the controller: the broker hears late of topics, leaders and other brokers, so it leads on, follows a wrong leader, or does not
+        know a new topic. What it asks of the controller, such as CreateTopics or another ISR, takes twice as long. It is not fenced.
+        """
         check_delay(ms)
-        for node in (one, other):
-            self._known(node=node)
         self._between(one, other, lambda low, high: self.cluster.broker_links.slow_down(low, high, ms))
 
     @property
-    def slow(self) -> list[tuple[int, int, int]]:
-        """The pairs of brokers whose link is slow, with the milliseconds."""
-        return self._read(lambda: self.cluster.broker_links.slow)
+    def slow(self) -> list[tuple[End, End, int]]:
+        """The links that are slow, with the milliseconds."""
+        links = self._read(lambda: self.cluster.broker_links.slow)
+        return [(one, other, ms) for low, high, ms in links for one, other in named([(low, high)])]
 
     @property
     def severed(self) -> list[tuple[End, End]]:
@@ -618,6 +636,19 @@ def _on_disk(data_dir: str | PathLike[str]) -> NewStorage:
     from fencepost.broker_stub.storage.disk import open_data_dir
 
     return lambda context: open_data_dir(data_dir, later=context.later)
+
+
+@contextmanager
+def _explained(data_dir: str | PathLike[str] | None) -> Iterator[None]:
+    """An error of the system names the data directory, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if data_dir is None:
+            raise
+        from fencepost.broker_stub.storage.disk import unusable
+
+        raise unusable(data_dir, error) from error
 
 
 def _context(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLContext:

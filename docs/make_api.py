@@ -58,6 +58,9 @@ INTERNAL: Final[dict[str, str]] = {
     "Exchange": "__init__ settle",
     "Fault": "__init__ when_released",
     "Faults": "__init__ match",
+    "FileSource": "open pieces name_options",
+    "DatabaseCursor": "open to_record",
+    "HttpPages": "open to_record",
     "Journal": "__init__ follow add weigh",
 }
 """What other modules of fencepost call, and constructors of objects that a program only gets from a call."""

@@ -17,7 +17,8 @@ from fencepost.producer.config.names import DOTTED
 from fencepost.producer.config.settings import MetadataRecovery, SaslMechanism, SecurityProtocol
 from fencepost.producer.wire.codecs.codec import Codec
 from fencepost.txn.config.on_open import OnOpen
-from fencepost.txn.pipeline.settings import REQUIRED
+from fencepost.txn.jobs.settings import REQUIRED as JOB_REQUIRED
+from fencepost.txn.pipeline.settings import REQUIRED as PIPELINE_REQUIRED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LINE: Final = 140
@@ -183,6 +184,24 @@ if TYPE_CHECKING:
 class PipelineKeywords(TypedDict, total=False):
 ''',
 )
+JOB: Final = (
+    ROOT / "txn/jobs/keywords.py",
+    ROOT / "txn/jobs/settings.py",
+    "JobSettings",
+    '''"""The keyword arguments of a job, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+from fencepost.txn.jobs.stats import JobStats
+
+
+class JobKeywords(TypedDict, total=False):
+''',
+)
+REQUIRED: Final = {"PipelineSettings": PIPELINE_REQUIRED, "JobSettings": JOB_REQUIRED}
 SERVERS: Final = """
 
 class ProducerKeywords(ProducerOptions, total=False):
@@ -206,14 +225,15 @@ def page(target: tuple[Path, Path, str, str]) -> str:
     if name == "Settings":
         kafkas = {(spelled := dotted.replace(".", "_")): WIDER.get(spelled, types[ours]) for dotted, ours in DOTTED.items()}
         types |= {spelled: kind for spelled, kind in kafkas.items() if spelled not in types}
-    if name == "PipelineSettings":
-        types |= {setting: f"Required[{types[setting]}]" for setting in REQUIRED}
+    if name == "JobSettings":
+        types["transform"] = "Callable[[Any], object] | None"
+    types |= {setting: f"Required[{types[setting]}]" for setting in REQUIRED.get(name, ())}
     lines = [f"    {setting}: {kind}\n" for setting, kind in types.items() if setting not in NAMED.get(name, ())]
     return head + "".join(lines) + (SERVERS if name == "Settings" else "")
 
 
 def main() -> None:
-    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE):
+    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE, JOB):
         target[0].write_text(page(target))
 
 

@@ -69,21 +69,31 @@ if TYPE_CHECKING:
     from fencepost.producer import prometheus_text as prometheus_text
     from fencepost.producer.wire.codes import Api as Api
     from fencepost.producer.wire.codes import ErrorCode as ErrorCode
+    from fencepost.txn import AsyncJob as AsyncJob
     from fencepost.txn import AsyncPipeline as AsyncPipeline
     from fencepost.txn import AsyncResumed as AsyncResumed
     from fencepost.txn import AsyncTransaction as AsyncTransaction
     from fencepost.txn import AsyncTransactionalProducer as AsyncTransactionalProducer
+    from fencepost.txn import BadJobEntry as BadJobEntry
     from fencepost.txn import BadLedgerEntry as BadLedgerEntry
     from fencepost.txn import BadParticipation as BadParticipation
+    from fencepost.txn import BadRecord as BadRecord
     from fencepost.txn import BadToken as BadToken
     from fencepost.txn import CheckpointReplaced as CheckpointReplaced
     from fencepost.txn import CheckpointRolledBack as CheckpointRolledBack
     from fencepost.txn import CommitOutcomeUnknown as CommitOutcomeUnknown
+    from fencepost.txn import DatabaseCursor as DatabaseCursor
     from fencepost.txn import DeliveryAborted as DeliveryAborted
+    from fencepost.txn import FileSource as FileSource
     from fencepost.txn import FingerprintMissing as FingerprintMissing
     from fencepost.txn import GroupMetadata as GroupMetadata
+    from fencepost.txn import HttpPages as HttpPages
     from fencepost.txn import IdentityLost as IdentityLost
     from fencepost.txn import IllegalCall as IllegalCall
+    from fencepost.txn import IteratorSource as IteratorSource
+    from fencepost.txn import Job as Job
+    from fencepost.txn import JobFailed as JobFailed
+    from fencepost.txn import JobStats as JobStats
     from fencepost.txn import Ledger as Ledger
     from fencepost.txn import LedgerBehind as LedgerBehind
     from fencepost.txn import LedgerBusy as LedgerBusy
@@ -117,6 +127,8 @@ if TYPE_CHECKING:
     from fencepost.txn import PreparedStatus as PreparedStatus
     from fencepost.txn import PreparedTransaction as PreparedTransaction
     from fencepost.txn import Resumed as Resumed
+    from fencepost.txn import Source as Source
+    from fencepost.txn import SourceChanged as SourceChanged
     from fencepost.txn import Transaction as Transaction
     from fencepost.txn import TransactionAborted as TransactionAborted
     from fencepost.txn import TransactionalProducer as TransactionalProducer
@@ -197,24 +209,31 @@ _HOMES = {
     ),
     "fencepost.producer.wire.codes": ("Api", "ErrorCode"),
     "fencepost.txn": (
+        "AsyncJob",
         "AsyncPipeline",
         "AsyncResumed",
         "AsyncTransaction",
         "AsyncTransactionalProducer",
-        "BadParticipation",
-        "BadToken",
-        "Participant",
+        "BadJobEntry",
         "BadLedgerEntry",
+        "BadParticipation",
+        "BadRecord",
+        "BadToken",
         "CheckpointReplaced",
         "CheckpointRolledBack",
         "CommitOutcomeUnknown",
+        "DatabaseCursor",
         "DeliveryAborted",
+        "FileSource",
         "FingerprintMissing",
         "GroupMetadata",
+        "HttpPages",
         "IdentityLost",
         "IllegalCall",
-        "Participation",
-        "ParticipationEnded",
+        "IteratorSource",
+        "Job",
+        "JobFailed",
+        "JobStats",
         "Ledger",
         "LedgerBehind",
         "LedgerBusy",
@@ -230,14 +249,17 @@ _HOMES = {
         "MustAbort",
         "NoParticipation",
         "NoTransaction",
-        "NotShared",
         "NotPermitted",
         "NotReturned",
         "NotShareable",
+        "NotShared",
         "OffsetAndMetadata",
         "OlderVersion",
         "Outcome",
         "OutputRecord",
+        "Participant",
+        "Participation",
+        "ParticipationEnded",
         "Pipeline",
         "PipelineFailed",
         "PipelineStats",
@@ -245,6 +267,8 @@ _HOMES = {
         "PreparedStatus",
         "PreparedTransaction",
         "Resumed",
+        "Source",
+        "SourceChanged",
         "Transaction",
         "TransactionAborted",
         "TransactionCommitted",

@@ -28,17 +28,23 @@ def read_messages(bootstrap: str, topic: str, partitions: Iterable[int] = (0,), 
     )
     found: list[Message] = []
     left = set(partitions)
+    next_offset = dict.fromkeys(left, 0)
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         while left:
             message = consumer.poll(WAIT_S)
             assert message is not None, f"nothing came from partitions {left}, not even the end"
             error = message.error()
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
             if error is None:
-                found.append(message)
+                if offset >= next_offset[partition]:  # It sometimes delivers messages again that it has delivered.
+                    next_offset[partition] = offset + 1
+                    found.append(message)
                 continue
             assert error.code() == KafkaError._PARTITION_EOF, error
-            left.discard(message.partition())
+            left.discard(partition)
     finally:
         consumer.close()
     return found

@@ -1,8 +1,8 @@
 """Transactions on top of the producer: records that become visible together or not at all.
 
 This package exports `TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared,
-`Participant` for transactions that another process shares, `Pipeline` and `AsyncPipeline` for read-process-write, the `Ledger` of
-micro-batches, and their errors. It loads each of them on first use.
+`Participant` for transactions that another process shares, `Pipeline` and `AsyncPipeline` for read-process-write, `Job` and `AsyncJob` for
+restartable ingestion, the `Ledger` of micro-batches, and their errors. It loads each of them on first use.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fencepost import producer as _producer  # noqa: F401  # so that what is compiled here has been looked at before it is loaded
 from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 from fencepost.txn import errors as _errors
+from fencepost.txn.jobs import errors as _job_errors
 from fencepost.txn.ledger import errors as _ledger_errors
 from fencepost.txn.pipeline import errors as _pipeline_errors
 
@@ -31,6 +32,18 @@ if TYPE_CHECKING:
     from fencepost.txn.errors import TransactionOpen as TransactionOpen
     from fencepost.txn.errors import TransactionTimeout as TransactionTimeout
     from fencepost.txn.group_metadata import GroupMetadata as GroupMetadata
+    from fencepost.txn.jobs.async_job import AsyncJob as AsyncJob
+    from fencepost.txn.jobs.database_cursor import DatabaseCursor as DatabaseCursor
+    from fencepost.txn.jobs.entry import BadJobEntry as BadJobEntry
+    from fencepost.txn.jobs.errors import BadRecord as BadRecord
+    from fencepost.txn.jobs.errors import JobFailed as JobFailed
+    from fencepost.txn.jobs.errors import SourceChanged as SourceChanged
+    from fencepost.txn.jobs.file_source import FileSource as FileSource
+    from fencepost.txn.jobs.http_pages import HttpPages as HttpPages
+    from fencepost.txn.jobs.iterator_source import IteratorSource as IteratorSource
+    from fencepost.txn.jobs.job import Job as Job
+    from fencepost.txn.jobs.source import Source as Source
+    from fencepost.txn.jobs.stats import JobStats as JobStats
     from fencepost.txn.ledger.entry import BadLedgerEntry as BadLedgerEntry
     from fencepost.txn.ledger.entry import LedgerEntry as LedgerEntry
     from fencepost.txn.ledger.entry import LedgerPartition as LedgerPartition
@@ -83,6 +96,16 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.group_metadata": ("GroupMetadata",),
     "fencepost.txn.shared.shared_partitions": ("NotReturned", "NotShareable"),
     "fencepost.txn.shared.participation": ("BadParticipation", "Participation", "Written"),
+    "fencepost.txn.jobs.async_job": ("AsyncJob",),
+    "fencepost.txn.jobs.database_cursor": ("DatabaseCursor",),
+    "fencepost.txn.jobs.entry": ("BadJobEntry",),
+    "fencepost.txn.jobs.errors": tuple(_job_errors.__all__),
+    "fencepost.txn.jobs.file_source": ("FileSource",),
+    "fencepost.txn.jobs.http_pages": ("HttpPages",),
+    "fencepost.txn.jobs.iterator_source": ("IteratorSource",),
+    "fencepost.txn.jobs.job": ("Job",),
+    "fencepost.txn.jobs.source": ("Source",),
+    "fencepost.txn.jobs.stats": ("JobStats",),
     "fencepost.txn.ledger.ledger": ("Ledger",),
     "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
     "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),

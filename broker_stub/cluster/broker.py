@@ -57,6 +57,7 @@ class Broker:
         self.port = 0
         self.listens_on = ""
         self.alive = True
+        self.registered = True  # whether the controller knows it (UnregisterBroker)
         self.killed = False  # whether its last stop was a kill
         self.halts = False  # whether its disks have failed, so that it stops after the request at hand
         self.generation = 0
@@ -107,4 +108,4 @@ class Broker:
         return len(connections)
 
     def start(self) -> None:
-        self.alive = True
+        self.alive = self.registered = True

@@ -41,13 +41,15 @@ class BrokerLinks:
         self._changed(one, other)
 
     def slow_down(self, one: int, other: int, ms: int) -> None:
-        """From now on a message takes so long: a follower's fetch, a transaction marker, and each response."""
+        """From now on a message takes so long: a follower's fetch, a transaction marker, what the controller decides, and each response."""
         pair = frozenset((one, other))
         if ms:
             self._context.slow[pair] = ms
             self._watch_lag()
         else:
             self._context.slow.pop(pair, None)
+        if CONTROLLER in pair:
+            self._controller_changed(one or other)
 
     def _changed(self, one: int, other: int) -> None:
         if CONTROLLER in (one, other):

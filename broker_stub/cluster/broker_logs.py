@@ -35,17 +35,19 @@ class BrokerLogs:
         self._kill = kill
         self.moves = LogDirMoves(context, disk_failed=self.disk_failed)
 
-    def config(self, topic: Topic) -> LogConfig:
-        """The configs that the topic's logs obey."""
-        return LogConfig.from_properties({**topic.config, **{name: self._context.config[name] for name in OF_BROKERS}})
+    def config(self, topic: Topic, node: int) -> LogConfig:
+        """The configs that the topic's logs on that broker obey."""
+        config = self._context.config
+        return LogConfig.from_properties({**config.of_topic(topic.overrides, node), **{name: config.on(node, name) for name in OF_BROKERS}})
 
-    def create(self, topic: Topic, index: int, nodes: Iterable[int]) -> dict[int, PartitionLog]:
+    def create(self, topic: Topic, index: int, nodes: Iterable[int], *, heard: bool = False) -> dict[int, PartitionLog]:
         """The log of each replica. If every disk fails, the replica is there all the same, as in Kafka, and the broker halts. The log
-        follows when the broker is back."""
-        config, logs = self.config(topic), dict[int, PartitionLog]()
+        follows when the broker is back. `heard`: a broker that hears late has heard of it now."""
+        logs = dict[int, PartitionLog]()
         for node in nodes:
+            config = self.config(topic, node)
             manager = self._context.brokers[node].logs
-            if not self._context.hears(node):
+            if not heard and not self._context.hears(node):
                 logs[node] = manager.unheard_of(config)
                 continue
             try:
@@ -58,11 +60,11 @@ class BrokerLogs:
     def create_unheard_of(self, node: int) -> None:
         """Creates the logs that a broker has not heard of before."""
         logs = {**self._context.brokers[node].logs.logs}
-        for topic in self._context.topics:
+        for topic in self._context.brokers[node].image.topics:
             for partition in topic.partitions:
                 replica = partition.on(node)
                 if replica is not None and not replica.is_offline and replica.log is not logs.get((topic.name, partition.index)):
-                    replica.log = self.create(topic, partition.index, [node])[node]
+                    replica.log = self.create(topic, partition.index, [node], heard=True)[node]
 
     def delete(self, replica: Replica) -> None:
         """The replica has left its partition: its log and its future log are deleted."""

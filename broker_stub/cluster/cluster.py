@@ -28,7 +28,8 @@ from fencepost.broker_stub.cluster.metadata_log import (
     NAME,
     AclsRecord,
     ClusterRecord,
-    GroupConfigsRecord,
+    ConfigsRecord,
+    FeaturesRecord,
     Metadata,
     MetadataLog,
     ProducerIdsRecord,
@@ -42,7 +43,8 @@ from fencepost.broker_stub.cluster.metadata_log import (
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
-from fencepost.broker_stub.configs.topic_configs import STANDARD_AUTHORIZER, BrokerConfig, Value
+from fencepost.broker_stub.configs.resource_types import ResourceType
+from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, CORDONED, MIN_ISR, MOVE_LIMIT, STANDARD_AUTHORIZER, BrokerConfig, Value
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log import PartitionLog
@@ -120,6 +122,8 @@ class Cluster(Context):
         release = release_named(emulate)
         features = features_at(release, transaction_version)
         given = BrokerConfig(config, kafka_defaults=release.topic_defaults)
+        if release.differs.cluster_min_isr:  # Kafka's tool sets it when it formats a cluster with eligible leader replicas (KIP-966)
+            given.dynamic[ALL_BROKERS] = {MIN_ISR: given.of_topic({})[MIN_ISR]}
         super().__init__(
             clock,
             brokers=brokers,
@@ -143,8 +147,8 @@ class Cluster(Context):
         self.counters = Counters()
         self._keeps_files = storage is not None
         self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
-        self._keep: Callable[[Record], object] = lambda _: None
-        self.group_configs.keep = lambda group_id, overrides: self._keep(GroupConfigsRecord(group_id, overrides))
+        self._write: Callable[[Record], object] = lambda _: None
+        self.decisions = brokers + len(features)  # records of the cluster's metadata so far: first the brokers and the features
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
         self.kill: Callable[[int], None] = lambda node: self.stop_broker(node, clean=False, failed=True)
         self.cluster_id = cluster_id or urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
@@ -156,7 +160,7 @@ class Cluster(Context):
             response_max_bytes=int(self.config["replica.fetch.response.max.bytes"]),
             wait_max_ms=int(self.config["replica.fetch.wait.max.ms"]),
         )
-        self.has_eligible = ELIGIBLE_LEADERS_VERSION in features
+        self.lag_max_ms = int(self.config["replica.lag.time.max.ms"])
         self.fetchers = ReplicaFetchers(self)
         self._isr_expiration = IsrExpiration(self)
         self.logs = BrokerLogs(self, kill=lambda node: self.kill(node))
@@ -170,14 +174,9 @@ class Cluster(Context):
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
         self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
-        self.log_cleaner = LogCleaner(
-            self.every_partition,
-            buffer_bytes=int(self.config["log.cleaner.dedupe.buffer.size"]),
-            load_factor=float(self.config["log.cleaner.io.buffer.load.factor"]),
-            now_ms=self.now_ms,
-        )
+        self.log_cleaner = LogCleaner(self.every_partition, now_ms=self.now_ms)
+        self._configure_cleaner()
         if self.config.is_on("log.cleaner.enable"):
-            self.timers.every(int(self.config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
             self.timers.every(0, self._proceed_cleaning, first_ms=self.now_ms())
         for name, kinds in CHECKPOINTS.items():
             interval_ms = int(self.config[name])
@@ -290,6 +289,29 @@ class Cluster(Context):
             self.counters.leader_moves += led
         self.links_changed(node_id)
 
+    def unregister(self, node_id: int) -> None:
+        """The controller forgets the broker, until it starts again. One that runs goes on, unheard."""
+        broker = self.brokers[node_id]
+        broker.registered = False
+        self.decisions += 1
+        for partition in self.every_partition() if broker.alive else ():
+            self.counters.leader_moves += partition.leader == node_id
+            partition.fence(node_id)
+
+    @property
+    def has_eligible(self) -> bool:
+        """Whether partitions keep eligible leader replicas (KIP-966)."""
+        return self.features.get(ELIGIBLE_LEADERS_VERSION, (0, 0, 0))[2] > 0
+
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Finalizes these levels. The caller has checked them."""
+        self._keep(FeaturesRecord(dict(levels)))
+        self._finalize(levels)
+
+    def _finalize(self, levels: Mapping[str, int]) -> None:
+        self.features = {name: (low, high, levels.get(name, level)) for name, (low, high, level) in self.features.items()}
+        self.features_epoch += 1
+
     def pause_broker(self, node_id: int) -> None:
         """The broker does nothing until it is resumed, like a process that got SIGSTOP. Its connections stay."""
         broker = self.brokers[node_id]
@@ -319,6 +341,7 @@ class Cluster(Context):
         self.logs.restart(node_id)
         self.counters.restarts += 1
         self.links_changed(node_id)
+        self.controller_link.started(node_id)
 
     def links_changed(self, node_id: int) -> None:
         """The broker went up or down, or hears from the controller again: it and its followers fetch anew."""
@@ -330,6 +353,11 @@ class Cluster(Context):
     def watch_lag(self) -> None:
         """A follower may be behind, so its leader must look at its ISR."""
         self._isr_expiration.watch()
+
+    def image_changed(self) -> None:
+        """The controller has decided something, of which some brokers hear later."""
+        if self.slow:
+            self.controller_link.image_changed()
 
     def leads(self, replica: Replica) -> None:
         """The replica leads now, in a new epoch."""
@@ -377,9 +405,11 @@ class Cluster(Context):
         return topic
 
     def assign(self, partitions: int, replication_factor: int, *, first: int = 0, after: int | None = None) -> list[tuple[int, ...]]:
-        """Replicas for so many partitions, each on its own brokers. Leaders are round robin over the live brokers, after `after`."""
-        nodes = sorted(self.brokers, key=lambda node_id: node_id not in self.live)
-        live = len(self.live) or len(nodes)
+        """Replicas for so many partitions, each on its own brokers, which have a log directory that is not cordoned if there are enough
+        such brokers. Leaders are round robin over the live ones, after `after`."""
+        cordoned, alive = {*self.cordoned}, self.live
+        nodes = sorted(self.brokers, key=lambda node_id: (node_id in cordoned, node_id not in alive))
+        live = sum(node_id not in cordoned for node_id in alive) or len(nodes) - len(cordoned) or len(nodes)
         start = len(self.topics) if after is None else nodes.index(after) + 1 - first
         assigned = []
         for index in range(first, first + partitions):
@@ -433,9 +463,44 @@ class Cluster(Context):
         self._say_what_is_unheeded(overrides, logging.INFO)
         self._keep(TopicRecord(topic.id, topic.name, dict(overrides)))
         topic.overrides = dict(overrides)
+        self._obey_configs(topic)
+
+    def configure_resource(self, kind: ResourceType, name: str, values: Mapping[str, str]) -> None:
+        """Sets all dynamic configs of a broker, of all brokers, of a group or of a client metrics subscription. The caller has checked
+        them."""
+        self._say_what_is_unheeded(values, logging.WARNING)
+        self._keep(ConfigsRecord(kind, name, dict(values)))
+        self.dynamic_configs.change(kind, name, values)
+        if kind is ResourceType.BROKER:
+            self._obey_broker_configs()
+        for changed in self.on_configs_changed:
+            changed(kind, name)
+
+    def _obey_broker_configs(self) -> None:
+        """The dynamic configs of brokers count from now on."""
+        self._configure_cleaner()
+        for node in self.brokers:
+            self._obey_for_log_dirs(node)
+        for topic in self.topics:
+            self._obey_configs(topic)
+
+    def _obey_for_log_dirs(self, node: int) -> None:
+        """How fast logs move between the broker's directories, and which of these get no new ones."""
+        limit = self.config.set_on(node, MOVE_LIMIT)
+        self.logs.moves.limit(node, None if limit is None else int(limit))
+        self.brokers[node].logs.cordon(self.config.set_on(node, CORDONED) or "")
+
+    def _configure_cleaner(self) -> None:
+        config = self.config
+        self.log_cleaner.resize(int(config["log.cleaner.dedupe.buffer.size"]), float(config["log.cleaner.io.buffer.load.factor"]))
+        if config.is_on("log.cleaner.enable"):
+            self.timers.every(int(config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
+
+    def _obey_configs(self, topic: Topic) -> None:
+        """The topic's configs, and those that it has from its brokers, count from now on."""
         topic.config = self.config.of_topic(topic.overrides)
         for partition in topic.partitions:
-            partition.configure(topic.config, self.logs.config(topic))
+            partition.configure(topic.config, partial(self.logs.config, topic))
         if any(partition.leader == NO_LEADER and partition.elects_unclean for partition in topic.partitions):
             self.timers.at(self.now_ms() + int(self.config["unclean.leader.election.interval.ms"]), partial(self._lead_again, topic))
 
@@ -532,9 +597,11 @@ class Cluster(Context):
             self.quotas.change(frozenset(quotas.entity), quotas.values)  # before changes are kept: the file has them
         for scram in found.scram.values():
             self.scram_credentials.resume(scram.row)
-        for group in found.groups.values():
-            self.group_configs.resume(group.group_id, group.overrides)
-        self._keep, self._together = metadata.write, metadata.together
+        if found.features:
+            self._finalize(found.features)
+        for kept_configs in found.configs.values():
+            self.dynamic_configs.change(ResourceType(kept_configs.kind), kept_configs.name, kept_configs.values)
+        self._write, self._together = metadata.write, metadata.together
         start = StartRecord(found.start.number + 1, count)
         with metadata.together():
             if found.cluster is None:
@@ -546,12 +613,14 @@ class Cluster(Context):
         kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
-            config = self.logs.config(topic)
             self.topics.add(topic)
             for of in kept[topic.id]:
                 self._add_partition(
                     topic,
-                    {node: self.brokers[node].logs.load((topic.name, of.index), topic_id=topic.id, config=config) for node in of.replicas},
+                    {
+                        node: self.brokers[node].logs.load((topic.name, of.index), topic_id=topic.id, config=self.logs.config(topic, node))
+                        for node in of.replicas
+                    },
                 )
         for broker in self.brokers.values():
             broker.logs.loaded()
@@ -561,6 +630,7 @@ class Cluster(Context):
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
                     partition.resume(of, unclean=unclean)
         for node in self.brokers:
+            self._obey_for_log_dirs(node)
             self.logs.moves.resume(node)
 
     def _resume_acls(self, found: Metadata) -> None:
@@ -583,6 +653,11 @@ class Cluster(Context):
         except StorageFailed as failed:
             self._unsaved[key] = state
             self.disk_failed(failed)
+
+    def _keep(self, record: Record) -> None:
+        """Keeps what the controller has decided."""
+        self._write(record)
+        self.decisions += 1
 
     def _proceed_cleaning(self) -> None:
         with self._surviving():

@@ -13,13 +13,15 @@ from uuid import UUID
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.clock import Clock
-from fencepost.broker_stub.cluster.group_configs import GroupConfigs
 from fencepost.broker_stub.cluster.log_manager import LogManager
 from fencepost.broker_stub.cluster.metadata_image import CurrentImage
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.cluster.timers import Timer, Timers
 from fencepost.broker_stub.cluster.topics import Topics
+from fencepost.broker_stub.configs.dynamic_configs import DynamicConfigs
+from fencepost.broker_stub.configs.group_configs import value_of
+from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.replication.partition import Partition
@@ -70,9 +72,10 @@ class Context:
         self.timers = Timers()
         self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # runs it on the loop's thread, from any thread
         self.config = config
-        self.group_configs = GroupConfigs(config)
+        self.dynamic_configs = DynamicConfigs(config.dynamic)
         self.release = release
         self.features = features
+        self.features_epoch = 1  # how often features were finalized
         self.faults = faults
         self.topics = Topics()
         self.image = CurrentImage(self.topics, lambda: self.live)
@@ -88,13 +91,23 @@ class Context:
         self.slow: dict[frozenset[int], int] = {}  # how many milliseconds a message between two brokers takes
         self.on_topic_deleted: list[Callable[[str], None]] = []  # called with its name
         self.on_transaction_ended: list[TransactionEnded] = []
+        self.on_configs_changed: list[Callable[[ResourceType, str], None]] = []  # called with a resource whose dynamic configs changed
         self.on_leading: list[Callable[[Replica], None]] = []  # called with each replica that begins to lead in a new epoch
         self._random = random.Random(seed)
 
     @property
     def live(self) -> list[int]:
-        """The brokers that are up and that the controller does not fence."""
-        return [node_id for node_id, broker in self.brokers.items() if broker.alive and not broker.fenced]
+        """The brokers that are up, registered, and that the controller does not fence."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.alive and broker.registered and not broker.fenced]
+
+    @property
+    def cordoned(self) -> list[int]:
+        """The brokers that get no new replicas, because all their log directories are cordoned (KIP-1066)."""
+        return [node_id for node_id, broker in self.brokers.items() if broker.logs.is_cordoned]
+
+    def group_config(self, group_id: str, name: str, node_id: int | None = None) -> str:
+        """The value of a config that is in force in that group, on that broker."""
+        return value_of(name, self.dynamic_configs.of(ResourceType.GROUP, group_id), self.config, node_id)
 
     def every_partition(self) -> Iterator[Partition]:
         """The partitions of all topics."""
@@ -127,6 +140,14 @@ class Context:
     def delay_ms(self, one: int, other: int) -> int:
         """How long a message between these brokers takes."""
         return self.slow.get(frozenset((one, other)), 0)
+
+    def controller_delay_ms(self, node: int) -> int:
+        """How long a message between that broker and the controller takes."""
+        return self.delay_ms(node, CONTROLLER)
+
+    def starts(self, node: int) -> int:
+        """How often that broker has started and stopped."""
+        return self.brokers[node].generation
 
     def has_producer_id(self, node: int) -> bool:
         """Whether that broker has a producer id to give out now."""

@@ -5,6 +5,9 @@ A paused broker sends and receives nothing. On resume it first does its queued w
 A broker that the controller cannot reach keeps its old image of the cluster. It still serves its clients as leader. The controller fences a
 broker without heartbeats after broker.session.timeout.ms. The broker leaves every ISR, and other brokers lead. When the link works both
 ways again, the broker gets the new image, follows the new leaders, and is no longer fenced.
+
+Over a slow link each image arrives late, and so does what the broker asks of the controller, and the response. Heartbeats are late, but as
+frequent as before, so the broker is not fenced.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.context import Context
     from fencepost.broker_stub.cluster.counters import Counters
+    from fencepost.broker_stub.cluster.metadata_image import MetadataImage, OldImage
     from fencepost.broker_stub.cluster.timers import Timer
 
 FORWARDING_MS: Final = 60_000
@@ -46,6 +50,9 @@ class ControllerLink:
         self._links_changed = links_changed
         self._report = report
         self._sessions: dict[int, Timer] = {}  # of the brokers that the controller does not hear from
+        self._sending: set[int] = set()  # brokers behind slow links that get an image in the next tick
+        self._sent = 0  # images that were sent over slow links
+        self._arrived: dict[int, int] = {}  # the newest of them that each broker has
         self._forwarded: list[_Forwarded] = []
 
     def is_up(self, node: int) -> bool:
@@ -63,15 +70,28 @@ class ControllerLink:
             self._lose_heartbeats(broker)
         else:
             self._forget_session(node)
-        if not self.is_up(node):
+        if not self.is_up(node) or self._context.controller_delay_ms(node):
             if self._context.hears(node):
                 broker.image = old_image(broker.image)
+            self._tell(node)
         elif not self._context.hears(node):
-            self._catch_up(broker)
+            self._catch_up(broker, self._context.image)
         if self._context.reaches_controller(node):
             self._report(node)
             for each in self._waiting(node):
-                each.end(got_there=True)
+                self._send(each)
+
+    def image_changed(self) -> None:
+        """The controller has decided something. A broker behind a slow link hears of it later."""
+        for one, other in map(sorted, self._context.slow):
+            if one == CONTROLLER:
+                self._tell(other)
+
+    def started(self, node: int) -> None:
+        """The broker is up again, and knows everything that was decided until now."""
+        if self._context.controller_delay_ms(node):
+            self.changed(node)
+        self.image_changed()
 
     def stopped(self, node: int) -> None:
         """The broker is down, and what it was about to forward is lost. It has to reach the controller before it starts again."""
@@ -81,17 +101,24 @@ class ControllerLink:
         broker = self._context.brokers[node]
         broker.fenced = False
         if not self._context.hears(node):
-            self._learn(broker)
+            self._learn(broker, self._context.image)
+        self.image_changed()
+
+    def is_near(self, node: int) -> bool:
+        """Whether what that broker asks arrives at once."""
+        return self._context.reaches_controller(node) and not self._context.controller_delay_ms(node)
 
     def forward(self, node: int, then: Callable[[bool], object]) -> None:
         """Forwards a request to the controller: calls `then` once with whether it arrived in time."""
         waits = _Forwarded(self, node, then)
         self._forwarded.append(waits)
         waits.timer = self._context.timers.at(self._context.now_ms() + FORWARDING_MS, partial(waits.end, got_there=False))
+        if self._context.reaches_controller(node):
+            self._send(waits)
 
     def do(self, node: int, run: Callable[[], object]) -> None:
         """Runs the controller's part of a broker's request: at once, or when the request arrives. A late request is dropped."""
-        if self._context.reaches_controller(node):
+        if self.is_near(node):
             run()
         else:
             self.forward(node, lambda got_there: got_there and run())
@@ -99,8 +126,40 @@ class ControllerLink:
     def forget(self, waits: _Forwarded) -> None:
         self._forwarded.remove(waits)
 
+    def arrives(self, waits: _Forwarded) -> None:
+        """What was sent over a slow link is there, if the link is not severed meanwhile and it still waits."""
+        if waits in self._forwarded and self._context.reaches_controller(waits.node):
+            waits.end(got_there=True)
+
     def _waiting(self, node: int) -> list[_Forwarded]:
         return [each for each in self._forwarded if each.node == node]
+
+    def _send(self, waits: _Forwarded) -> None:
+        if delay_ms := self._context.controller_delay_ms(waits.node):
+            self._context.later(delay_ms, partial(self.arrives, waits))
+        else:
+            waits.end(got_there=True)
+
+    def _tell(self, node: int) -> None:
+        """Sends the image to a broker behind a slow link, once for all that is decided in this tick."""
+        if self._context.controller_delay_ms(node) and self.is_up(node) and node not in self._sending:
+            self._sending.add(node)
+            self._context.soon(partial(self._send_image, node))
+
+    def _send_image(self, node: int) -> None:
+        self._sending.discard(node)
+        broker = self._context.brokers[node]
+        if broker.alive and self.is_up(node) and not self._context.hears(node):
+            self._sent += 1
+            arrives = partial(self._image_arrives, broker, broker.generation, self._sent, old_image(self._context.image))
+            self._context.later_on(node, self._context.controller_delay_ms(node), arrives)
+
+    def _image_arrives(self, broker: Broker, generation: int, number: int, image: OldImage) -> None:
+        node = broker.node_id
+        if broker.generation != generation or self._context.hears(node) or not self.is_up(node) or number <= self._arrived.get(node, 0):
+            return  # it has started again, knows more, or its link is severed
+        self._catch_up(broker, image)
+        self._arrived[node] = number
 
     def _lose_heartbeats(self, broker: Broker) -> None:
         if broker.node_id not in self._sessions and not broker.fenced:
@@ -118,22 +177,28 @@ class ControllerLink:
         for partition in self._context.every_partition():
             self._counters.leader_moves += partition.leader == broker.node_id
             partition.fence(broker.node_id)
+        self.image_changed()
 
-    def _catch_up(self, broker: Broker) -> None:
-        self._learn(broker)
+    def _catch_up(self, broker: Broker, image: MetadataImage) -> None:
+        self._arrived[broker.node_id] = self._sent  # what is still on its way is older
+        before = broker.image.live
+        self._learn(broker, image)
         was_fenced, broker.fenced = broker.fenced, False
-        for partition in self._context.every_partition():
-            if was_fenced:
+        for topic in image.topics:
+            for partition in topic.partitions:
+                partition.tell(broker.node_id, image.state(partition))
+        if was_fenced:
+            for partition in self._context.every_partition():
                 partition.welcome(broker.node_id)
-            else:
-                partition.tell(broker.node_id)
-        self._links_changed(broker.node_id)  # the next fetches bring followers into the ISR
+            self.image_changed()
+        if was_fenced or image is self._context.image or image.live != before:
+            self._links_changed(broker.node_id)  # the next fetches bring followers into the ISR
 
-    def _learn(self, broker: Broker) -> None:
-        """The broker gets the newest image: logs of topics that are gone are deleted, and those of new replicas are created."""
-        old, broker.image = broker.image, self._context.image
+    def _learn(self, broker: Broker, image: MetadataImage) -> None:
+        """The broker gets an image: logs of topics that are gone are deleted, and those of new replicas are created."""
+        old, broker.image = broker.image, image
         for topic in old.topics:
-            if self._context.topics.with_id(topic.id) is None:
+            if image.topics.with_id(topic.id) is None:
                 for partition in topic.partitions:
                     partition.tell(broker.node_id)
         self._create_logs(broker.node_id)

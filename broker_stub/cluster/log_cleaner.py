@@ -25,19 +25,21 @@ log = logging.getLogger(__name__)
 
 
 class LogCleaner:
-    """See the module. `partitions`: those of all topics. `buffer_bytes` and `load_factor`: how many keys one pass notes, as in Kafka.
-    `cleaned`: segments of leaders that were replaced or deleted so far."""
+    """See the module. `partitions`: those of all topics. `cleaned`: segments of leaders that were replaced or deleted so far. It notes
+    keys after `resize`."""
 
-    def __init__(
-        self, partitions: Callable[[], Iterable[Partition]], *, buffer_bytes: int, load_factor: float, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, partitions: Callable[[], Iterable[Partition]], *, now_ms: Callable[[], int]) -> None:
         self.cleaned = 0
         self._partitions = partitions
-        self._keys_max = int(buffer_bytes // KEY_BYTES * load_factor)
+        self._keys_max = 0
         self._now_ms = now_ms
         self._work: Iterator[int] | None = None
         self._cleaning: PartitionLog | None = None
         self._uncleanable: set[PartitionLog] = set()
+
+    def resize(self, buffer_bytes: int, load_factor: float) -> None:
+        """Sets how many keys a pass notes, as in Kafka, from the next pass on."""
+        self._keys_max = int(buffer_bytes // KEY_BYTES * load_factor)
 
     def begin(self) -> None:
         """Looks for work, unless there is some already."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from fencepost.broker_stub.log import LogConfig, PartitionLog
 from fencepost.broker_stub.log.checkpoint_text import (
@@ -27,13 +27,14 @@ from fencepost.broker_stub.log.checkpoint_text import (
     write_partition_metadata,
 )
 from fencepost.broker_stub.log.errors import CorruptFile
-from fencepost.broker_stub.storage.directory import Directory
+from fencepost.broker_stub.storage.directory import TEMPORARY, Directory
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.producer.wire.records import CorruptBatch
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 FUTURE: Final = "-future"
 DELETED: Final = "-delete"
+STRAY: Final = "-stray"
 
 Key = tuple[str, int]
 """A topic and the number of a partition."""
@@ -57,7 +58,7 @@ def name_of(key: Key, topic_id: UUID | None = None, suffix: str = "") -> str:
 
 class LogDir:
     """See the module. `logs` and `futures`: by their partitions. `is_offline`: its disk failed, until the broker starts again.
-    `must_load`: the broker lost its power, or this disk failed, so the next start reads the files."""
+    `must_load`: the broker lost its power, or this disk failed, so the next start reads the files. `is_cordoned`: it gets no new logs."""
 
     def __init__(self, name: str, storage: Directory, disk: DiskState, *, clock_ms: Callable[[], int]) -> None:
         self.name = name
@@ -65,7 +66,7 @@ class LogDir:
         self.directory = storage.directory(name, disk)
         self.logs: dict[Key, PartitionLog] = {}
         self.futures: dict[Key, PartitionLog] = {}
-        self.is_offline = self.must_load = False
+        self.is_offline = self.must_load = self.is_cordoned = False
         self.is_clean = self.directory.read(CLEAN_SHUTDOWN) is not None
         self._clock_ms = clock_ms
         self._offsets: dict[str, dict[Key, int]] | None = None  # of the checkpoints, while logs are loaded
@@ -224,11 +225,22 @@ class LogDir:
         return [name for name in there.directories() if there.directory(name).read(PARTITION_METADATA) is not None]
 
     def _create(self, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        self.directory.remove_directory(name)
+        self._make_room(name)
         directory = self.directory.directory(name)
         self.directory.sync()
         directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
         return self._watched(PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory))
+
+    def _make_room(self, name: str) -> None:
+        """Removes what an interrupted creation or deletion has left. Files of somebody else stay, under another name."""
+        path = self.directory.path
+        there = self.directory.directory(name) if path is not None and (path / name).is_dir() else None
+        left = [] if there is None else [each for each in (*there.names(), *there.directories()) if not each.endswith(TEMPORARY)]
+        if left and PARTITION_METADATA not in left:
+            aside = f"{name}.{uuid4().hex}{STRAY}"
+            _log.warning("%s/%s is not the log of a partition; it is %s now", self.path, name, aside)
+            self.directory.rename_directory(name, aside)
+        self.directory.remove_directory(name)
 
     def _load(self, key: Key, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
         directory = self.directory.directory(name)

@@ -118,7 +118,7 @@ class LogDirMoves:
         try:
             copied = copy.proceed(slice_bytes if limit is None else min(slice_bytes, limit))
             if not copy.is_complete:
-                self._soon(replica, move, 0 if limit is None else min(copied * 1000 // limit, WAIT_MS_MAX))
+                self._soon(replica, move, 0 if limit is None else min(copied * 1000 // max(limit, 1), WAIT_MS_MAX))
             elif not self._context.reaches_controller(replica.node):
                 self._soon(replica, move, UNHEARD_MS)
             else:

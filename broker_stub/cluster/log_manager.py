@@ -48,6 +48,17 @@ class LogManager:
         return all(each.is_clean for each in self.dirs)
 
     @property
+    def is_cordoned(self) -> bool:
+        """Whether every directory is cordoned."""
+        return all(each.is_cordoned for each in self.dirs)
+
+    def cordon(self, paths: str) -> None:
+        """No new log goes to these directories (cordoned.log.dirs), unless there is no other. The logs in them stay."""
+        named = {path.strip() for path in paths.split(",")}
+        for each in self.dirs:
+            each.is_cordoned = "*" in named or each.path in named
+
+    @property
     def must_load(self) -> bool:
         """Whether the next start reads files."""
         return any(each.must_load for each in self.dirs)
@@ -77,7 +88,8 @@ class LogManager:
         """A new, empty log. If a disk fails, `failed` is called with that, and the log is in the next directory. After the last one
         StorageFailed is raised."""
         wanted = self.preferred.pop(key, None)
-        by_logs = sorted(self.online, key=lambda each: len(each.logs) + len(each.futures))
+        free = [each for each in self.online if not each.is_cordoned]
+        by_logs = sorted(free, key=lambda each: len(each.logs) + len(each.futures)) or self.online[:1]
         dirs = [wanted] if wanted is not None and not wanted.is_offline else by_logs or self.dirs[:1]
         for each in dirs[:-1]:
             try:

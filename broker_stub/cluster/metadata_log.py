@@ -1,5 +1,5 @@
-"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs and quotas, and the producer ids that
-were given out.
+"""What the controller knows, in a file: topics, their partitions' leaders and in-sync replicas, ACLs, quotas, dynamic configs, and the
+producer ids that were given out.
 
 Each line is a JSON array of records that count together or not at all, such as a new topic with its partitions. It is synced before any
 client can see what follows from it. A last line that was torn does not count. The file is written anew, without what is obsolete, when a
@@ -76,11 +76,19 @@ class ScramRecord(msgspec.Struct, frozen=True, tag="scram", tag_field="type"):
     row: tuple[str, str, int, str, str, str]
 
 
-class GroupConfigsRecord(msgspec.Struct, frozen=True, tag="group", tag_field="type"):
-    """The configs that were set on a group. None of them: they were deleted."""
+class ConfigsRecord(msgspec.Struct, frozen=True, tag="configs", tag_field="type"):
+    """All dynamic configs of one broker, of all brokers, of a group or of a client metrics subscription (`kind` is Kafka's number). None of
+    them: they were removed."""
 
-    group_id: str
-    overrides: dict[str, str]
+    kind: int
+    name: str
+    values: dict[str, str]
+
+
+class FeaturesRecord(msgspec.Struct, frozen=True, tag="features", tag_field="type"):
+    """The finalized levels of features that were changed."""
+
+    levels: dict[str, int]
 
 
 Record = (
@@ -93,7 +101,8 @@ Record = (
     | AclsRecord
     | QuotasRecord
     | ScramRecord
-    | GroupConfigsRecord
+    | ConfigsRecord
+    | FeaturesRecord
 )
 
 
@@ -108,7 +117,8 @@ class Metadata(msgspec.Struct):
     acls: AclsRecord = AclsRecord([])
     quotas: dict[frozenset[tuple[str, str | None]], QuotasRecord] = {}
     scram: dict[tuple[str, str], ScramRecord] = {}
-    groups: dict[str, GroupConfigsRecord] = {}
+    configs: dict[tuple[int, str], ConfigsRecord] = {}
+    features: dict[str, int] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -133,10 +143,12 @@ class Metadata(msgspec.Struct):
                     self.quotas[frozenset(entity)] = record
             case ScramRecord():
                 self.scram[record.row[0], record.row[1]] = record
-            case GroupConfigsRecord(group_id=group_id, overrides=overrides):
-                self.groups.pop(group_id, None)
-                if overrides:
-                    self.groups[group_id] = record
+            case FeaturesRecord(levels=levels):
+                self.features.update(levels)
+            case ConfigsRecord(kind=kind, name=name, values=values):
+                self.configs.pop((kind, name), None)
+                if values:
+                    self.configs[kind, name] = record
 
     def records(self) -> Iterator[Record]:
         """What is needed to get here."""
@@ -151,7 +163,9 @@ class Metadata(msgspec.Struct):
             yield self.acls
         yield from self.quotas.values()
         yield from self.scram.values()
-        yield from self.groups.values()
+        yield from self.configs.values()
+        if self.features:
+            yield FeaturesRecord(self.features)
 
 
 class MetadataLog:

@@ -51,6 +51,8 @@ NEWEST_3_9: dict[int, int] = {
     Api.DESCRIBE_CLUSTER: 1,
     Api.DESCRIBE_LOG_DIRS: 4,
     Api.ALTER_PARTITION_REASSIGNMENTS: 0,
+    Api.UPDATE_FEATURES: 1,
+    Api.LIST_CONFIG_RESOURCES: 0,
     Api.CONSUMER_GROUP_HEARTBEAT: 0,
     Api.CONSUMER_GROUP_DESCRIBE: 0,
 }
@@ -59,6 +61,7 @@ NEWEST_3_9: dict[int, int] = {
 UNSTABLE_4_3: dict[int, int] = {Api.INIT_PRODUCER_ID: 6}
 """The first version that 4.3 has and offers only with unstable.api.versions.enable."""
 
+METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADERS_VERSION = "eligible.leader.replicas.version"
 

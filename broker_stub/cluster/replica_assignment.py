@@ -28,8 +28,20 @@ def misplaced(context: Context, partition: int, replicas: Sequence[int], *, fact
     return None
 
 
+def unplaceable(context: Context, factor: int) -> str | None:
+    """Why the cluster finds no brokers for so many replicas; None if it does."""
+    free = len(context.brokers) - len(context.cordoned)
+    if not free:
+        return "All brokers are currently fenced, or have all their log directories cordoned."
+    if factor > free:
+        cordoned = " or some brokers have all their log directories cordoned" if context.release.differs.directories_are_cordoned else ""
+        return f"The target replication factor of {factor} cannot be reached because only {free} broker(s) are registered{cordoned}."
+    return None
+
+
 def unassignable(context: Context, replicas: Sequence[int]) -> str | None:
-    """Why no partition can have these replicas; None if one can. There must be one, and they must be known and distinct."""
+    """Why no partition can have these replicas; None if one can. There must be one, and they must be known and distinct. As in
+    Kafka 4.3, an administrator may name brokers whose log directories are all cordoned."""
     nodes = sorted(replicas)
     if not nodes:
         return "The manual partition assignment includes an empty replica list."

@@ -30,6 +30,10 @@ class InvalidConfig(ValueError):
     """An unknown config, or an invalid value."""
 
 
+class InvalidRequest(ValueError):
+    """A change of configs that Kafka refuses as INVALID_REQUEST."""
+
+
 class Definition(NamedTuple):
     """One topic config. `broker` is the broker config of its default."""
 
@@ -76,6 +80,16 @@ TOPIC_CONFIGS: dict[str, Definition] = {
     "unclean.leader.election.enable": Definition("false", boolean, "unclean.leader.election.enable"),
 }
 
+TOPIC_NAMES = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
+"""The topic config for which a broker config is the default."""
+ALL_BROKERS = ""
+"""The name under which the dynamic configs of all brokers are set."""
+MIN_ISR = "min.insync.replicas"
+MOVE_LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""What a broker copies between its log directories. Only clients set it."""
+CORDONED = "cordoned.log.dirs"
+"""The log directories of a broker that get no new logs (KIP-1066)."""
+
 # Only the authorizer reads these; a broker does not describe them.
 AUTHORIZER_CONFIGS = frozenset(("allow.everyone.if.no.acl.found", "super.users"))
 # Internal configs of Kafka: a broker describes them only where they were given.
@@ -93,15 +107,22 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "auto.create.topics.enable": Definition("true", boolean, ""),
     "broker.session.timeout.ms": Definition("9000", whole(0, INT_MAX), ""),
     "connections.max.idle.ms": Definition("600000", whole(-1, LONG_MAX), ""),
+    "connections.max.reauth.ms": Definition("0", whole(LONG_MIN, LONG_MAX), ""),
     "default.replication.factor": Definition("1", whole(1, 32767), ""),
     "delete.topic.enable": Definition("true", boolean, ""),
     # Kafka's default is 1000. With 0 a member does not wait for its next heartbeat.
     "group.consumer.assignment.interval.ms": Definition("0", whole(0, INT_MAX), ""),
     "group.consumer.assignors": Definition("uniform,range", _assignors, ""),
     "group.consumer.heartbeat.interval.ms": Definition("5000", whole(1, INT_MAX), ""),
+    "group.consumer.max.assignment.interval.ms": Definition("15000", whole(0, INT_MAX), ""),
+    "group.consumer.max.heartbeat.interval.ms": Definition("15000", whole(1, INT_MAX), ""),
+    "group.consumer.max.session.timeout.ms": Definition("60000", whole(1, INT_MAX), ""),
     "group.consumer.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
     # Kafka's default is bidirectional.
     "group.consumer.migration.policy": Definition("disabled", one_of("disabled"), ""),
+    "group.consumer.min.assignment.interval.ms": Definition("0", whole(0, INT_MAX), ""),
+    "group.consumer.min.heartbeat.interval.ms": Definition("5000", whole(1, INT_MAX), ""),
+    "group.consumer.min.session.timeout.ms": Definition("45000", whole(1, INT_MAX), ""),
     "group.consumer.session.timeout.ms": Definition("45000", whole(1, INT_MAX), ""),
     # Kafka's default is 3000. With 0 a test's first consumer does not wait.
     "group.initial.rebalance.delay.ms": Definition("0", whole(0, INT_MAX), ""),
@@ -150,6 +171,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "share.coordinator.state.topic.replication.factor": Definition("3", whole(1, 32767), ""),
     "share.coordinator.write.timeout.ms": Definition("5000", whole(1, INT_MAX), ""),
     "super.users": Definition("", anything(lambda value: all(":" in each for each in value.split(";") if each.strip())), ""),
+    "telemetry.max.bytes": Definition("1048576", whole(1, INT_MAX), ""),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Definition("10000", whole(1, INT_MAX), ""),
     "transaction.max.timeout.ms": Definition("900000", whole(1, INT_MAX), ""),
     "transaction.partition.verification.enable": Definition("true", boolean, ""),
@@ -201,31 +223,44 @@ def check_topic_config(name: str, value: str | None) -> None:
 
 
 class BrokerConfig:
-    """The cluster-wide configs: the topics' defaults and the few that are the broker's own. An unknown name is refused.
+    """The brokers' configs: the topics' defaults and the few that are the broker's own. An unknown name is refused.
 
-    `kafka_defaults`: the release's defaults where they differ from 4.3's.
+    `kafka_defaults`: the release's defaults where they differ from 4.3's. `given`: what the brokers started with (static configs).
+    `dynamic`: what clients have set since, by the broker's id, and for all brokers (`ALL_BROKERS`). It comes first, that of one broker
+    before that of all.
     """
 
     def __init__(self, given: Mapping[str, Value] | None = None, *, kafka_defaults: Mapping[str, str] | None = None) -> None:
-        by_broker_name = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
         self.given: dict[str, str] = {}
+        self.dynamic: dict[str, Mapping[str, str]] = {}
         self._kafka_defaults = {**{name: definition.default for name, definition in TOPIC_CONFIGS.items()}, **(kafka_defaults or {})}
-        self.topic_defaults = dict(self._kafka_defaults)
+        self._topic_defaults = dict(self._kafka_defaults)
         for name, text in as_text(given or {}).items():
             value = text.strip()
-            topic_name = by_broker_name.get(name, name)
+            topic_name = TOPIC_NAMES.get(name, name)
             if topic_name in TOPIC_CONFIGS:
                 check_topic_config(topic_name, value)
-                self.topic_defaults[topic_name] = value
+                self._topic_defaults[topic_name] = value
             elif name not in BROKER_CONFIGS:
-                raise InvalidConfig(f"unknown broker config {name!r}{_nearest(name, [*by_broker_name, *BROKER_CONFIGS])}")
+                raise InvalidConfig(f"unknown broker config {name!r}{_nearest(name, [*TOPIC_NAMES, *BROKER_CONFIGS])}")
             elif BROKER_CONFIGS[name].check(name, value) is not None:
                 raise InvalidConfig(f"invalid value {value!r} for broker config {name!r}")
             self.given[name] = value
 
     def __getitem__(self, name: str) -> str:
-        """A broker's own config, given or by default."""
-        return self.given.get(name, BROKER_CONFIGS[name].default)
+        """A broker's own config: what was set for all brokers, given or is by default."""
+        value = self.dynamic.get(ALL_BROKERS, {}).get(name)
+        return self.given.get(name, BROKER_CONFIGS[name].default) if value is None else value.strip()
+
+    def on(self, node_id: int, name: str) -> str:
+        """The same on one broker."""
+        value = self.dynamic.get(str(node_id), {}).get(name)
+        return self[name] if value is None else value.strip()
+
+    def set_on(self, node_id: int, name: str) -> str | None:
+        """What clients have set on one broker, or else on all. None: nothing."""
+        value = self.dynamic.get(str(node_id), {}).get(name, self.dynamic.get(ALL_BROKERS, {}).get(name))
+        return None if value is None else value.strip()
 
     def is_on(self, name: str) -> bool:
         """A broker's own boolean config."""
@@ -235,9 +270,16 @@ class BrokerConfig:
         """The value of a topic config that was not set on the topic."""
         return self._kafka_defaults[topic_config]
 
-    def of_topic(self, overrides: Mapping[str, str]) -> dict[str, str]:
-        """Every topic config in force: the topic's own, without blanks around it, then the broker's, then Kafka's default."""
-        return {**self.topic_defaults, **{name: value.strip() for name, value in overrides.items()}}
+    def of_topic(self, overrides: Mapping[str, str], node_id: int | None = None) -> dict[str, str]:
+        """Every topic config in force: the topic's own, without blanks around it, then the broker's, then Kafka's default. The broker's is
+        what was set for all brokers, or for this one."""
+        found = dict(self._topic_defaults)
+        for broker in (ALL_BROKERS, str(node_id)):
+            set_here = self.dynamic.get(broker, {})
+            found |= {TOPIC_NAMES[name]: value.strip() for name, value in set_here.items() if name in TOPIC_NAMES}
+            if int(found["retention.ms"]) < 0:  # Kafka takes any negative time for a broker, and none is a limit
+                found["retention.ms"] = "-1"
+        return {**found, **{name: value.strip() for name, value in overrides.items()}}
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The types of topic configs, as Kafka's ConfigType names them, and the form in which Kafka writes their values.
+"""The types of configs, as Kafka's ConfigType names them, and the form in which Kafka writes their values.
 
 It holds no values: `topic_configs` has the defaults.
 """
@@ -11,6 +11,7 @@ from enum import IntEnum
 class Type(IntEnum):
     """Kafka's ConfigType."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -51,7 +52,12 @@ def type_of(topic_config: str) -> Type:
 
 def in_kafkas_form(name: str, value: str, *, once: bool = True) -> str:
     """The value of a topic config as Kafka writes it back. `once`: a list has each word once."""
-    match type_of(name):
+    return formed(type_of(name), value, once=once)
+
+
+def formed(kind: Type, value: str, *, once: bool = True) -> str:
+    """A value of that type as Kafka writes it back. `once`: a list has each word once."""
+    match kind:
         case Type.BOOLEAN:
             return value.strip().lower()
         case Type.INT | Type.LONG:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from fencepost.broker_stub.configs.client_metrics_configs import INTERVAL, MATCH, METRICS
 from fencepost.broker_stub.configs.described_configs import COARSER, OTHERS
-from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
+from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC
+from fencepost.broker_stub.configs.group_configs import GROUP_CONFIGS
+from fencepost.broker_stub.configs.topic_configs import BROKER_CONFIGS, MOVE_LIMIT, TOPIC_NAMES
 
 
 class Obeyed(NamedTuple):
@@ -43,6 +46,7 @@ _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
 _SHARES: Final = "tests/broker_stub/share/test_configs.py"
+_SHARE_FETCH: Final = "tests/broker_stub/share/test_share_fetch.py"
 _BROKER: Final = "tests/broker_stub/configs/test_broker_configs.py::test_a_broker_config_has_its_effect"
 _CLEANER: Final = "tests/broker_stub/log/test_cleaner.py"
 _COMPACTION: Final = "tests/broker_stub/cluster/test_compaction.py"
@@ -50,6 +54,8 @@ _RETENTION: Final = "tests/broker_stub/log/test_retention.py"
 _TIMESTAMPS: Final = f"{_VALIDATION}::test_timestamps_out_of_range_are_named_one_by_one"
 _ADMIN: Final = "tests/broker_stub/handlers/test_admin.py"
 
+_TELEMETRY: Final = "tests/broker_stub/telemetry/test_telemetry.py"
+_AUTHENTICATION: Final = "tests/broker_stub/security/test_authentication.py"
 _ON_DISK: Final = "tests/broker_stub/cluster/test_data_dir.py"
 _RECOVERY: Final = "tests/broker_stub/log/test_recovery.py"
 _NO_DISK: Final = Described("files are never preallocated")
@@ -127,6 +133,9 @@ BROKER_USES: Final[dict[str, Use]] = {
         "a broker that the controller does not hear from is fenced after that time", f"{_BROKER}[broker.session.timeout.ms]"
     ),
     "connections.max.idle.ms": Obeyed("idle connections end", f"{_BROKER}[connections.max.idle.ms]"),
+    "connections.max.reauth.ms": Obeyed(
+        "with SASL: sessions end, as with `Sasl(session_lifetime_ms=...)`", f"{_AUTHENTICATION}::test_sessions_end_by_the_brokers_config"
+    ),
     "default.replication.factor": Obeyed(
         "of topics without their own; 3 here by default, or as many as there are brokers, 1 in Kafka",
         f"{_BROKER}[default.replication.factor]",
@@ -140,6 +149,13 @@ BROKER_USES: Final[dict[str, Use]] = {
     "group.consumer.heartbeat.interval.ms": Obeyed(
         "members are told to heartbeat so often; Kafka needs 5000 to 15000", f"{_CONSUMERS}::test_the_heartbeat_interval_is_told"
     ),
+    **{
+        f"group.consumer.{which}.{name}": Obeyed(
+            f"a group's own consumer.{name} is not {than}", "tests/broker_stub/groups/test_group_configs.py::test_the_brokers_bounds"
+        )
+        for which, than in (("max", "above"), ("min", "below"))
+        for name in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
+    },
     "group.consumer.max.size": Obeyed("more members are refused", f"{_CONSUMERS}::test_a_full_group_refuses_a_new_member"),
     "group.consumer.migration.policy": Refused(
         "only disabled is taken, and it is the default: a group changes its protocol only while it has no members"
@@ -224,6 +240,7 @@ BROKER_USES: Final[dict[str, Use]] = {
         "how long the share coordinator waits for replicas", f"{_SHARES}::test_a_write_that_is_not_replicated_times_out"
     ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
+    "telemetry.max.bytes": Obeyed("larger pushes of metrics are refused", f"{_TELEMETRY}::test_the_largest_push"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
         "how often timed-out transactions are checked", f"{_BROKER}[transaction.abort.timed.out.transaction.cleanup.interval.ms]"
     ),
@@ -251,11 +268,81 @@ BROKER_USES: Final[dict[str, Use]] = {
 }
 
 
+_NO_THREADS: Final = Described("the stub has no such threads")
+_DYNAMIC: Final[dict[str, Use]] = {
+    "background.threads": _NO_THREADS,
+    "cordoned.log.dirs": Obeyed(
+        "no new log goes there", "tests/broker_stub/cluster/test_cordoned_directories.py::test_a_cordoned_directory_gets_no_new_logs"
+    ),
+    "follower.fetch.last.tiered.offset.enable": _NO_TIERS,
+    "follower.replication.throttled.rate": _NO_THROTTLE,
+    "group.coordinator.cached.buffer.max.bytes": Described("no buffer is kept"),
+    "group.streams.assignment.interval.ms": Described("there are no streams groups"),
+    "leader.replication.throttled.rate": _NO_THROTTLE,
+    "log.cleaner.io.buffer.size": Described("the cleaner has no buffers of its own"),
+    "log.cleaner.io.max.bytes.per.second": Described("compaction takes no time on the stub's clock"),
+    "log.cleaner.threads": _NO_THREADS,
+    "max.connection.creation.rate": Described("connections are not limited by their rate"),
+    "max.connections.per.ip.overrides": Described("each address has the same limit"),
+    "num.io.threads": _NO_THREADS,
+    "num.network.threads": _NO_THREADS,
+    "num.recovery.threads.per.data.dir": _NO_THREADS,
+    "num.replica.fetchers": _NO_THREADS,
+    **{
+        f"remote.{name}": _NO_TIERS
+        for name in (
+            *("fetch.max.wait.ms", "list.offsets.request.timeout.ms", "log.index.file.cache.total.size.bytes"),
+            *("log.manager.copier.thread.pool.size", "log.manager.copy.max.bytes.per.second"),
+            *("log.manager.expiration.thread.pool.size", "log.manager.fetch.max.bytes.per.second"),
+            *("log.manager.follower.thread.pool.size", "log.reader.threads"),
+        )
+    },
+    MOVE_LIMIT: Obeyed("moves between log directories take time", "tests/broker_stub/cluster/test_log_dirs.py::test_a_limit"),
+    "share.coordinator.cached.buffer.max.bytes": Described("no buffer is kept"),
+}
+DYNAMIC_USES: Final[dict[str, Use]] = {name: _DYNAMIC[name] for name in DYNAMIC if name not in BROKER_CONFIGS and name not in TOPIC_NAMES}
+"""Of the broker configs that only clients can set, while brokers run."""
+
+_GROUP_CONFIGS: Final = "tests/broker_stub/groups/test_group_configs.py"
+_OWN: Final[dict[str, Use]] = {
+    "consumer.assignment.interval.ms": Obeyed("as group.consumer.assignment.interval.ms", f"{_GROUP_CONFIGS}::test_assignments_wait"),
+    "consumer.heartbeat.interval.ms": Obeyed("as group.consumer.heartbeat.interval.ms", f"{_GROUP_CONFIGS}::test_heartbeats"),
+    "consumer.session.timeout.ms": Obeyed("as group.consumer.session.timeout.ms", f"{_GROUP_CONFIGS}::test_sessions"),
+    "share.assignment.interval.ms": Obeyed(
+        "as group.share.assignment.interval.ms", f"{_SHARES}::test_an_assignment_waits_for_the_interval"
+    ),
+    "share.auto.offset.reset": Obeyed("where a new group begins", f"{_SHARE_FETCH}::test_a_group_begins_where_its_config_says"),
+    "share.delivery.count.limit": Obeyed("as group.share.delivery.count.limit", f"{_SHARES}::test_the_limit_of_deliveries"),
+    "share.heartbeat.interval.ms": Obeyed("as group.share.heartbeat.interval.ms", f"{_SHARES}::test_the_heartbeat_interval_is_told"),
+    "share.isolation.level": Obeyed(
+        "read_committed: aborted records are not delivered",
+        f"{_SHARE_FETCH}::test_aborted_transactions_are_skipped_on_request",
+    ),
+    "share.partition.max.record.locks": Obeyed(
+        "as group.share.partition.max.record.locks", f"{_SHARES}::test_the_limit_of_records_in_flight"
+    ),
+    "share.record.lock.duration.ms": Obeyed("as group.share.record.lock.duration.ms", f"{_SHARES}::test_the_duration_of_a_lock"),
+    "share.renew.acknowledge.enable": Obeyed("false: no lock is renewed", f"{_SHARES}::test_renewals_can_be_switched_off"),
+    "share.session.timeout.ms": Obeyed("as group.share.session.timeout.ms", f"{_SHARES}::test_a_member_without_a_heartbeat_is_removed"),
+}
+_NO_STREAMS: Final = Described("there are no streams groups")
+GROUP_USES: Final[dict[str, Use]] = {name: _OWN.get(name, _NO_STREAMS) for name in GROUP_CONFIGS}
+"""Of the configs of single groups."""
+
+CLIENT_METRICS_USES: Final[dict[str, Use]] = {
+    INTERVAL: Obeyed("clients push so often", f"{_TELEMETRY}::test_once_in_an_interval"),
+    MATCH: Obeyed("only clients that match are asked", f"{_TELEMETRY}::test_librdkafka_pushes"),
+    METRICS: Obeyed("the beginnings of the metrics' names; `*` for all", f"{_TELEMETRY}::test_librdkafka_pushes"),
+}
+"""Of the configs of client metrics subscriptions."""
+
+
 def use_of(name: str) -> Use | None:
-    """The use of a config, by any of its names. None: the stub does not take it."""
-    if name in TOPIC_USES or name in BROKER_USES:
-        return TOPIC_USES.get(name) or BROKER_USES[name]
-    return next((TOPIC_USES[topic] for topic, definition in TOPIC_CONFIGS.items() if definition.broker == name), None)
+    """The use of a config, by any of its names. None: the stub does not know it."""
+    for uses in (TOPIC_USES, BROKER_USES, DYNAMIC_USES, GROUP_USES, CLIENT_METRICS_USES):
+        if name in uses:
+            return uses[name]
+    return TOPIC_USES.get(TOPIC_NAMES.get(name, ""))
 
 
 def unheeded(given: Iterable[str]) -> dict[str, str]:

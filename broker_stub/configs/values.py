@@ -57,6 +57,15 @@ def ratio(name: str, value: str) -> str | None:
     return invalid(name, str(number), "Value must be no more than 1") if number > 1 else None
 
 
+def decimal(name: str, value: str) -> str | None:
+    """Any number."""
+    try:
+        float(value)
+    except ValueError:
+        return invalid(name, value, "Not a number of type DOUBLE")
+    return None
+
+
 def one_of(*words: str) -> Check:
     """One of these words."""
 
@@ -78,6 +87,11 @@ def list_of(*words: str) -> Check:
         return next((wrong for part in parts if (wrong := single(name, part)) is not None), None)
 
     return check
+
+
+def any_words(name: str, value: str) -> str | None:
+    """Any words, with commas."""
+    return f"Configuration '{name}' values must not be empty." if "" in split(value) else None
 
 
 def boolean(name: str, value: str) -> str | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from fencepost.producer.wire import Api, ErrorCode, Message, MetadataResponse
+from fencepost.producer.wire import ZERO_UUID, Api, ErrorCode, Message, MetadataResponse
 
 TopicPartition = tuple[str, int]
 NameOf = Callable[[UUID], str | None]
@@ -82,6 +82,7 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.ALTER_CLIENT_QUOTAS: ("entries", None, None),
     Api.ALTER_USER_SCRAM_CREDENTIALS: ("results", None, None),
     Api.DESCRIBE_CONFIGS: ("results", None, None),
+    Api.DESCRIBE_QUORUM: ("topics", "partitions", "partition_index"),
     Api.ALTER_CONFIGS: ("responses", None, None),
     Api.ALTER_REPLICA_LOG_DIRS: ("results", "partitions", "partition_index"),
     Api.CREATE_PARTITIONS: ("results", None, None),
@@ -111,10 +112,13 @@ ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
 # Fields that only a successful result fills, with their values in a failed one.
 _OF_SUCCESS: dict[str, Any] = {
     "acquired_records": [],
+    "accepted_compression_types": [],
     "active_producers": [],
     "base_offset": -1,
+    "client_instance_id": ZERO_UUID,
     "committed_leader_epoch": -1,
     "committed_offset": -1,
+    "config_resources": [],
     "end_offset": -1,
     "entries": [],
     "generation_id": -1,
@@ -134,7 +138,9 @@ _OF_SUCCESS: dict[str, Any] = {
     "port": -1,
     "producer_epoch": -1,
     "producer_id": -1,
+    "push_interval_ms": 0,
     "records": b"",
+    "requested_metrics": [],
     "resources": [],
     "state_batches": [],
     "timestamp": -1,

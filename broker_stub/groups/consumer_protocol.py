@@ -81,16 +81,22 @@ REGEX_REFRESH_INTERVAL_MS: Final = 600_000
 _log = logging.getLogger(__name__)
 
 
+class Timeouts(NamedTuple):
+    """What counts for one group now: its own configs, or the broker's."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
 class ConsumerSurroundings(NamedTuple):
-    """What the groups need of their cluster. `topics`: those that the coordinator's broker knows."""
+    """What the groups need of their cluster. `topics`: those that the coordinator's broker knows. `timeouts`: a group's, by its id."""
 
     later: Callable[[int, Callable[[], None]], Timer]
     now_ms: Callable[[], int]
     new_id: Callable[[], object]
     topics: Callable[[], Topics]
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    assignment_interval_ms: int
+    timeouts: Callable[[str], Timeouts]
     members_max: int
     assignors: Sequence[str]
 
@@ -207,7 +213,7 @@ class ConsumerGroups:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=updated.epoch,
-            heartbeat_interval_ms=self._around.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._around.timeouts(group.id).heartbeat_interval_ms,
             assignment=Assignment(topic_partitions=_listed(updated.assigned)) if tells else None,
         )
         return _Result(records, response, replaces)
@@ -274,7 +280,7 @@ class ConsumerGroups:
     ) -> tuple[int, Target]:
         """The epoch and the member's part of the target assignment. It is computed if the group's epoch is newer."""
         now_ms = self._around.now_ms()
-        wait_ms = self._around.assignment_interval_ms
+        wait_ms = self._around.timeouts(group.id).assignment_interval_ms
         too_soon = bool(group.assigned_at_ms) and now_ms < group.assigned_at_ms + wait_ms
         if group.assignment_epoch >= epoch or too_soon:
             return group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
@@ -430,7 +436,7 @@ class ConsumerGroups:
     def _restart_session(self, group_id: str, member_id: str) -> None:
         cancel(self._sessions.pop((group_id, member_id), None))
         expired = partial(self._session_expired, group_id, member_id)
-        self._sessions[group_id, member_id] = self._around.later(self._around.session_timeout_ms, expired)
+        self._sessions[group_id, member_id] = self._around.later(self._around.timeouts(group_id).session_timeout_ms, expired)
 
     def _session_expired(self, group_id: str, member_id: str) -> None:
         self._sessions.pop((group_id, member_id), None)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
+from fencepost.broker_stub.configs.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
-from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings
+from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings, Timeouts
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
 from fencepost.broker_stub.groups.rebalances import Surroundings
@@ -108,9 +109,6 @@ class GroupCoordinators:
         self._around_consumers = partial(
             ConsumerSurroundings,
             new_id=context.new_id,
-            session_timeout_ms=int(config["group.consumer.session.timeout.ms"]),
-            heartbeat_interval_ms=int(config["group.consumer.heartbeat.interval.ms"]),
-            assignment_interval_ms=int(config["group.consumer.assignment.interval.ms"]),
             members_max=int(config["group.consumer.max.size"]),
             assignors=self.assignors,
         )
@@ -142,6 +140,13 @@ class GroupCoordinators:
             return []
         return [(topic, index) for topic, committed in offsets for index in committed]
 
+    def _timeouts(self, node_id: int, group_id: str) -> Timeouts:
+        """What counts for a group on that broker now."""
+        session, heartbeat, assignment = (
+            int(self._context.group_config(group_id, name, node_id)) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+        )
+        return Timeouts(session, heartbeat, assignment)
+
     def end_transaction(self, replica: Replica, producer_id: int, *, commit: bool) -> None:
         """Ends a producer's transaction in that partition. A shard that has not read its log yet finds the marker there."""
         shard = self._shards.get(replica)
@@ -170,7 +175,9 @@ class GroupCoordinators:
             store = Store(self._context, replica)
             later = partial(self._context.later_on, replica.node)
             groups = ClassicGroups(store, self._around(later=later, now_ms=broker.now_ms))
-            around = self._around_consumers(later=later, now_ms=broker.now_ms, topics=lambda: broker.image.topics)
+            around = self._around_consumers(
+                later=later, now_ms=broker.now_ms, topics=lambda: broker.image.topics, timeouts=partial(self._timeouts, replica.node)
+            )
             consumers = ConsumerGroups(store, groups, around)
             offsets = GroupOffsets(store, groups, consumers, metadata_bytes_max=self._metadata_bytes_max)
             shares = ShareGroups(
@@ -179,7 +186,7 @@ class GroupCoordinators:
                     later=later,
                     now_ms=broker.now_ms,
                     topics=lambda: broker.image.topics,
-                    config=self._context.group_configs.value,
+                    config=partial(self._context.group_config, node_id=replica.node),
                     members_max=int(self._context.config["group.share.max.size"]),
                     other_type=lambda group_id: group_id in groups.groups or group_id in consumers.groups,
                     initialize=partial(self._initialize, replica.node),

@@ -1,16 +1,20 @@
 """The checks of AlterConfigs and IncrementalAlterConfigs, in Kafka's order and with its texts.
 
-Topics and share groups can be changed. Brokers, loggers and client metrics are refused, but for what a broker does not have anyway.
+The broker that is asked checks names, duplicates and the configs of brokers. Then permissions are checked, and the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.topics import illegal_name
-from fencepost.broker_stub.configs.group_configs import OTHER_CONFIGS, check_group_configs
-from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
+from fencepost.broker_stub.configs.client_metrics_configs import check_client_metrics_configs
+from fencepost.broker_stub.configs.dynamic_broker_configs import check_at_controller, check_broker_configs
+from fencepost.broker_stub.configs.group_configs import check_group_configs
+from fencepost.broker_stub.configs.resource_types import ResourceType
+from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, InvalidConfig, InvalidRequest, check_topic_config
+from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.security.operations import Operation, Resource
@@ -21,23 +25,22 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.cluster import Cluster
     from fencepost.broker_stub.requests.call import Call
 
-TOPIC, BROKER, GROUP = 2, 4, 32
-OTHER_TYPES = {BROKER: "brokers", 8: "loggers", 16: "client metrics", GROUP: "groups"}
-OF_OTHER_GROUPS = "The stub changes only the configs of share groups, and not {}."
-
 
 def request_refusal(
-    call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, unset: bool = False
+    call: Call, kind: int, name: str, configs: Sequence[str], nulls: Sequence[str], *, twice: bool, loggers: bool = False
 ) -> Refusal | None:
     """The error of a resource before its configs are read. `configs`: their names; `nulls`: those without a value that need one; `twice`:
-    the request names the resource more than once; `unset`: it only sets or deletes limits of replication."""
+    the request names the resource more than once; `loggers`: it may be about loggers."""
     if twice:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(configs)) < len(configs):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    return _resource_refusal(call, kind, name, unset=unset)
+    unknown = kind not in [*ResourceType] or (kind == ResourceType.BROKER_LOGGER and not loggers)
+    if unknown or (kind == ResourceType.GROUP and not call.cluster.release.differs.groups_have_configs):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    return _broker_refusal(call, name) if kind == ResourceType.BROKER and name != ALL_BROKERS else None
 
 
 def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsResourceResponse:
@@ -46,43 +49,66 @@ def answer_about(kind: int, name: str, refusal: Refusal | None) -> AlterConfigsR
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
-def _resource_refusal(call: Call, kind: int, name: str, *, unset: bool) -> Refusal | None:
-    """Why a resource of that type cannot be changed; None if it can. A missing permission comes first."""
-    if kind == TOPIC:
-        return None
-    if kind in OTHER_TYPES and (kind != GROUP or call.cluster.release.differs.groups_have_configs):
-        whose = (Resource.GROUP, name) if kind == GROUP else (Resource.CLUSTER,)
-        code = call.refusal(Operation.ALTER_CONFIGS, *whose)
-        if code:
-            return Refusal(code, WORDS[code])
-        if kind == BROKER and unset:
-            return _broker_refusal(call, name)
-        if kind == GROUP:
-            return None
-        return Refusal(ErrorCode.INVALID_REQUEST, f"The stub does not change the configs of {OTHER_TYPES[kind]}.")
-    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+def permission_refusal(call: Call, kind: ResourceType, name: str) -> Refusal | None:
+    """Why the client may not change the resource; None if it may."""
+    if kind is ResourceType.TOPIC:
+        code = call.error_for(name, ANY_PARTITION)
+    elif kind is ResourceType.GROUP:
+        code = call.error or call.refusal(Operation.ALTER_CONFIGS, Resource.GROUP, name)
+    else:
+        code = call.error or call.refusal(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+    return Refusal(code, WORDS.get(code)) if code else None
+
+
+def set_configs(
+    call: Call, kind: ResourceType, name: str, values: Mapping[str, str], changed: Iterable[str], *, validate_only: bool
+) -> Refusal | None:
+    """Sets all dynamic configs of a resource, or says why it cannot have them. `changed`: the names that are set or deleted. The caller has
+    checked permissions, but for brokers: as in Kafka, the broker checks their configs before the controller checks permissions."""
+    cluster = call.cluster
+    if kind is ResourceType.TOPIC:
+        refusal = topic_refusal(cluster, name, values)
+        topic = cluster.topics.named(name)
+        if refusal is None and topic is not None and not validate_only:
+            cluster.configure(topic, values)
+        return refusal
+    try:
+        if kind is ResourceType.BROKER:
+            check_broker_configs(name, values, cluster.config, str(call.broker.node_id), [each.path for each in call.broker.logs.dirs])
+            refusal = permission_refusal(call, kind, name)
+            if refusal is not None:
+                return refusal
+            check_at_controller(name, values, changed, has_eligible=cluster.has_eligible)
+        elif kind is ResourceType.GROUP:
+            check_group_configs(name, values, cluster.config)
+        else:
+            check_client_metrics_configs(name, values)
+    except InvalidRequest as error:
+        return Refusal(ErrorCode.INVALID_REQUEST, str(error))
+    except InvalidConfig as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    if not validate_only:
+        cluster.configure_resource(kind, name, values)
+    return None
+
+
+def own_configs(cluster: Cluster, kind: ResourceType, name: str) -> dict[str, str]:
+    """What was set on the resource."""
+    if kind is ResourceType.TOPIC:
+        topic = cluster.topics.named(name)
+        return dict(topic.overrides) if topic is not None else {}
+    return dict(cluster.dynamic_configs.of(kind, name))
 
 
 def _broker_refusal(call: Call, name: str) -> Refusal | None:
-    """Why the broker is another one than that which was asked; None if it is that one, or all of them."""
-    own = str(call.broker.node_id)
-    if name in ("", own):
-        return None
-    return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own}, but received {name}")
-
-
-def group_refusal(cluster: Cluster, group_id: str, overrides: Mapping[str, str]) -> Refusal | None:
-    """Why the group cannot have these configs; None if it can."""
-    if not group_id:
-        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    other = next((name for name in overrides if name in OTHER_CONFIGS), None)
-    if other is not None:
-        return Refusal(ErrorCode.INVALID_CONFIG, OF_OTHER_GROUPS.format(other))
+    """Why the broker is another one than that which was asked."""
     try:
-        check_group_configs(overrides, cluster.config)
-    except InvalidConfig as error:
-        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
-    return None
+        same = int(name) == call.broker.node_id
+    except ValueError:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    return (
+        None if same else Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {call.broker.node_id}, but received {name}")
+    )
 
 
 def topic_refusal(cluster: Cluster, topic: str, overrides: Mapping[str, str]) -> Refusal | None:

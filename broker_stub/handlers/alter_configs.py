@@ -1,20 +1,20 @@
 """AlterConfigs (33), versions 0 to 2.
 
-Replaces all of a topic's or share group's own configs by the given ones. Today's clients use IncrementalAlterConfigs, which changes single
-ones. `validate_only` changes nothing. A resource named twice, a config named twice and a null value are INVALID_REQUEST.
+Replaces all dynamic configs of a topic, a broker, all brokers, a group or a client metrics subscription by the given ones. Today's clients
+use IncrementalAlterConfigs, which changes single ones, and which says more about them. `validate_only` changes nothing. A resource named
+twice, a config named twice, a null value and loggers are INVALID_REQUEST.
 
-Leaves out: other resources (INVALID_REQUEST), the configs of other groups (INVALID_CONFIG), and policies.
+Leaves out: policies.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.handlers.alter_config_checks import GROUP, answer_about, group_refusal, request_refusal, topic_refusal
+from fencepost.broker_stub.configs.resource_types import ResourceType
+from fencepost.broker_stub.handlers.alter_config_checks import answer_about, own_configs, permission_refusal, request_refusal, set_configs
 from fencepost.broker_stub.handlers.refusal import Refusal
 from fencepost.broker_stub.requests.call import Call
-from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.producer.wire.messages.configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
@@ -38,18 +38,10 @@ def _request_refusal(call: Call, resource: AlterConfigsResource, *, twice: bool)
 
 
 def _alter(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> Refusal | None:
-    name = resource.resource_name
-    code = call.error_for(name, ANY_PARTITION) if resource.resource_type != GROUP else call.error
-    if code:
-        return Refusal(code, WORDS.get(code))
-    overrides = {config.name: config.value for config in resource.configs if config.value is not None}
-    if resource.resource_type == GROUP:
-        refusal = group_refusal(call.cluster, name, overrides)
-        if refusal is None and not validate_only:
-            call.cluster.group_configs.configure(name, overrides)
+    kind, name = ResourceType(resource.resource_type), resource.resource_name
+    refusal = permission_refusal(call, kind, name) if kind is not ResourceType.BROKER else None
+    if refusal is not None:
         return refusal
-    refusal = topic_refusal(call.cluster, name, overrides)
-    topic = call.cluster.topics.named(name)
-    if refusal is None and topic is not None and not validate_only:
-        call.cluster.configure(topic, overrides)
-    return refusal
+    values = {config.name: config.value for config in resource.configs if config.value is not None}
+    deleted = own_configs(call.cluster, kind, name).keys() - values.keys()
+    return set_configs(call, kind, name, values, [*values, *deleted], validate_only=validate_only)

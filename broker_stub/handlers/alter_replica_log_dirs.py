@@ -5,9 +5,7 @@ a third directory replaces the move, one for the present directory cancels it. A
 LOG_DIR_NOT_FOUND. A directory or a replica that is offline is KAFKA_STORAGE_ERROR, and so is every move while any directory of the broker
 is offline. A partition without a replica on this broker is REPLICA_NOT_AVAILABLE, an unknown one UNKNOWN_TOPIC_OR_PARTITION. The broker
 keeps the directory all the same, for the replica that it gets later. A topic whose name is too long for the name of a future log is
-INVALID_TOPIC_EXCEPTION.
-
-Leaves out: directories that are cordoned.
+INVALID_TOPIC_EXCEPTION. A directory that is cordoned is INVALID_REPLICA_ASSIGNMENT.
 """
 
 from __future__ import annotations
@@ -53,6 +51,8 @@ def _error(call: Call, name: str, index: int, path: str) -> int:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if target.is_offline or (replica is not None and replica.is_offline):
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if target.is_cordoned:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if replica is not None and replica.future is not None and key not in target.futures:
         call.cluster.logs.moves.cancel(replica)
     if key not in target.logs and key not in target.futures:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fencepost.broker_stub.cluster.replica_assignment import misplaced
+from fencepost.broker_stub.cluster.replica_assignment import misplaced, unplaceable
 from fencepost.broker_stub.cluster.topics import Topic
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
@@ -77,7 +77,8 @@ def _assignment_refusal(call: Call, topic: Topic, asked: CreatePartitionsTopic) 
     """Checks the assignments: as many as new partitions, each with as many brokers as the topic has replicas, distinct, known, one of them
     up."""
     if asked.assignments is None:
-        return None
+        wrong = unplaceable(call.cluster, len(topic.partitions[0].replicas))
+        return None if wrong is None else Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, wrong)
     added, factor = asked.count - len(topic.partitions), len(topic.partitions[0].replicas)
     if len(asked.assignments) != added:
         return _misplaced(

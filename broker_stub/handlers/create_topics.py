@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.cluster.replica_assignment import misplaced
+from fencepost.broker_stub.cluster.replica_assignment import misplaced, unplaceable
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.configs.topic_configs import InvalidConfig, check_topic_config
 from fencepost.broker_stub.configs.values import PARTITIONS_MAX
@@ -167,13 +167,9 @@ def _count_refusal(cluster: Cluster, partitions: int, replication_factor: int) -
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if partitions > PARTITIONS_MAX:
         return Refusal(ErrorCode.POLICY_VIOLATION, f"{partitions} partitions: one request creates at most {PARTITIONS_MAX}.")
-    if replication_factor > len(cluster.brokers):
-        cordoned = " or some brokers have all their log directories cordoned" if cluster.release.differs.directories_are_cordoned else ""
-        return Refusal(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} "
-            f"cannot be reached because only {len(cluster.brokers)} broker(s) are registered{cordoned}.",
-        )
+    wrong = unplaceable(cluster, replication_factor)
+    if wrong is not None:
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {replication_factor} time(s): {wrong}")
     return None
 
 

@@ -32,10 +32,11 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         )
     cluster = call.cluster
     live = call.image.live
-    shown = [broker for broker in cluster.brokers.values() if broker.node_id in live or request.include_fenced_brokers]
+    registered = [broker for broker in cluster.brokers.values() if broker.registered]
+    shown = [broker for broker in registered if broker.node_id in live or request.include_fenced_brokers]
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=live[0],
+        controller_id=live[0] if live else -1,
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.node_id,

@@ -1,12 +1,13 @@
 """DescribeConfigs (32), versions 1 to 4.
 
-Every config of a topic or a broker, or the named ones: value, source, type, and on request the synonyms that the value comes from. A broker
-describes only itself, by its id; the empty name stands for the configs of all brokers at once. Unknown topics are
-UNKNOWN_TOPIC_OR_PARTITION, illegal names INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. A group has
-its configs whether it exists or not. Topics and groups need DESCRIBE_CONFIGS on them, other resources on the cluster.
+Every config of a topic, a broker, a group or a client metrics subscription, or the named ones: value, source, type, and on request the
+synonyms that the value comes from. A broker describes only itself, by its id; the empty name stands for the configs that are set for all
+brokers at once. A group and a subscription need not exist. Unknown topics are UNKNOWN_TOPIC_OR_PARTITION, illegal names
+INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. Topics and groups need DESCRIBE_CONFIGS on them, other
+resources on the cluster.
 
-Leaves out: documentation (null), broker configs of features that the stub has not (replication, tiered storage, KRaft, security), loggers
-(none), and client metrics (INVALID_REQUEST).
+Leaves out: documentation (null), static broker configs of features that the stub has not (tiered storage, KRaft, streams groups, security),
+and loggers: a broker has none.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.topics import illegal_name
+from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, group_entries, topic_entries
+from fencepost.broker_stub.handlers.config_entries import broker_entries, cluster_entries, topic_entries
+from fencepost.broker_stub.handlers.group_config_entries import client_metrics_entries, group_entries
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
@@ -29,9 +32,7 @@ from fencepost.producer.wire.messages.configs import (
     DescribeConfigsResult,
 )
 
-TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
-KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, 16, GROUP)
-NAMED = {TOPIC: Resource.TOPIC, GROUP: Resource.GROUP}
+NAMED = {ResourceType.TOPIC: Resource.TOPIC, ResourceType.GROUP: Resource.GROUP}
 UNEXPECTED_TYPE = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
     "See the broker logs for more details."
@@ -49,7 +50,7 @@ class Refused(Exception):
 
 @handles(DescribeConfigsRequest, range(1, 5))
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    if any(each.resource_type not in KNOWN_TYPES for each in request.resources):
+    if any(each.resource_type not in [*ResourceType] for each in request.resources):
         # In Kafka this fails the whole request.
         return DescribeConfigsResponse(results=[_failed(each, ErrorCode.INVALID_REQUEST, UNEXPECTED_TYPE) for each in request.resources])
     return DescribeConfigsResponse(results=[_described(call, each, with_synonyms=request.include_synonyms) for each in request.resources])
@@ -69,11 +70,11 @@ def _described(call: Call, resource: DescribeConfigsResource, *, with_synonyms: 
 
 
 def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
-    name, kind = resource.resource_name, resource.resource_type
+    name, kind = resource.resource_name, ResourceType(resource.resource_type)
     refusal = _permission_error(call, kind, name)
     if refusal:
         raise Refused(refusal, WORDS[refusal])
-    if kind == TOPIC:
+    if kind is ResourceType.TOPIC:
         code = call.error_for(name, ANY_PARTITION)
         if code:
             raise Refused(code, None)
@@ -83,28 +84,31 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
         topic = call.image.topics.named(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return topic_entries(call.cluster, topic)
+        return topic_entries(call.cluster, topic, call.broker)
     if call.error:
         raise Refused(call.error, None)
-    if kind == GROUP and call.cluster.release.differs.groups_have_configs:
-        if not name:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return group_entries(call.cluster, name)
-    if kind not in (BROKER, BROKER_LOGGER):
-        raise Refused(ErrorCode.INVALID_REQUEST, f"The stub has no resources of type {kind}")
-    if not name and kind == BROKER:
-        return cluster_entries(call.cluster)
+    match kind:
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return client_metrics_entries(call.cluster, name)
+        case ResourceType.GROUP:
+            if not name:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(call.cluster, call.broker, name)
+        case ResourceType.BROKER if not name:
+            return cluster_entries(call.cluster)
     _check_broker(call, name, kind)
-    return broker_entries(call.cluster, call.broker) if kind == BROKER else []
+    return broker_entries(call.cluster, call.broker) if kind is ResourceType.BROKER else []
 
 
-def _permission_error(call: Call, kind: int, name: str) -> int:
+def _permission_error(call: Call, kind: ResourceType, name: str) -> int:
     if kind in NAMED:
         return call.refusal(Operation.DESCRIBE_CONFIGS, NAMED[kind], name)
     return call.refusal(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
 
 
-def _check_broker(call: Call, name: str, kind: int) -> None:
+def _check_broker(call: Call, name: str, kind: ResourceType) -> None:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     try:
@@ -112,7 +116,7 @@ def _check_broker(call: Call, name: str, kind: int) -> None:
     except ValueError:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if node_id != call.broker.node_id:
-        expected = f"{call.broker.node_id} or empty string," if kind == BROKER else str(call.broker.node_id)
+        expected = f"{call.broker.node_id} or empty string," if kind is ResourceType.BROKER else str(call.broker.node_id)
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
 
 

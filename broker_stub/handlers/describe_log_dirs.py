@@ -1,12 +1,10 @@
 """DescribeLogDirs (35), versions 1 to 5.
 
-Describes the log directories of this broker: their paths, the sizes of their logs, and the space on their disks (from version 4 on). A
-cluster in memory has made-up paths and no disks: -1. Null is every partition with a log on this broker; other partitions are left out. The
-lag is how far a log ends before its own high watermark, as in Kafka: 0. That of a future log is how far it ends before the current one; -1
-if that one is offline. Before version 3 a missing permission leaves the response empty. A directory that failed is KAFKA_STORAGE_ERROR. If
-that is the last one, the broker halts.
-
-Leaves out: directories that are cordoned.
+Describes the log directories of this broker: their paths, the sizes of their logs, the space on their disks (from version 4 on), and
+whether they are cordoned (from version 5 on). A cluster in memory has made-up paths and no disks: -1. Null is every partition with a log on
+this broker; other partitions are left out. The lag is how far a log ends before its own high watermark, as in Kafka: 0. That of a future
+log is how far it ends before the current one; -1 if that one is offline. Before version 3 a missing permission leaves the response empty. A
+directory that failed is KAFKA_STORAGE_ERROR. If that is the last one, the broker halts.
 """
 
 from __future__ import annotations
@@ -61,4 +59,10 @@ def _described(call: Call, log_dir: LogDir, asked: Container[Key] | None) -> Des
             lag = current[key].log_end_offset - log.log_end_offset if key in current else UNKNOWN_LAG
         described = DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size, offset_lag=lag, is_future_key=is_future)
         topics.setdefault(key[0], DescribeLogDirsTopic(name=key[0])).partitions.append(described)
-    return DescribeLogDirsResult(log_dir=log_dir.path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable)
+    return DescribeLogDirsResult(
+        log_dir=log_dir.path,
+        topics=list(topics.values()),
+        total_bytes=total,
+        usable_bytes=usable,
+        is_cordoned=log_dir.is_cordoned,
+    )

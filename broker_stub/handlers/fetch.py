@@ -32,6 +32,8 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 @handles(FetchRequest, range(4, 19), topic=Operation.READ)
 def fetch(call: Call, request: FetchRequest) -> Result:
+    if call.follower is not None and call.is_lost:
+        return Instead.CUT  # it comes late, after a fetch of the follower's next connection: what it says is not true any more
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refused(call, request)
     named = {each.key: each for topic in request.topics for each in _asked(topic)}

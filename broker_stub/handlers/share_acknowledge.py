@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fencepost.broker_stub.cluster.leadership import endpoints
+from fencepost.broker_stub.configs.group_configs import LOCK_DURATION
 from fencepost.broker_stub.handlers.share_acknowledgements import acknowledge, acknowledgements_of, leader_of, request_refusal
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
@@ -69,7 +70,7 @@ def _response(call: Call, group_id: str, results: Mapping[TopicIdPartition, Refu
         told = topics.setdefault(each.topic_id, ShareAcknowledgeTopicResponse(topic_id=each.topic_id, partitions=[]))
         told.partitions.append(data)
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=int(call.cluster.group_configs.value(group_id, "share.record.lock.duration.ms")),
+        acquisition_lock_timeout_ms=int(call.cluster.group_config(group_id, LOCK_DURATION, call.broker.node_id)),
         responses=list(topics.values()),
         node_endpoints=endpoints(call.cluster, leaders),
     )

@@ -19,6 +19,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.leadership import endpoints
+from fencepost.broker_stub.configs.group_configs import LOCK_DURATION
 from fencepost.broker_stub.handlers.share_acknowledgements import (
     RENEW_SINCE,
     Acknowledged,
@@ -211,7 +212,7 @@ class _Fetch:
         leaders = (data.current_leader.leader_id for data in told.values() if data.current_leader.leader_id)
         self._reply(
             ShareFetchResponse(
-                acquisition_lock_timeout_ms=int(call.cluster.group_configs.value(request.group_id or "", "share.record.lock.duration.ms")),
+                acquisition_lock_timeout_ms=int(call.cluster.group_config(request.group_id or "", LOCK_DURATION, call.broker.node_id)),
                 responses=list(topics.values()),
                 node_endpoints=endpoints(call.cluster, leaders),
             )

@@ -49,6 +49,8 @@ WRITES: Final = frozenset(
         Api.ALTER_CLIENT_QUOTAS,
         Api.ALTER_USER_SCRAM_CREDENTIALS,
         Api.UPDATE_FEATURES,
+        Api.UNREGISTER_BROKER,
+        Api.PUSH_TELEMETRY,
         Api.CONSUMER_GROUP_HEARTBEAT,
         Api.SHARE_GROUP_HEARTBEAT,
         Api.SHARE_FETCH,

@@ -17,7 +17,8 @@ An administrator can give it other replicas. The old ones leave when the new one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -32,7 +33,11 @@ from fencepost.broker_stub.replication.replica import Replica, Surroundings
 class Controller(Surroundings, Protocol):
     """What a partition needs of its cluster."""
 
-    has_eligible: bool
+    @property
+    def has_eligible(self) -> bool:
+        """Whether partitions keep eligible leader replicas."""
+        ...
+
     """Whether replicas become eligible to lead (KIP-966)."""
 
     def is_up(self, node: int) -> bool:
@@ -46,6 +51,22 @@ class Controller(Surroundings, Protocol):
 
     def hears(self, node: int) -> bool:
         """Whether that broker learns at once what the controller decides."""
+        ...
+
+    def controller_delay_ms(self, node: int) -> int:
+        """How long a message between that broker and the controller takes."""
+        ...
+
+    def starts(self, node: int) -> int:
+        """How often that broker has started and stopped."""
+        ...
+
+    def later(self, delay_ms: int, run: Callable[[], None]) -> None:
+        """Runs it after so many milliseconds."""
+        ...
+
+    def image_changed(self) -> None:
+        """The controller has decided something, of which some brokers hear later."""
         ...
 
     def save(self, state: PartitionState) -> None:
@@ -164,11 +185,14 @@ class Partition:
 
     def resume(self, state: PartitionState, *, unclean: Collection[int]) -> None:
         """Goes on after every broker was down: elects a leader, the same one if it may lead. `unclean`: the brokers that did not shut down
-        cleanly, which are not eligible any more."""
+        cleanly. They are not eligible any more, and with a cleaner one in the ISR not in sync either, because they may have lost records
+        (KIP-966)."""
         newest = next((node for node in (state.leader, state.last_leader) if node in self._replicas), self.replicas[0])
         self._newest = self._replicas[newest]
+        clean = [node for node in state.isr if node not in unclean] if self._cluster.has_eligible else []
         self.state = replace(
             state,
+            isr=clean or state.isr,
             eligible=[node for node in state.eligible if node not in unclean],
             last_leader=state.last_leader if state.leader == NO_LEADER else NO_LEADER,
             offline=(),
@@ -205,6 +229,8 @@ class Partition:
         if state.leader == node:
             state = self._elected(state)
         self._decide(state)
+        if self.leader != NO_LEADER:
+            self.leading.look_again()
         self._end_reassignment()
 
     def regain(self, node: int, log: PartitionLog, *, killed: bool = False) -> None:
@@ -220,22 +246,23 @@ class Partition:
 
     def welcome(self, node: int) -> None:
         """The broker hears from the controller, and may lead."""
-        self.tell(node)
+        if self._cluster.hears(node):
+            self.tell(node)
         if self.leader == NO_LEADER:
             self.elect()
         self._end_reassignment()
 
-    def tell(self, node: int) -> None:
-        """The replica of that broker learns what was decided."""
-        replica = self._replicas.get(node)
-        if replica is None:
+    def tell(self, node: int, state: PartitionState | None = None) -> None:
+        """The replica of that broker learns what was decided. `state`: what it hears now, where that is not the newest."""
+        replica, state = self._replicas.get(node), state or self.state
+        if replica is None or (node in self.replicas and node not in state.replicas):
             return
-        if node not in self.replicas:
+        if node not in state.replicas:
             del self._replicas[node]
             replica.stop()
             self._cluster.delete_log(replica)
         elif self._cluster.is_up(node):
-            replica.hear(self.state)
+            replica.hear(state)
 
     def elect(self, *, preferred: int | None = None, unclean: bool = False) -> None:
         """Elects a leader and begins the next epoch. `unclean`: if no live replica is in sync, another one may lead, also where the topic's
@@ -245,15 +272,37 @@ class Partition:
 
     def alter_isr(self, node: int, isr: Sequence[int]) -> bool:
         """The leader asks for another ISR (AlterPartition, KIP-497). False: it does not reach the controller or does not know its newest
-        decision, or a replica that would join is on a broker that is fenced."""
-        replica, state = self._replicas.get(node), self.state
-        if replica is None or replica.known is not state or state.leader != node or not self._cluster.reaches_controller(node):
+        decision, a replica that would join is on a broker that is fenced, or the request is still under way."""
+        replica = self._replicas.get(node)
+        if replica is None or not self._cluster.reaches_controller(node):
+            return False
+        delay_ms = self._cluster.controller_delay_ms(node)
+        if not delay_ms:
+            return self._alter_isr(replica, replica.known, isr)
+        if not replica.asking:
+            replica.asking = isr
+            starts = [self._cluster.starts(each) for each in isr]
+            self._cluster.later(delay_ms, partial(self._alter_isr_late, replica, replica.known, isr, starts, delay_ms))
+        return False
+
+    def _alter_isr_late(
+        self, replica: Replica, known: PartitionState | None, isr: Sequence[int], starts: Sequence[int], delay_ms: int
+    ) -> None:
+        """The request arrives. The leader hears of the new ISR as of everything that is decided. `starts`: a broker that has started again
+        since the request may have less than the leader knew (KIP-903)."""
+        if [self._cluster.starts(each) for each in isr] != starts or not self._alter_isr(replica, known, isr):
+            self._cluster.later(delay_ms, partial(replica.refused, isr))
+
+    def _alter_isr(self, replica: Replica, known: PartitionState | None, isr: Sequence[int]) -> bool:
+        """`known`: what the leader knew when it asked."""
+        node, state = replica.node, self.state
+        if known is not state or state.leader != node:
             return False
         joins = without(isr, state.isr)
         if without(joins, self.live):
             return False
         self._decide(self._in_sync(state, list(isr)))
-        if not self._cluster.hears(node):
+        if not self._cluster.hears(node) and not self._cluster.controller_delay_ms(node):
             replica.hear(self.state)  # by the response
         if joins and self.assignment.is_changing:
             self._cluster.soon(self._end_reassignment)
@@ -288,12 +337,12 @@ class Partition:
             behind = replica.shrink_isr(lag_max_ms=lag_max_ms) or behind
         return behind
 
-    def configure(self, topic_config: Mapping[str, str], config: LogConfig) -> None:
-        """Sets the topic's configs. The log obeys them from the next batch on."""
+    def configure(self, topic_config: Mapping[str, str], config: Callable[[int], LogConfig]) -> None:
+        """Sets the topic's configs. The logs obey them from the next batch on. `config`: those of the log on a broker."""
         self.topic_config = topic_config
         self._decide(self._in_sync(self.state, self.isr))
         for replica in self._replicas.values():
-            replica.configure(config)
+            replica.configure(config(replica.node))
 
     def _decide(self, state: PartitionState) -> None:
         if state == self.state:
@@ -307,6 +356,7 @@ class Partition:
         self._tell_all()
 
     def _tell_all(self) -> None:
+        self._cluster.image_changed()
         for node in [*self._replicas]:
             if self._cluster.hears(node):
                 self.tell(node)

@@ -4,7 +4,8 @@ The leader appends. Followers fetch from it (`replica_fetcher`), and each fetch 
 (`remote_replica`). What every in-sync replica has is below the high watermark. A follower learns the high watermark with its next fetch.
 
 A follower that does not fetch stays behind, and holds back the high watermark while it is in the ISR. The leader asks the controller to
-remove it after replica.lag.time.max.ms, and to add it when its log reaches the high watermark and the start of the leader's epoch.
+remove it after replica.lag.time.max.ms, and to add it when its log reaches the high watermark and the start of the leader's epoch. The high
+watermark waits for a follower that is about to join, so that it can.
 
 A leader that the controller cannot reach still serves clients. Its ISR stays. Its high watermark stops once its followers fetch from the
 new leader.
@@ -19,7 +20,7 @@ from uuid import UUID
 from fencepost.broker_stub.log import AppendRefused, AppendResult, LogConfig, Origin, PartitionLog
 from fencepost.broker_stub.log.partition_log import PRODUCE_VERSION
 from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState, min_isr
-from fencepost.broker_stub.replication.remote_replica import RemoteReplica
+from fencepost.broker_stub.replication.remote_replica import UNKNOWN, RemoteReplica
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire.codes import ErrorCode
 
@@ -84,6 +85,11 @@ class Surroundings(Protocol):
         """The clock."""
         ...
 
+    @property
+    def lag_max_ms(self) -> int:
+        """The broker config replica.lag.time.max.ms."""
+        ...
+
     def reaches_controller(self, node: int) -> bool:
         """Whether the controller answers that broker."""
         ...
@@ -116,6 +122,7 @@ class Replica:
         "_expired_at_ms",
         "_leads_since",
         "_remotes",
+        "asking",
         "changes",
         "future",
         "is_offline",
@@ -140,6 +147,7 @@ class Replica:
         self.isr: list[int] = []
         self.leader = NO_LEADER
         self.leader_epoch = -1
+        self.asking: Sequence[int] = ()  # the ISR for which it has asked the controller, until it hears what became of that
         self.watchers: dict[Watcher, None] = {}  # in the order of their arrival
         self.changes = 0
         self.led_since_ms = 0  # when its leader epoch began
@@ -179,6 +187,8 @@ class Replica:
         if self.is_offline:
             return
         was, self.known = self.known, state
+        if state is not was:
+            self.asking = ()
         led, begins = self.leads, was is None or was.leader_epoch != state.leader_epoch
         self.leader, self.leader_epoch, self.isr = state.leader, state.leader_epoch, state.isr
         if self.leads:
@@ -198,8 +208,19 @@ class Replica:
     def stop(self) -> None:
         """Its broker went down, or it left the partition."""
         self._cluster.fetchers.forget(self)
+        self.asking = ()
         self.known, self.leader, self.leader_epoch, self.isr, self._remotes = None, NO_LEADER, -1, [], {}
         self.tell_changed()
+
+    def look_again(self) -> None:
+        """A follower may be gone for which the high watermark waits, though it is not in the ISR."""
+        self._replicate()
+
+    def refused(self, isr: Sequence[int]) -> None:
+        """The controller has refused its request for that ISR."""
+        if self.asking is isr:
+            self.asking = ()
+            self._replicate()
 
     def go_offline(self, stand_in: PartitionLog) -> None:
         """Its log directory failed (`Partition.markOffline`)."""
@@ -219,6 +240,7 @@ class Replica:
         """Forgets what a follower had: its broker went down, and may come back with less."""
         if node in self._remotes:
             self._remotes[node] = RemoteReplica(caught_up_ms=0)
+            self._replicate()
 
     def fetched(self, node: int, offset: int, log_start_offset: int) -> None:
         """Notes that a follower fetched from that offset on (`Partition.updateFollowerFetchState`). It may join the ISR by that, or move
@@ -230,7 +252,7 @@ class Replica:
         remote.fetched(offset, log_start_offset, leader_end=log.log_end_offset, now_ms=self._cluster.now_ms())
         if moved:
             self.tell_changed()  # a DeleteRecords may wait for it
-        if node not in self.isr and offset >= max(log.high_watermark, self._epoch_start):
+        if node not in self.isr and offset >= max(log.high_watermark, self._epoch_start) and node in self._cluster.known_live(self.node):
             self.partition.alter_isr(self.node, [*self.isr, node])
         self._replicate()
 
@@ -246,11 +268,13 @@ class Replica:
             return False
         end, now_ms = self.log.log_end_offset, self._cluster.now_ms()
         behind = {node: each for node, each in self._remotes.items() if node in self.isr and (each.end_offset != end or each.silent)}
+        joins = any(each.end_offset != end and node not in self.isr and self._may_join(node, each) for node, each in self._remotes.items())
         overdue = [node for node, each in behind.items() if each.end_offset != end and now_ms - each.caught_up_ms > lag_max_ms]
         if overdue and self.partition.alter_isr(self.node, [node for node in self.isr if node not in overdue]):
             self.tell_changed()
-            return len(overdue) < len(behind)
-        return bool(behind)
+            return joins or len(overdue) < len(behind)
+        self._replicate()  # a follower that did not join is not waited for any more
+        return joins or bool(behind)
 
     def append(
         self,
@@ -359,7 +383,13 @@ class Replica:
             return False
         before, end = log.high_watermark, log.log_end_offset
         for node, remote in self._remotes.items():
-            if remote.end_offset < end and node in self.isr:
+            if remote.end_offset < end and (node in self.isr or node in self.asking or self._may_join(node, remote)):
                 end = remote.end_offset
         log.advance_high_watermark(end)
         return log.high_watermark > before
+
+    def _may_join(self, node: int, remote: RemoteReplica) -> bool:
+        """Whether a follower outside the ISR keeps up, and the controller lets it join (`isReplicaIsrEligible`)."""
+        if remote.end_offset == UNKNOWN or self._cluster.now_ms() - remote.caught_up_ms > self._cluster.lag_max_ms:
+            return False
+        return node in self._cluster.known_live(self.node)

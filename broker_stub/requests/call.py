@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.replication.replica import Replica
     from fencepost.broker_stub.share.coordinator.persister import Persister
     from fencepost.broker_stub.share.share_partitions import BrokerShares
+    from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
 
@@ -100,6 +102,7 @@ class Call:
         "client",
         "errors",
         "exchange",
+        "is_lost",
         "on_lost",
         "request",
         "size_bytes",
@@ -128,6 +131,7 @@ class Call:
         self.exchange = exchange
         self.version = exchange.version
         self.errors: list[Action] = []
+        self.is_lost = False  # whether the connection is lost
         self.on_lost: Callable[[], None] | None = None  # set by a handler that responds later: called when the connection is lost
         self._forwarded = forwarded
         self._generation = broker.generation
@@ -171,6 +175,15 @@ class Call:
     @property
     def transactions(self) -> TransactionCoordinators:
         return self._services.transactions
+
+    @property
+    def telemetry(self) -> Telemetry:
+        return self._services.telemetry
+
+    @property
+    def offers_telemetry(self) -> bool:
+        """Whether brokers offer clients to take their metrics."""
+        return self._services.offers_telemetry
 
     @property
     def verification(self) -> TransactionVerification:
@@ -260,29 +273,35 @@ class Call:
 
     def abandon(self) -> None:
         """The connection is lost: a handler that responds later stops waiting. A call that waits for a fault continues."""
+        self.is_lost = True
         if self.on_lost is not None:
             self.on_lost()
 
     def _process(self) -> None:
         cluster = self.cluster
-        if self._forwarded and not cluster.reaches_controller(self.broker.node_id):
+        if self._forwarded and not cluster.controller_link.is_near(self.broker.node_id):
             cluster.controller_link.forward(self.broker.node_id, self._process_forwarded)
         else:
             self._process_here()
 
     def _process_forwarded(self, got_there: bool) -> None:
         if got_there:
-            self._process_here()
+            self._process_here(delay_ms=self.cluster.controller_delay_ms(self.broker.node_id))
         else:
             from fencepost.broker_stub.requests.not_forwarded import timed_out  # imported when this happens, which is rare
 
             self._handled(self._with_errors(timed_out(self.request, self.version)))
 
-    def _process_here(self) -> None:
+    def _process_here(self, *, delay_ms: int = 0) -> None:
+        """`delay_ms`: how long the controller's response takes."""
         result = self._handler(self, self.request)
         if self._twice:
             self._process_again()
-        if result is not Instead.LATER:
+        if result is Instead.LATER:
+            return
+        if delay_ms:
+            self.cluster.later_on(self.broker.node_id, delay_ms, partial(self.answer, result))
+        else:
             self._handled(result)
 
     def _process_again(self) -> None:

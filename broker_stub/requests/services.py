@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
     from fencepost.broker_stub.share.coordinator.persister import Persister
     from fencepost.broker_stub.share.share_partitions import SharePartitions
+    from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
 
 
 class Services:
-    """Of one cluster."""
+    """Of one cluster. `offers_telemetry`: whether brokers offer clients to take their metrics (KIP-714)."""
 
-    def __init__(self, cluster: Cluster, journal: Journal) -> None:
+    def __init__(self, cluster: Cluster, journal: Journal, *, offers_telemetry: bool = False) -> None:
         self.cluster = cluster
+        self.offers_telemetry = offers_telemetry
         self.journal = journal
         if cluster.topics.named(STATE_TOPIC) is not None:
             self.transactions.load()  # what was about to end when the cluster stopped ends now
@@ -54,6 +56,12 @@ class Services:
         from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
 
         return TransactionCoordinators(self.cluster)
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        from fencepost.broker_stub.telemetry.telemetry import Telemetry
+
+        return Telemetry(self.cluster)
 
     @cached_property
     def verification(self) -> TransactionVerification:

@@ -114,14 +114,16 @@ class Admission(Enum):
 
 
 class SaslState:
-    """The SASL state of one connection. `bare`: the client's tokens are frames of their own (SaslHandshake version 0)."""
+    """The SASL state of one connection. `bare`: the client's tokens are frames of their own (SaslHandshake version 0).
+    `session_lifetime_ms`: the broker's own, where `sasl` has none."""
 
-    def __init__(self, sasl: Sasl, credentials: ScramCredentials, *, nonce: Callable[[], str]) -> None:
+    def __init__(self, sasl: Sasl, credentials: ScramCredentials, *, nonce: Callable[[], str], session_lifetime_ms: int = 0) -> None:
         self.principal = principal.ANONYMOUS
         self.bare = False
         self._sasl = sasl
         self._credentials = credentials
         self._nonce = nonce
+        self._session_lifetime_ms = session_lifetime_ms
         self._stage = Stage.BEGINNING
         self._mechanism = ""
         self._exchange: Exchange | None = None
@@ -228,7 +230,8 @@ class SaslState:
             before, after = (each.replace(":", ".", 1) for each in (self._renewing, now))
             raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
         limits = [] if client.until_ms is None else [client.until_ms - now_ms]
-        limits += [self._sasl.session_lifetime_ms] if self._sasl.session_lifetime_ms else []
+        configured_ms = self._sasl.session_lifetime_ms or self._session_lifetime_ms
+        limits += [configured_ms] if configured_ms > 0 else []
         lifetime_ms = max(0, min(limits, default=0))
         if lifetime_ms > LIFETIME_MAX_MS:
             raise Unanswered

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fencepost.broker_stub.configs.group_configs import READ_COMMITTED, duration_ms
+from fencepost.broker_stub.configs.group_configs import AUTO_OFFSET_RESET, ISOLATION_LEVEL, LOCK_DURATION, READ_COMMITTED, duration_ms
 from fencepost.broker_stub.share.coordinator.persister import Persister
 from fencepost.broker_stub.share.coordinator.records import Key
 from fencepost.broker_stub.share.coordinator.shard import Answer
@@ -83,9 +82,9 @@ class LivePartition:
     @property
     def limits(self) -> Limits:
         """The configs of the group as they are now."""
-        value = partial(self._cluster.group_configs.value, self.key.group_id)
+        value = self._config
         return Limits(
-            lock_ms=int(value("share.record.lock.duration.ms")),
+            lock_ms=int(value(LOCK_DURATION)),
             deliveries_max=int(value("share.delivery.count.limit")),
             locks_max=int(value("share.partition.max.record.locks")),
             renews=value("share.renew.acknowledge.enable").lower() == "true",
@@ -93,7 +92,7 @@ class LivePartition:
 
     @property
     def reads_committed(self) -> bool:
-        return self._cluster.group_configs.value(self.key.group_id, "share.isolation.level") == READ_COMMITTED
+        return self._config(ISOLATION_LEVEL) == READ_COMMITTED
 
     @property
     def can_acquire(self) -> bool:
@@ -212,9 +211,12 @@ class LivePartition:
         self.state = State.ACTIVE
         self._tell()
 
+    def _config(self, name: str) -> str:
+        return self._cluster.group_config(self.key.group_id, name, self.replica.node)
+
     def _first_offset(self) -> int:
         """Where a group begins, by its share.auto.offset.reset."""
-        reset, log = self._cluster.group_configs.value(self.key.group_id, "share.auto.offset.reset"), self.replica.log
+        reset, log = self._config(AUTO_OFFSET_RESET), self.replica.log
         duration = duration_ms(reset)
         time = EARLIEST if reset == "earliest" else LATEST if duration is None else self._now_ms() - duration
         offset = log.offset_for_timestamp(time).offset

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fencepost.broker_stub.network.limits import QUEUED_BYTES_MAX, QUEUED_FRAMES_MAX
 from fencepost.broker_stub.requests.call import Call, Fate, Reply
-from fencepost.broker_stub.requests.client import Client
+from fencepost.broker_stub.requests.client import Client, Software
 from fencepost.broker_stub.requests.dispatcher import Dispatcher
 from fencepost.broker_stub.requests.router import route_to
 from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST
@@ -92,6 +92,7 @@ class ClientConnection:
         *,
         principal: str = ANONYMOUS,
         host: str = LOCALHOST,
+        port: int | None = None,
         sasl_state: SaslState | None = None,
     ) -> None:
         self.id = connection_id
@@ -100,6 +101,8 @@ class ClientConnection:
         self._cluster = dispatcher.cluster
         self.sasl_state = sasl_state
         self.host = host
+        self.port = port
+        self._software = Software()
         self._principal = principal
         self._wire = wire
         self._frames: deque[bytes] = deque()
@@ -229,7 +232,7 @@ class ClientConnection:
             request=request,
             reply=partial(self._fill, pending),
             processed=self._processed,
-            client=Client(self.principal, self.host, self.sasl_state),
+            client=Client(self.principal, self.host, self.sasl_state, port=self.port, software=self._software),
             size_bytes=len(frame),
         )
         self._call.start()

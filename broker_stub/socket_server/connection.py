@@ -75,8 +75,8 @@ class Connection(asyncio.Protocol):
 
     def _connect(self, transport: asyncio.Transport, principal: str) -> None:
         try:
-            host = (transport.get_extra_info("peername") or (LOCALHOST,))[0]
-            self._client = self._server.acceptor.connect(self.node_id, self, principal=principal, host=host)
+            host, port = (transport.get_extra_info("peername") or (LOCALHOST, None))[:2]
+            self._client = self._server.acceptor.connect(self.node_id, self, principal=principal, host=host, port=port)
         except ConnectionRefusedError:
             transport.abort()  # the broker stopped while the connection was being accepted
 

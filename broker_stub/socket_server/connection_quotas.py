@@ -36,11 +36,11 @@ class Seen(Protocol):
 
 
 class ConnectionQuotas:
-    """The connections of one broker. Call `close` once for each `open`."""
+    """The connections of one broker. Call `close` once for each `open`. Its limits may change while it runs (KIP-226)."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._limit = int(config["max.connections"])
-        self._limit_per_ip = int(config["max.connections.per.ip"])
+    def __init__(self, config: BrokerConfig, node_id: int = 0) -> None:
+        self._config = config
+        self._node_id = node_id
         self._idle_ms = int(config["connections.max.idle.ms"])
         self._of: Counter[str] = Counter()
         self._open: dict[Seen, str] = {}
@@ -51,13 +51,13 @@ class ConnectionQuotas:
     @property
     def full(self) -> bool:
         """Whether the next connection must wait."""
-        return len(self._open) >= self._limit
+        return len(self._open) >= int(self._config.on(self._node_id, "max.connections"))
 
     def opened(self, connection: Seen, ip: str) -> bool:
         """Counts a connection. Returns whether it may stay."""
         self._open[connection] = ip
         self._of[ip] += 1
-        return self._of[ip] <= self._limit_per_ip
+        return self._of[ip] <= int(self._config.on(self._node_id, "max.connections.per.ip"))
 
     def closed(self, connection: Seen) -> None:
         """Uncounts a connection. A second call does nothing."""

@@ -16,6 +16,7 @@ from functools import partial
 
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.network.limits import ACCEPT_BACKLOG, CLOSE_TURNS_MAX
 from fencepost.broker_stub.network.listeners import bound, deaf, naming
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
@@ -39,7 +40,7 @@ class Server:
         self._clock = clock
         self._sockets: dict[int, socket.socket] = {}
         self._connections: set[Connection] = set()
-        self._limits = {node_id: ConnectionQuotas(cluster.config) for node_id in cluster.brokers}
+        self._limits = {node_id: ConnectionQuotas(cluster.config, node_id) for node_id in cluster.brokers}
         self._looks: dict[int, Timer] = {}  # the next check for idle connections, by node
         self._waiting: set[int] = set()  # nodes that accept no connections for now
         self._silent_until = 0.0
@@ -47,6 +48,7 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms: int | None = None
         cluster.post = self.post
+        cluster.on_configs_changed.append(self._obey_new_limits)
         cluster.kill = partial(self.stop_broker, clean=False, failed=True)
         self._unwatch = clock.watch(partial(self.post, _nothing))
 
@@ -185,6 +187,12 @@ class Server:
         """Stops accepting connections for now."""
         self._waiting.add(node_id)
         self.loop.remove_reader(self._sockets[node_id])
+
+    def _obey_new_limits(self, kind: ResourceType, name: str) -> None:
+        """A broker may accept more connections than before."""
+        if kind is ResourceType.BROKER:
+            for node_id in self._limits:
+                self._go_on_accepting(node_id)
 
     def _go_on_accepting(self, node_id: int) -> None:
         if node_id in self._waiting and self.cluster.brokers[node_id].alive and node_id in self._sockets:

@@ -6,8 +6,10 @@ synced and renamed, as Kafka writes its checkpoints.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -90,7 +92,7 @@ class DiskFile:
         self._open = open_files
         self._disk = disk
         with writing(disk):
-            if not path.exists():  # the time of the last change stays
+            if not _is_file(path):  # the time of the last change stays
                 path.touch()
             self._size = self._synced = path.stat().st_size
 
@@ -166,6 +168,19 @@ class DiskFile:
             self._open.of(self.path).truncate(self._size)
 
 
+def _is_file(path: Path) -> bool:
+    """Whether there is a file. OSError for anything else, such as a pipe, which has no end."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Is no file", str(path))
+    return True
+
+
 @contextmanager
 def failing(disk: DiskState) -> Iterator[None]:
     """An error of the system becomes StorageFailed."""
@@ -228,12 +243,13 @@ class DiskDirectory:
         return found
 
     def read(self, name: str) -> bytes | None:
+        path = self.path / name
         try:
             with failing(self._disk):
-                return (self.path / name).read_bytes()
+                return path.read_bytes() if _is_file(path) else None
         except StorageFailed as failed:
             if isinstance(failed.__cause__, FileNotFoundError):
-                return None
+                return None  # it was removed meanwhile
             raise
 
     def write(self, name: str, data: bytes) -> None:
@@ -325,6 +341,25 @@ class DiskDirectory:
         opened = self._files.pop(name, None)
         if opened is not None:
             self._open.close(opened.path)
+
+
+_ADVICE: Final = {
+    errno.EACCES: "this user must be allowed to read and write the directory and everything in it, and to enter those above it",
+    errno.EPERM: "this user must be allowed to read and write the directory and everything in it",
+    errno.EROFS: "the file system is read-only; give a directory on another one",
+    errno.ENOSPC: "make room there, or give a directory on another file system",
+    errno.EDQUOT: "make room there, or give a directory on another file system",
+    errno.ENAMETOOLONG: "give a shorter path",
+}
+
+
+def unusable(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """The error of a cluster that cannot start with that directory, and what to do."""
+    cause = error.__cause__ if isinstance(error, StorageFailed) else error
+    filename = getattr(cause, "filename", None)
+    where = "" if filename is None else f": {os.fspath(filename)!r}"
+    advice = _ADVICE.get(error.errno or 0, "give another directory, or look at what is there")
+    return OSError(error.errno, f"data_dir={os.fspath(path)!r} cannot be used, because {error.strerror or error}{where}: {advice}")
 
 
 def open_data_dir(path: str | os.PathLike[str], *, later: Later) -> DiskDirectory:

@@ -50,12 +50,17 @@ class TransactionCoordinators:
         self._context = context
         self._shards: dict[Replica, TxnShard] = {}
         self._looking: Timer | None = None
-        config, (_, _, self.version) = context.config, context.features.get(TRANSACTION_VERSION, (0, 0, 0))
+        config = context.config
         self._look_every_ms = int(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         self._expire_every_ms = int(config["transaction.remove.expired.transaction.cleanup.interval.ms"])
         self._expire_after_ms = int(config["transactional.id.expiration.ms"])
         context.on_leading.append(self._begin)
         self.decided: Callable[[Decision], None] = _unheard  # lets a test count the rows that decided
+
+    @property
+    def version(self) -> int:
+        """The finalized level of transaction.version."""
+        return self._context.features.get(TRANSACTION_VERSION, (0, 0, 0))[2]
 
     def leader_of(self, transactional_id: str, node_id: int) -> int:
         """The broker that coordinates the id, as far as that broker knows; NO_LEADER if it knows none."""
@@ -226,7 +231,7 @@ class TransactionCoordinators:
         shard = self._shards.get(replica)
         if shard is None:
             shard = self._shards[replica] = TxnShard(
-                self._context, replica, transaction_version=self.version, found_open=self._watch, over=self._forget
+                self._context, replica, transaction_version=lambda: self.version, found_open=self._watch, over=self._forget
             )
         shard.load()
         shard.expire(after_ms=self._expire_after_ms, every_ms=self._expire_every_ms)

@@ -40,7 +40,7 @@ class TxnShard:
         context: Context,
         replica: Replica,
         *,
-        transaction_version: int,
+        transaction_version: Callable[[], int],
         found_open: Callable[[], None],
         over: Callable[[Replica, TxnShard], object],
     ) -> None:
@@ -50,7 +50,7 @@ class TxnShard:
         self._context = context
         self.now_ms = context.brokers[replica.node].now_ms
         self._replica = replica
-        self._flexible = transaction_version > 0
+        self._transaction_version = transaction_version
         self._epoch = -1
         self._ending: dict[str, Markers] = {}
         self._expired_at_ms = self.now_ms()
@@ -141,7 +141,7 @@ class TxnShard:
             self._append(name, None, known.txn.timeout_ms, partial(self._tombstone_written, self._epoch, name, known))
 
     def _append(self, name: str, txn: Txn | None, timeout_ms: int, then: Then) -> None:
-        value = txn_value(txn, flexible=self._flexible) if txn is not None else None
+        value = txn_value(txn, flexible=self._transaction_version() > 0) if txn is not None else None
         data = encode_batch([(self.now_ms(), txn_key(name), value)])
         append(self._context, self._replica, data, timeout_ms=timeout_ms, then=then)
 

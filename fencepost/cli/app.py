@@ -18,6 +18,7 @@ from fencepost.cli.demo import demo
 from fencepost.cli.doctor import doctor
 from fencepost.cli.fault_brokers import fault
 from fencepost.cli.groups import groups
+from fencepost.cli.jobs import jobs
 from fencepost.cli.ledger import ledger
 from fencepost.cli.log import log
 from fencepost.cli.output import printable, say
@@ -119,6 +120,16 @@ def broker(
             help="The only SASL mechanisms to accept; repeatable. OAUTHBEARER accepts unsigned tokens and is off unless named.",
         ),
     ] = None,
+    authorizer: Annotated[
+        bool, typer.Option("--authorizer", help="Check permissions as Kafka does: clients may do only what an ACL allows.")
+    ] = False,
+    super_user: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A user that may do everything; repeatable. It turns on --authorizer.")
+    ] = None,
+    acl: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ACL", help='A permission, such as "allow alice READ,WRITE topic=orders"; repeatable. See docs/cli.md.'),
+    ] = None,
     control: Control = None,
     virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
     emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
@@ -142,6 +153,9 @@ def broker(
             tls_client_ca=tls_client_ca,
             sasl_user=sasl_user,
             sasl_mechanism=sasl_mechanism,
+            authorizer=authorizer,
+            super_user=super_user,
+            acl=acl,
             control=control,
             virtual_clock=virtual_clock,
             emulate=emulate,
@@ -158,6 +172,7 @@ app.add_typer(topics, name="topics")
 app.add_typer(groups, name="groups")
 app.add_typer(txn, name="txn")
 app.add_typer(ledger, name="ledger")
+app.add_typer(jobs, name="jobs")
 app.add_typer(log, name="log")
 app.command(help=_paragraphs(demo))(demo)
 app.command("spark-demo", help=_paragraphs(spark_demo))(spark_demo)

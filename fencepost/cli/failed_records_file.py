@@ -84,6 +84,24 @@ class LineSink:
         self._file.close()
 
 
+class ParquetSink:
+    """Failed rows in a Parquet file of the same columns."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(path, schema)
+
+    def keep_raw(self, raw: bytes) -> None:
+        raise AssertionError("a row of a Parquet file is never a line")
+
+    def keep(self, chunk: Any, indexes: list[int]) -> None:
+        self._writer.write_batch(chunk.batch.take(indexes))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 @contextmanager
 def _closing(sink: Any) -> Iterator[Any]:
     try:

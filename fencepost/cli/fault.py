@@ -52,7 +52,7 @@ class Severed(TypedDict):
 
 
 class Slow(TypedDict):
-    slow: list[tuple[int, int, int]]
+    slow: list[tuple[int | str, int | str, int]]
 
 
 @fault.command()
@@ -145,15 +145,15 @@ def mend(one: End, other: End, control: ControlUrl = None, json: Json = False) -
 
 @fault.command()
 def slow(
-    one: Node,
-    other: Node,
+    one: End,
+    other: End,
     ms: Annotated[int, typer.Argument(metavar="MS", min=0, help="Milliseconds of each message; 0: none.")],
     control: ControlUrl = None,
     json: Json = False,
 ) -> None:
-    """Slow the link between two brokers down. Followers lag. The command prints all slow links."""
+    """Slow the link between two brokers down, or the one to the controller. The command prints all slow links."""
     with reporting_errors("fault slow"):
-        told = asked(control, "POST", "/links/slow", Slow, {"one": one, "other": other, "ms": ms})
+        told = asked(control, "POST", "/links/slow", Slow, {"one": _end(one), "other": _end(other), "ms": ms})
         if json:
             say_json(told)
         else:

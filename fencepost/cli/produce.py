@@ -6,57 +6,34 @@ text.
 
 from __future__ import annotations
 
-import enum
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
-from fencepost.cli.waiting import waiting
+from fencepost.cli.producing import bar, closed, producer_for
 from fencepost.producer.foundations.counted import counted
+from fencepost.txn.files.formats import PARQUET_NEEDS, Format, format_of, is_compressed
 
 if TYPE_CHECKING:
     from fencepost.cli.console import Screen
     from fencepost.cli.failed_records_file import FailedRecords
-    from fencepost.cli.inputs import Fields
     from fencepost.cli.sending import Failure, Outcome, Sending
     from fencepost.cli.stopping import Stop
-    from fencepost.producer import Producer
+    from fencepost.txn.files.fields import Fields
 
-TOPIC_WAIT_S: Final = 15.0
-FULL_WAIT_S: Final = 60.0
-ACCEPT_MS: Final = 500
 SHOWN_MAX: Final = 20
 
 
-class Format(enum.StrEnum):
-    """The format of the input."""
-
-    LINES = "lines"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-SUFFIXES: Final = {
-    ".json": Format.JSON,
-    ".jsonl": Format.JSON,
-    ".ndjson": Format.JSON,
-    ".csv": Format.CSV,
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
-}
-
-
 def produce(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The file to send; - is standard input.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...|-", help="The file to send; - is standard input. Several with --job.")],
     topic: Annotated[str, typer.Option(help="Where to.")],
     bootstrap: Bootstrap = None,
     format: Annotated[Format | None, typer.Option(help="The format; default: by the file's suffix, lines for other suffixes.")] = None,
@@ -72,16 +49,41 @@ def produce(
         Path | None, typer.Option(metavar="FILE", help="Write the failed records here unchanged, and the reasons to FILE.reasons.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar, and report only failures.")] = False,
+    job: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Commit the files' position with the records: killed and run again, it continues there."),
+    ] = None,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="With --job: the topic for records that cannot be sent. Without it the job stops there."),
+    ] = None,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="With --job: the files are finished, so a last line without a newline is a record.")
+    ] = False,
 ) -> None:
     """Send lines, JSON lines, CSV or Parquet to a topic, exactly once each.
+
+    With --job, each record is sent once however often the command is killed and run again; files may grow, and others may be added.
 
     Exit code 0: all records were acknowledged. 1: some were not. 2: nothing was sent, because of the options, the input or the address.
     130: Ctrl-C.
     """
     with reporting_errors("produce"):
-        raise typer.Exit(
-            _run(file, topic, bootstrap_from(bootstrap), format, (key_field, value_field, header_field), config, failed_to, quiet)
-        )
+        named = (key_field, value_field, header_field)
+        if job is not None:
+            from fencepost.cli.produce_job import run_job
+
+            if failed_to is not None:
+                raise CommandError("--failed-to is no part of a transaction, so it cannot be used with --job: give --dead-letters TOPIC")
+            raise typer.Exit(
+                run_job(job, files, topic, bootstrap_from(bootstrap), format, named, config, dead_letters, complete=complete, quiet=quiet)
+            )
+        for option, given in (("--dead-letters", dead_letters is not None), ("--complete", complete)):
+            if given:
+                raise CommandError(f"{option} is for jobs: add --job ID")
+        if len(files) > 1:
+            raise CommandError(f"{len(files)} files are given: name one, or add --job ID, which sends several")
+        raise typer.Exit(_run(files[0], topic, bootstrap_from(bootstrap), format, named, config, failed_to, quiet))
 
 
 def _run(
@@ -96,19 +98,20 @@ def _run(
 ) -> int:
     from fencepost.cli.console import Screen
     from fencepost.cli.failed_records_file import FailedRecords
-    from fencepost.cli.inputs import Fields
     from fencepost.cli.sending import Sending
     from fencepost.cli.stopping import Stop
+    from fencepost.txn.files.errors import BadInput
+    from fencepost.txn.files.fields import Fields
 
     fields = Fields(named[0], named[1], tuple(named[2] or ()))
-    kind = format or SUFFIXES.get(Path(name).suffix.lower(), Format.LINES)
+    kind = format or format_of(name)
     if kind is Format.LINES and not fields.none:
         raise CommandError("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
     console = Screen(stderr=True)
     with ExitStack() as stack:
         fd = _opened(name, stack)
-        producer, read = _producer(bootstrap, topic, client_settings("--config", config))
-        stack.callback(_closed, producer)
+        producer, read = producer_for(bootstrap, topic, client_settings("--config", config))
+        stack.callback(closed, producer)
         begun = time.monotonic()
         with Stop() as stop:
             failed = FailedRecords(failed_to)
@@ -124,9 +127,12 @@ def _run(
             )
             stack.callback(failed.close)
             sending.notice = console.say
-            total = os.fstat(fd).st_size if name != "-" else 0
-            with _bar(console, sending, total=total, quiet=quiet) as tick:
-                outcome = _sent(sending, failed, kind, fd, name, fields, stop, tick)
+            total = os.fstat(fd).st_size if name != "-" and not is_compressed(name) else 0
+            with bar(console, lambda: sending.outcome.acknowledged, total=total, quiet=quiet) as tick:
+                try:
+                    outcome = _sent(sending, failed, kind, fd, name, fields, stop, tick)
+                except BadInput as error:
+                    raise CommandError(str(error)) from None
         _report(console, name, outcome, time.monotonic() - begun, unit="row" if kind is Format.PARQUET else "line", quiet=quiet)
         if outcome.failed and failed_to is not None:
             console.say(f"the failed records are in {failed_to}, the reasons in {failed.reasons}")
@@ -157,29 +163,35 @@ def _sent(
     """Read the input in its format, and send it."""
     if kind is Format.PARQUET:
         return _sent_parquet(sending, failed, name, fields, stop, tick)
-    from fencepost.cli.inputs import CsvLines, Lines, csv_chunks, csv_header, json_chunks, line_chunks
+    from fencepost.txn.files.chunks import line_chunks
+    from fencepost.txn.files.csv_rows import CsvLines, csv_chunks, csv_converter, csv_header
+    from fencepost.txn.files.json_lines import json_chunks, json_converter
+    from fencepost.txn.files.lines import Lines
+    from fencepost.txn.files.patience import block_reader
 
-    lines = Lines(fd, stop, lambda: sending.tick())
+    lines = Lines(block_reader(name, fd, stop, lambda: sending.tick()), stop)
     sending.tick = lambda: tick(lines.bytes_read)
     if kind is Format.LINES:
         sending.keep_in(failed.lines())
         return sending.run(line_chunks(lines))
     if kind is Format.JSON:
         sending.keep_in(failed.lines())
-        return sending.run(json_chunks(lines, fields))
+        return sending.run(json_chunks(lines, json_converter(fields)))
     source = CsvLines(lines)
     header = csv_header(source, fields)
     sending.keep_in(failed.lines(source.taken))
-    return sending.run(csv_chunks(lines, source, header, fields))
+    return sending.run(csv_chunks(lines, source, csv_converter(header, fields)))
 
 
 def _sent_parquet(sending: Sending, failed: FailedRecords, name: str, fields: Fields, stop: Stop, tick: Callable[[int], None]) -> Outcome:
     if name == "-":
         raise CommandError("Parquet cannot be read from standard input, because reading begins at the file's end: name a file")
     try:
-        from fencepost.cli.parquet import ParquetRows, ParquetSink, arrow_chunks, columns_of
+        from fencepost.txn.files.parquet import ParquetRows, arrow_chunks, columns_of
     except ImportError:
-        raise CommandError("Parquet needs pyarrow: install fencepost's extra `arrow`, in a checkout with pip install '.[arrow]'") from None
+        raise CommandError(PARQUET_NEEDS) from None
+    from fencepost.cli.failed_records_file import ParquetSink
+
     with ParquetRows(Path(name), stop, lambda: sending.tick()) as rows:
         columns = columns_of(rows.schema, fields)
         size = os.stat(name).st_size
@@ -190,85 +202,7 @@ def _sent_parquet(sending: Sending, failed: FailedRecords, name: str, fields: Fi
         return sending.run(arrow_chunks(rows, columns, whole=sink is not None))
 
 
-# -- the producer ------------------------------------------------------------------------------------------------------------
-
-
-class Limits(NamedTuple):
-    """How long to wait for room, for deliveries after a signal, and for a delivery."""
-
-    patience_s: float
-    leave_s: float
-    deliver_s: float
-
-
-def _producer(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
-    """A producer that has the topic's metadata."""
-    from fencepost.producer import ConfigError, FencepostError, Misuse, Producer
-    from fencepost.producer.config.reader import read_settings
-
-    given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
-    for name in ("bootstrap.servers", "bootstrap_servers"):
-        if name in settings:
-            raise CommandError(f"--config {name}: give --bootstrap instead")
-    for name in ("client.id",):
-        if name in settings:
-            del given["client_id"]
-    try:
-        read = read_settings({"bootstrap_servers": bootstrap, **given})
-        chosen = given.keys() & {"max_block_ms", "max.block.ms"}
-        given = {name: value for name, value in given.items() if name not in chosen}
-        # The producer waits for room in short steps. Between them, the command checks for a signal.
-        producer = Producer(bootstrap_servers=bootstrap, **given, max_block_ms=ACCEPT_MS)
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
-    wait_s = read.max_block_ms / 1000 if chosen else TOPIC_WAIT_S
-    try:
-        with waiting(f"topic {topic!r} at {bootstrap}", wait_s):
-            producer.partitions_for(topic, wait_s)
-    except (FencepostError, Misuse, ValueError) as error:
-        _closed(producer)
-        raise CommandError(str(error)) from None
-    except BaseException:
-        _closed(producer)
-        raise
-    return producer, Limits(
-        patience_s=read.max_block_ms / 1000 if chosen else FULL_WAIT_S,
-        leave_s=read.exit_flush_ms / 1000,
-        deliver_s=read.delivery_timeout_ms / 1000,
-    )
-
-
-def _closed(producer: Producer) -> None:
-    from fencepost.producer import UndeliveredRecords
-
-    try:
-        producer.close(0)
-    except UndeliveredRecords:
-        return  # another error is already being raised
-
-
 # -- what is shown -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _bar(console: Screen, sending: Sending, *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar: how much of the input is read, how many records are acknowledged, and how fast. None if standard error is no terminal."""
-    if quiet or not console.is_terminal:
-        yield lambda done: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.fields[acknowledged]:,} acknowledged"), TextColumn("{task.fields[speed]:,.0f} records/s"))
-    begun = time.monotonic()
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("", total=total or None, acknowledged=0, speed=0.0)
-
-        def tick(done: int) -> None:
-            acknowledged = sending.outcome.acknowledged
-            speed = acknowledged / max(0.001, time.monotonic() - begun)
-            progress.update(task, completed=done, acknowledged=acknowledged, speed=speed)
-
-        yield tick
 
 
 def _report(console: Screen, name: str, outcome: Outcome, seconds: float, *, unit: str, quiet: bool) -> None:

@@ -19,14 +19,11 @@ from fencepost.cli import waiting
 from fencepost.cli.stopping import Stop
 from fencepost.producer import BufferFull, BulkFuture, FencepostError, Persisted, Producer, RecordTooLarge, UndeliveredRecords
 from fencepost.producer.foundations.counted import counted
+from fencepost.txn.files.errors import InputBroken
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 TICK_S: Final = 0.2
 REASONS_MAX: Final = 1_000
-
-
-class InputBroken(Exception):
-    """The rest of the input cannot be read."""
 
 
 class Chunk(Protocol):

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 
 class Stop:
-    """Within `with`: `signal` is the first signal, 0 for none; `count` is the number of signals; `fd` becomes readable with the first."""
+    """Within `with`: `signal` is the first signal, 0 for none; `count` is the number of signals; `fd` becomes readable with the first.
+    `then`: called in the handler, after that is noted."""
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[[], object] | None = None) -> None:
+        self._then = then
         self.signal = 0
         self.count = 0
         self.fd, self._trigger = os.pipe()
@@ -36,3 +39,5 @@ class Stop:
         self.count += 1
         if self.count == 1:
             os.write(self._trigger, b"!")
+        if self._then is not None:
+            self._then()

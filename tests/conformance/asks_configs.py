@@ -13,7 +13,7 @@ from tests.conformance.batches import Batch
 from tests.conformance.stage import READY_TIMEOUT_S, Topic
 from tests.waiting import until
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Change = tuple[str, int, str | None]
@@ -51,9 +51,18 @@ class ConfigAsks(AdminAsks):
         self.note_answer(label, request, version, configs.DescribeConfigsResponse, show)
 
     def alter(
-        self, kind: int, name: str, changes: Sequence[Change], *, label: str, validate_only: bool = False, version: int = 1, times: int = 1
+        self,
+        kind: int,
+        name: str,
+        changes: Sequence[Change],
+        *,
+        label: str,
+        validate_only: bool = False,
+        version: int = 1,
+        times: int = 1,
+        worded: bool = False,
     ) -> None:
-        """IncrementalAlterConfigs for one resource. The request may name the resource several times."""
+        """IncrementalAlterConfigs for one resource. The request may name the resource several times. `worded`: note the messages."""
         resource = incremental_configs.AlterConfigsResource(
             resource_type=kind,
             resource_name=name,
@@ -65,12 +74,20 @@ class ConfigAsks(AdminAsks):
         request = incremental_configs.IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
 
         def show(answer: incremental_configs.IncrementalAlterConfigsResponse) -> str:
-            return "; ".join(f"{each.resource_type} {error_name(each.error_code)}{_said(each.error_message)}" for each in answer.responses)
+            return self._refusals(answer.responses, worded=worded)
 
         self.note_answer(label, request, version, incremental_configs.IncrementalAlterConfigsResponse, show)
 
     def replace_configs(
-        self, kind: int, name: str, values: Mapping[str, str | None], *, label: str, validate_only: bool = False, version: int = 2
+        self,
+        kind: int,
+        name: str,
+        values: Mapping[str, str | None],
+        *,
+        label: str,
+        validate_only: bool = False,
+        version: int = 2,
+        worded: bool = False,
     ) -> None:
         """AlterConfigs for one resource."""
         resource = configs.AlterConfigsResource(
@@ -81,9 +98,27 @@ class ConfigAsks(AdminAsks):
         request = configs.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
         def show(answer: configs.AlterConfigsResponse) -> str:
-            return "; ".join(f"{each.resource_type} {error_name(each.error_code)}{_said(each.error_message)}" for each in answer.responses)
+            return self._refusals(answer.responses, worded=worded)
 
         self.note_answer(label, request, version, configs.AlterConfigsResponse, show)
+
+    def _refusals(self, responses: Sequence[configs.AlterConfigsResourceResponse], *, worded: bool) -> str:
+        said = (lambda message: f" {self.worded(message)}") if worded else _said
+        return "; ".join(f"{each.resource_type} {error_name(each.error_code)}{said(each.error_message)}" for each in responses)
+
+    def until_set(self, kind: int, name: str, config: str, value: str | None, *, label: str) -> None:
+        """Wait until the resource is described with that value (None: without the config), and note it with its synonyms."""
+        resource = configs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[config])
+        request = configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+
+        def look() -> list[configs.DescribeConfigsResourceResult]:
+            return self.ask(request, 4, configs.DescribeConfigsResponse).results[0].configs
+
+        def good(found: list[configs.DescribeConfigsResourceResult]) -> bool:
+            return [each.value for each in found] == ([] if value is None else [value])
+
+        found = until(look, f"{config}={value}", good=good, timeout_s=READY_TIMEOUT_S)
+        self.note(label, "; ".join(map(_shown, found)) or "not set")
 
     def until_config(self, topic: Topic, name: str, value: str, *, label: str) -> None:
         """Wait until the topic's config has that value, and note its source."""

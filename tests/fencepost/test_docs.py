@@ -62,6 +62,20 @@ def test_the_protocol_page_is_what_the_handlers_say() -> None:
     assert written == generator("make_protocol").page(), "run: python docs/make_protocol.py"
 
 
+def test_the_protocol_page_has_every_api_of_kafka() -> None:
+    """Each key of Kafka 4.3, 0 to 92, has one row in the first table: the versions in which the stub serves it, or why it does not."""
+    from fencepost.broker_stub.requests.router import served
+    from fencepost.producer.wire import Api
+
+    made = generator("make_protocol")
+    made.page()  # registers the handlers
+    assert sorted(Api) == list(range(93))
+    assert {each.api for each in served()}.isdisjoint(made.NOT_SERVED)
+    told = {int(row[0]): row[2] for row in reversed(rows(ROOT / "docs" / "protocol.md")) if row[0].isdigit() and len(row) == 3}
+    assert sorted(told) == list(range(93))
+    assert {key for key, why in told.items() if why.startswith("no: ")} == {*made.NOT_SERVED}
+
+
 def test_the_page_about_the_stubs_configs_is_what_its_table_says() -> None:
     """docs/stub-configs.md is what `python docs/make_stub_configs.py` writes from the table."""
     written = (ROOT / "docs" / "stub-configs.md").read_text(encoding="utf-8")

@@ -10,10 +10,16 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from fencepost import (
+    AsyncJob,
     AsyncPipeline,
     AsyncProducer,
     AsyncTransactionalProducer,
     BrokerStub,
+    DatabaseCursor,
+    FileSource,
+    HttpPages,
+    IteratorSource,
+    Job,
     Participant,
     Pipeline,
     Producer,
@@ -70,6 +76,10 @@ def right(config: Mapping[str, Any], df: DataFrame) -> None:
     Producer(config, sasl_oauth_token_provider=lambda: "token", metadata_recovery_strategy="none", interceptors=Audit())
     Producer(bootstrap_servers=UserList(["a:9092"]), compression_type="GZIP")
     TransactionalProducer(config, existing_topics={"t": 1}.keys(), on_open_transaction="refuse")
+    Job("flights", FileSource("a.csv", Path("b.csv"), key_field="k"), bootstrap_servers="localhost:9092", topic="flights")
+    Job("orders", DatabaseCursor(dict, "SELECT 1", key="id", start=0), bootstrap_servers=["a:9092"], topic="t", transform=str, batch_ms=5)
+    AsyncJob("pages", HttpPages(lambda token: "url", lambda page: ([], None)), bootstrap_servers="a:9092", topic="t")
+    Job("numbers", IteratorSource(lambda position: iter([(b"1", 1), None])), bootstrap_servers="a:9092", topic="t")
     BrokerStub(brokers=3, config={"num.partitions": 3})
     Producer(bootstrap_servers="localhost:9092").send("t", b"v", key=b"k", headers=[("a", b"1")]).result(1.5)
 
@@ -111,5 +121,10 @@ def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
     Pipeline(bootstrap_servers="localhost:9092", source="orders", transform=len)
     Pipeline(bootstrap_servers="localhost:9092", source="orders", group="billing", batch_size="100")
     AsyncPipeline(bootstrap_servers="localhost:9092", source="orders", group="billing", dead_letter="dead")
+    Job("flights", FileSource("a.csv"), bootstrap_servers="localhost:9092")
+    Job("flights", "a.csv", bootstrap_servers="localhost:9092", topic="flights")
+    Job("flights", FileSource("a.csv"), bootstrap_servers="localhost:9092", topic="flights", batch_sise=5)
+    AsyncJob("flights", FileSource(5), bootstrap_servers="localhost:9092", topic="flights")
+    DatabaseCursor(dict, "SELECT 1", key="id")
     BrokerStub(brokers="3")
     Producer(config).send("t", b"v", kye=b"k")

@@ -14,7 +14,16 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, BulkFuture, Producer, RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.txn import AsyncPipeline, AsyncTransactionalProducer, GroupMetadata, Pipeline, TransactionalProducer
+from fencepost.txn import (
+    AsyncJob,
+    AsyncPipeline,
+    AsyncTransactionalProducer,
+    GroupMetadata,
+    IteratorSource,
+    Job,
+    Pipeline,
+    TransactionalProducer,
+)
 from fencepost.txn.async_producer import AsyncTransaction
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.recovery.resume import AsyncResumed, Resumed, resume, resume_async
@@ -57,7 +66,9 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
     Resumed: {"commit": (), "abort": (), "status": ()},
     AsyncResumed: {"commit": (), "abort": (), "status": ()},
     Pipeline: {"run": (), "run_until_idle": ()},
+    Job: {"run": ()},
 }
+CALLS[AsyncJob] = CALLS[Job]
 CALLS[AsyncPipeline] = CALLS[Pipeline]
 CALLS[AsyncTransactionalProducer] = CALLS[TransactionalProducer]
 CALLS[AsyncTransaction] = CALLS[Transaction]
@@ -174,6 +185,14 @@ def test_pipelines(stub: BrokerStub) -> None:
     settings: Any = {"bootstrap_servers": stub.bootstrap, "source": "t", "group": "g", "transform": lambda message: None}
     refuses(Pipeline(**settings))
     asyncio.run(refuses_on_loop(AsyncPipeline(**settings)))
+    assert stub.journal.requests() == []
+
+
+def test_jobs(stub: BrokerStub) -> None:
+    """A job refuses a wrong timeout before it makes a connection."""
+    source = IteratorSource(lambda position: iter(()))
+    refuses(Job("j", source, bootstrap_servers=stub.bootstrap, topic="t"))
+    asyncio.run(refuses_on_loop(AsyncJob("j", source, bootstrap_servers=stub.bootstrap, topic="t")))
     assert stub.journal.requests() == []
 
 

@@ -91,7 +91,7 @@ class Scan:
                     self.last = (header.base_offset, header.crc)
         except CorruptBatch as error:
             raise LedgerDamaged(
-                f"the ledger's partition {self._topic}-{self._partition} has a batch at offset {self.position} (or after it) that cannot be"
+                f"partition {self._topic}-{self._partition} has a batch at offset {self.position} (or after it) that cannot be"
                 f" read: {error}"
             ) from None
         return self.position > before

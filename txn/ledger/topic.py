@@ -1,4 +1,4 @@
-"""The ledger's topic: found, or created if it is missing, and checked for configs that would lose entries.
+"""The ledger's topic, or another one of newest entries: found, or created if it is missing, and checked for configs that lose entries.
 
 It does not change an existing topic. A topic that deletes by time or size is refused. If one lost broker loses the topic, or its configs
 may not be read, a warning is logged.
@@ -17,6 +17,7 @@ from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.metadata import MetadataResponse
 from fencepost.txn.errors import NotPermitted
 from fencepost.txn.ledger.errors import LedgerUnusable
+from fencepost.txn.ledger.purpose import LEDGER, Purpose
 from fencepost.txn.protocol.cluster_client import DENIED, ClusterClient, Deadline, Unanswered, refuse, the_one
 from fencepost.txn.protocol.create_topic import IN_SYNC_MIN, REPLICAS, create_topic
 from fencepost.txn.protocol.own_topics import MIN_IN_SYNC, POLICY, configs_of, parts_of, policy_of
@@ -34,12 +35,6 @@ size."""
 
 GONE_S = 5.0
 """How long to look for a topic that existed a while ago."""
-AT_STAKE: Final = (
-    "what it had of every sink that used it is lost, and without that a repeated batch is not recognised. Way out: make sure that the "
-    "topic is missing, or has cleanup.policy=compact (the next start creates a missing topic). Then start each query that used it once "
-    'with on_missing_ledger="start", if it is certain that its sink does not have the query\'s next batch'
-)
-
 WARNED: Final[set[tuple[UUID, str]]] = set()
 """The warnings that this process has logged, by topic, because each batch checks the topic."""
 
@@ -47,23 +42,25 @@ Leaders = dict[int, int]
 """The topic's partitions and their leaders, -1 for a partition without one."""
 
 
-async def ensure_topic(client: ClusterClient, topic: str, deadline: Deadline, known: UUID | None = None) -> tuple[UUID, Leaders]:
+async def ensure_topic(
+    client: ClusterClient, topic: str, deadline: Deadline, known: UUID | None = None, purpose: Purpose = LEDGER
+) -> tuple[UUID, Leaders]:
     """The topic's id, its partitions and their leaders. A missing topic is created, and then all leaders are known. `known`: the id that it
     had; then it is not created again, and no other topic may replace it. Raises LedgerUnusable."""
     if known is not None:
-        leaders: Leaders | None = await _find_known(client, topic, deadline)
+        leaders: Leaders | None = await _find_known(client, topic, deadline, purpose)
     else:
-        leaders = await client.again(lambda: find_topic(client, topic), deadline)
+        leaders = await client.again(lambda: find_topic(client, topic, purpose.noun), deadline)
     if leaders is None:
-        await client.again(lambda: _create(client, topic), deadline)
+        await client.again(lambda: _create(client, topic, purpose), deadline)
         leaders = await client.again(lambda: _find_created(client, topic), deadline)
-    topic_id = await client.again(lambda: _check(client, topic, known), deadline)
+    topic_id = await client.again(lambda: _check(client, topic, known, purpose), deadline)
     return topic_id, leaders
 
 
-async def find_topic(client: ClusterClient, topic: str) -> Leaders | None:
+async def find_topic(client: ClusterClient, topic: str, noun: str = LEDGER.noun) -> Leaders | None:
     """The topic's partitions and their leaders, None if it is missing. Raises LedgerUnusable if the client may not see it."""
-    return leaders_of(await client.metadata([topic]), topic)
+    return leaders_of(await client.metadata([topic]), topic, noun)
 
 
 async def _find_created(client: ClusterClient, topic: str) -> Leaders:
@@ -73,7 +70,7 @@ async def _find_created(client: ClusterClient, topic: str) -> Leaders:
     return leaders
 
 
-async def _find_known(client: ClusterClient, topic: str, deadline: Deadline) -> Leaders:
+async def _find_known(client: ClusterClient, topic: str, deadline: Deadline, purpose: Purpose) -> Leaders:
     gone = False
 
     async def find() -> Leaders:
@@ -90,10 +87,10 @@ async def _find_known(client: ClusterClient, topic: str, deadline: Deadline) -> 
     except Unanswered:
         if not gone:
             raise
-        raise LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {AT_STAKE}") from None
+        raise LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {purpose.at_stake}") from None
 
 
-def leaders_of(metadata: MetadataResponse, topic: str) -> Leaders | None:
+def leaders_of(metadata: MetadataResponse, topic: str, noun: str = LEDGER.noun) -> Leaders | None:
     """The part of `find_topic` that reads one answer."""
     for each in metadata.topics:
         if each.name != topic:
@@ -101,65 +98,65 @@ def leaders_of(metadata: MetadataResponse, topic: str) -> Leaders | None:
         if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
         if each.error_code in DENIED:
-            raise LedgerUnusable(f"topic {topic!r}: {error_name(each.error_code)}: the ledger needs DESCRIBE, READ and WRITE on it")
+            raise LedgerUnusable(f"topic {topic!r}: {error_name(each.error_code)}: the {noun} needs DESCRIBE, READ and WRITE on it")
         refuse(Api.METADATA, each.error_code, f"topic {topic!r}")
         return {partition.partition_index: partition.leader_id for partition in each.partitions}
     return None
 
 
-async def _create(client: ClusterClient, topic: str) -> None:
+async def _create(client: ClusterClient, topic: str, purpose: Purpose) -> None:
     try:
         if await create_topic(client, topic, PARTITIONS, CONFIGS):
-            log.info("the ledger's topic %r has been created, with %s", topic, CONFIGS)
+            log.info("the %s's topic %r has been created, with %s", purpose.noun, topic, CONFIGS)
     except NotPermitted as error:
         settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
         raise LedgerUnusable(
-            f"the ledger's topic does not exist, and cannot be created: {error}. Create it with cleanup.policy=compact ({PARTITIONS} "
-            f"partitions and {settings} are recommended), or grant CREATE on it"
+            f"the {purpose.noun}'s topic {topic!r} does not exist, and cannot be created: {error}. Create it with cleanup.policy=compact "
+            f"({PARTITIONS} partitions and {settings} are recommended), or grant CREATE on it"
         ) from None
 
 
-async def _check(client: ClusterClient, topic: str, known: UUID | None = None) -> UUID:
+async def _check(client: ClusterClient, topic: str, known: UUID | None = None, purpose: Purpose = LEDGER) -> UUID:
     said = the_one((await client.metadata([topic])).topics, f"topic {topic!r}")
     refuse(Api.METADATA, said.error_code, f"topic {topic!r}")
     if known not in (None, NO_TOPIC_ID, said.topic_id) and said.topic_id != NO_TOPIC_ID:
         raise LedgerUnusable(
             f"topic {topic!r} is not the one that was in use: that one was deleted, and another client has created this "
-            f"one{await _policy_words(client, topic)}: {AT_STAKE}"
+            f"one{await _policy_words(client, topic)}: {purpose.at_stake}"
         )
     fewest = min((len(each.replica_nodes) for each in said.partitions), default=REPLICAS)
     if fewest < REPLICAS:
         _warn(
             said.topic_id,
-            f"topic {topic!r} has a partition on {counted(fewest, 'broker')}: if that is lost, the ledger is lost, and "
-            f"batches are refused or written twice. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
+            f"topic {topic!r} has a partition on {counted(fewest, 'broker')}: if that is lost, the {purpose.noun} is lost, "
+            f"and {purpose.lost}. Have it on {REPLICAS}, with {MIN_IN_SYNC}={IN_SYNC_MIN}",
         )
     try:
         configs = await configs_of(client, topic, POLICY, MIN_IN_SYNC)
     except NotPermitted as error:
         _warn(
             said.topic_id,
-            f"this client may not read the configs of the ledger's topic, so it cannot tell whether the topic keeps its records: {error}; "
-            f"it must have {POLICY}=compact",
+            f"this client may not read the configs of the {purpose.noun}'s topic, so it cannot tell whether the topic keeps its records: "
+            f"{error}; it must have {POLICY}=compact",
         )
         return said.topic_id
     policy, kept = parts_of(configs.get(POLICY, ""))
     if "delete" in kept:
         raise LedgerUnusable(
-            f"topic {topic!r} has {POLICY}={policy}, which deletes entries after a time: batches would be written twice. Set"
-            f" {POLICY}=compact for it"
+            f"topic {topic!r} has {POLICY}={policy}, which deletes entries after a time: {purpose.twice}. Set {POLICY}=compact for it"
         )
     if "compact" not in kept:
         _warn(
             said.topic_id,
-            f"topic {topic!r} has {POLICY}={policy}: the ledger grows without end, and is read whole at each start; set it to compact",
+            f"topic {topic!r} has {POLICY}={policy}: the {purpose.noun} grows without end, and is read whole at each start; set it"
+            " to compact",
         )
     in_sync = configs.get(MIN_IN_SYNC, "")
     if fewest >= REPLICAS and in_sync.isdecimal() and int(in_sync) < IN_SYNC_MIN:
         _warn(
             said.topic_id,
             f"topic {topic!r} has {MIN_IN_SYNC}={in_sync}: what one broker alone has acknowledged is lost with it, and with it what the"
-            f" ledger has. Set {MIN_IN_SYNC}={IN_SYNC_MIN} for it",
+            f" {purpose.noun} has. Set {MIN_IN_SYNC}={IN_SYNC_MIN} for it",
         )
     return said.topic_id
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
+THREAD_NAME: Final = "fencepost-pipeline"
 NAP_S: Final = 0.05
 """A pause is divided into pieces of this length, and `stop` ends it after one of them."""
 
@@ -34,12 +36,28 @@ class Calls(Protocol):
         """Run a coroutine from inside a call of the consumer, and wait for it."""
         ...
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
+        """Begin a coroutine, which makes calls of the producer, beside the program."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """A pause, which `stop` ends."""
         ...
 
     async def close(self) -> None:
         """End the thread, if there is one."""
+        ...
+
+
+class Running(Protocol[T_co]):
+    """A coroutine that runs beside the program."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    async def result(self, timeout_s: float | None) -> T_co:
+        """Wait for its end. An interrupted wait leaves it running. Raises TimeoutError."""
         ...
 
 
@@ -60,6 +78,8 @@ class Blocking:
     def __init__(self, stopped: Callable[[], bool]) -> None:
         self._stopped = stopped
 
+        self._thread: ThreadPoolExecutor | None = None
+
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
@@ -68,6 +88,11 @@ class Blocking:
 
     def inside(self, work: Coroutine[Any, Any, None]) -> None:
         finished(work)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
+        return _InThread(self._thread.submit(finished, work))
 
     async def sleep(self, seconds: float) -> None:
         # Not an Event: a signal handler may call `stop` while this thread holds the Event's lock.
@@ -78,7 +103,21 @@ class Blocking:
                 return
 
     async def close(self) -> None:
-        return
+        if self._thread is not None:
+            self._thread.shutdown(wait=True)
+
+
+class _InThread(Generic[T]):
+    """`Running`, in the thread of a blocking pipeline's commits."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    async def result(self, timeout_s: float | None) -> T:
+        return self._future.result(timeout_s)
 
 
 class OnLoop:
@@ -89,7 +128,7 @@ class OnLoop:
         self._stopped = stopped
         self._hurry = hurry
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="fencepost-pipeline")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         made = function(*arguments)
@@ -111,6 +150,9 @@ class OnLoop:
             return
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
+        return _OnLoop(self._loop.create_task(work))
+
     async def sleep(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
@@ -120,3 +162,16 @@ class OnLoop:
 
     async def close(self) -> None:
         self._thread.shutdown(wait=True)
+
+
+class _OnLoop(Generic[T]):
+    """`Running`, as a task of the event loop."""
+
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self._task = task
+
+    def done(self) -> bool:
+        return self._task.done()
+
+    async def result(self, timeout_s: float | None) -> T:
+        return await asyncio.wait_for(asyncio.shield(self._task), timeout_s)

@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from fencepost.producer.base_producer import check_topic
 from fencepost.producer.errors import ConfigError, FencepostError
+from fencepost.txn.pipeline.checks import INT32_MAX, check_producer, check_text, check_within, unknown
 from fencepost.txn.pipeline.stats import PipelineStats
 
-INT32_MAX: Final = 2_147_483_647
-TEXT_CHARS_MAX: Final = 200
 RANGES: Final = {
     "batch_size": (1, 1_000_000),
     "batch_ms": (1, INT32_MAX),
@@ -38,12 +37,7 @@ REQUIRED: Final = {
     "group": "the name of the consumer group",
     "bootstrap_servers": "host:port of a broker",
 }
-OF_THE_PRODUCER: Final = {
-    "transactional_id": "transactional_id",
-    "transaction_timeout_ms": "transaction_timeout_ms",
-    "bootstrap_servers": "bootstrap_servers",
-}
-"""A producer's settings that have a setting of the pipeline."""
+OTHERS: Final = "settings of the consumer go into consumer={...}, of the producer into producer={...}"
 
 
 class PipelineSettings(Struct, frozen=True, kw_only=True):
@@ -117,21 +111,21 @@ def read_pipeline_settings(given: Mapping[str, Any], *, on_loop: bool) -> Pipeli
     """The settings, checked. `on_loop`: an async transform is possible. Raises ConfigError."""
     for name in given:
         if name not in PipelineSettings.__struct_fields__:
-            raise ConfigError(_unknown(name))
+            raise unknown(name, PipelineSettings.__struct_fields__, OTHERS)
     for name, what in REQUIRED.items():
         if not given.get(name):
             raise ConfigError(f"{name} is missing: {what}")
     settings = PipelineSettings(**given)
     for name, (least, most) in RANGES.items():
-        _within(name, getattr(settings, name), least, most)
+        check_within(name, getattr(settings, name), least, most)
     for name in ("group", "instance", "transactional_id"):
-        _text(name, getattr(settings, name))
+        check_text(name, getattr(settings, name), optional=name != "group")
     for name in ("connection", "consumer", "producer"):
         if not isinstance(getattr(settings, name), Mapping):
             raise ConfigError(f"{name}={getattr(settings, name)!r:.300}: a mapping of settings")
     _check_topics(settings)
     _check_transform(settings, on_loop=on_loop)
-    _check_producer(settings.producer)
+    check_producer(settings.producer, "pipeline")
     if settings.batch_ms >= settings.transaction_timeout_ms:
         raise ConfigError(
             f"batch_ms={settings.batch_ms}: it must be less than transaction_timeout_ms={settings.transaction_timeout_ms}, after which the"
@@ -157,26 +151,6 @@ def producer_settings(settings: PipelineSettings) -> dict[str, Any]:
         "transactional_id": settings.transactional_id or f"{settings.group}.{own}",
         "transaction_timeout_ms": settings.transaction_timeout_ms,
     }
-
-
-def _unknown(name: str) -> str:
-    import difflib  # only for an unknown name
-
-    near = difflib.get_close_matches(name, PipelineSettings.__struct_fields__, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else "settings of the consumer go into consumer={...}, of the producer into producer={...}"
-    return f"unknown setting {name!r}: {hint}"
-
-
-def _within(name: str, value: Any, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError(f"{name}={value!r}: a whole number from {least} to {most}")
-
-
-def _text(name: str, value: Any) -> None:
-    if value is None and name != "group":
-        return
-    if not isinstance(value, str) or not value.strip() or len(value) > TEXT_CHARS_MAX or not value.isprintable():
-        raise ConfigError(f"{name}={value!r:.300}: a printable text of 1 to {TEXT_CHARS_MAX} characters")
 
 
 def _check_topics(settings: PipelineSettings) -> None:
@@ -216,12 +190,3 @@ def _check_transform(settings: PipelineSettings, *, on_loop: bool) -> None:
 def is_async(function: object) -> bool:
     """Whether a call returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-def _check_producer(given: Mapping[str, Any]) -> None:
-    for name in given:
-        known = str(name).replace(".", "_")
-        if known in OF_THE_PRODUCER:
-            raise ConfigError(f"producer={{{name!r}: ...}}: set the pipeline's own {OF_THE_PRODUCER[known]}")
-        if known.endswith("_serializer"):
-            raise ConfigError(f"producer={{{name!r}: ...}}: a pipeline's transform returns bytes; serialize there")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
-from typing import Final
 
 from msgspec import Struct
 
 from fencepost.producer.foundations.counted import counted
+from fencepost.txn.pipeline.progress import Progress
 
 log = logging.getLogger("fencepost.pipeline")
-
-MILLISECONDS: Final = 1000.0
 
 
 class PipelineStats(Struct, frozen=True, kw_only=True):
@@ -46,10 +43,11 @@ class PipelineStats(Struct, frozen=True, kw_only=True):
         return ", ".join([*told, *(counted(number, name) for name, number in named.items() if number)])
 
 
-class Counters:
+class Counters(Progress[PipelineStats]):
     """The counters, and the pace of the progress line."""
 
     def __init__(self, progress_ms: int, on_progress: Callable[[PipelineStats], object] | None) -> None:
+        super().__init__(log, progress_ms, on_progress)
         self.batches = 0
         self.records_in = 0
         self.records_out = 0
@@ -60,10 +58,6 @@ class Counters:
         self.lost = 0
         self.partitions = 0
         self.lag = 0
-        self._began = time.monotonic()
-        self._every_s = progress_ms / MILLISECONDS
-        self._on_progress = on_progress
-        self._told_at = self._began
 
     def snapshot(self) -> PipelineStats:
         """The counters now."""
@@ -78,21 +72,5 @@ class Counters:
             lost=self.lost,
             partitions=self.partitions,
             lag=self.lag,
-            seconds=time.monotonic() - self._began,
+            seconds=self.seconds,
         )
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time for a progress line."""
-        return self._every_s > 0 and time.monotonic() - self._told_at >= self._every_s
-
-    def tell(self, name: str) -> None:
-        """Log the progress line, and call `on_progress`. An exception of the latter is logged."""
-        self._told_at = time.monotonic()
-        stats = self.snapshot()
-        log.info("%s: %s", name, stats)
-        if self._on_progress is not None:
-            try:
-                self._on_progress(stats)
-            except Exception:
-                log.exception("%s: on_progress raised", name)

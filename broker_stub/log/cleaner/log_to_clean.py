@@ -1,7 +1,7 @@
 """Which part of a log may be compacted, and whether it is worth it (Kafka's `LogCleanerManager` and `LogToClean`).
 
 The part begins at the first dirty offset, where the last pass ended. It ends before the first of these: the active segment, the last stable
-offset, a record younger than min.compaction.lag.ms.
+offset, a segment with a record younger than min.compaction.lag.ms. Without timestamps the time of the segment's last append counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def log_to_clean(log: PartitionLog, *, now_ms: int) -> LogToClean:
     active = log.segments[-1].base_offset
     inactive = between(log.segments, dirty, active)
     lag_ms = log.config.min_compaction_lag_ms
-    young = (segment.base_offset for segment in inactive if lag_ms > 0 and segment.largest_timestamp > now_ms - lag_ms)
+    young = (segment.base_offset for segment in inactive if lag_ms > 0 and segment.newest_ms > now_ms - lag_ms)
     uncleanable = max(dirty, min(log.last_stable_offset, active, next(young, active)))
     end = next((segment.base_offset for segment in between(log.segments, uncleanable, active)), active)
     begun = [segment.first_timestamp for segment in inactive if segment.first_timestamp > 0]

@@ -87,6 +87,7 @@ ignorable: Final = Ignorable()
 
 i8: TypeAlias = Annotated[int, Scalar("b", 1)]
 i16: TypeAlias = Annotated[int, Scalar("h", 2)]
+u16: TypeAlias = Annotated[int, Scalar("H", 2)]
 i32: TypeAlias = Annotated[int, Scalar("i", 4)]
 i64: TypeAlias = Annotated[int, Scalar("q", 8)]
 f64: TypeAlias = Annotated[float, Scalar("d", 8)]

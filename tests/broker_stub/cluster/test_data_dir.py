@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +34,7 @@ from fencepost.broker_stub.storage.disk import DiskDirectory, OpenFiles
 from fencepost.producer import Producer
 from fencepost.producer.errors import Fenced, UndeliveredRecords
 from fencepost.txn import TransactionalProducer
+from tests.waiting import until
 
 
 @contextmanager
@@ -393,6 +396,94 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
         BrokerStub(data_dir="a\0b")
     with pytest.raises(TypeError, match="data_dir=5: must be the path of a directory"):
         BrokerStub(data_dir=5)  # type: ignore[arg-type]
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the data directory, the file, and what to do, whichever file it is, and the directory is free afterwards."""
+    with pytest.raises(OSError, match=r"data_dir='.*/x{300}' cannot be used, because File name too long: .*: give a shorter path"):
+        BrokerStub(data_dir=tmp_path / ("x" * 300))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError, match=r"data_dir='.*/file/d' cannot be used, because Not a directory: '.*/file/d': give"):
+        BrokerStub(data_dir=tmp_path / "file" / "d")
+    with stub_in(tmp_path / "d") as stub:
+        send(stub, b"x")
+
+    def denied(path: Path, *_: Any) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    says = r"data_dir='.*/d' cannot be used, because {}Permission denied: '{}': this user must be allowed to read and write"
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", denied)
+        with pytest.raises(PermissionError, match=says.format("the disk of .* fails: ", ".*/d/.*")):
+            BrokerStub(data_dir=tmp_path / "d")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", denied)
+        with pytest.raises(PermissionError, match=says.format("", ".*/d/.lock")):
+            BrokerStub(data_dir=tmp_path / "d")
+    log = tmp_path / "d" / "broker-1" / "t-0" / f"{0:020}.log"
+    log.unlink()
+    log.mkdir()
+    with pytest.raises(IsADirectoryError, match=r"data_dir='.*/d' cannot be used, because the disk of broker 1 fails: Is a directory"):
+        BrokerStub(data_dir=tmp_path / "d")
+    log.rmdir()
+    with stub_in(tmp_path / "d"):
+        pass
+
+
+def test_a_pipe_in_the_place_of_a_file(tmp_path: Path) -> None:
+    """It would have no end."""
+    with stub_in(tmp_path) as stub:
+        send(stub, b"x")
+    for name in ("cluster-metadata.jsonl", f"broker-1/t-0/{0:020}.index", f"broker-1/t-0/{0:020}.log"):
+        kept = (tmp_path / name).read_bytes()
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(OSError, match=f"Is no file: '.*{name}'"):
+            BrokerStub(data_dir=tmp_path)
+        (tmp_path / name).unlink()
+        (tmp_path / name).write_bytes(kept)
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"x"]
+
+
+def test_files_of_somebody_else_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A new topic's log would have been in their directory, which gets another name."""
+    with stub_in(tmp_path) as stub:
+        notes = tmp_path / "broker-1" / "t-0" / "notes.txt"
+        notes.parent.mkdir()
+        notes.write_text("mine")
+        left = tmp_path / "broker-1" / "u-0" / "partition.metadata.tmp"  # of a creation that was interrupted
+        left.parent.mkdir()
+        left.write_text("x")
+        send(stub, b"x")
+        send(stub, b"x", topic="u")
+        assert values(stub) == [b"x"]
+        [aside] = (tmp_path / "broker-1").glob("*-stray")
+        assert (aside / "notes.txt").read_text() == "mine"
+        assert not left.exists()
+        assert f"t-0 is not the log of a partition; it is {aside.name} now" in caplog.text
+    with stub_in(tmp_path) as stub:
+        assert values(stub) == [b"x"]
+        assert (aside / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_broker_whose_directory_was_lost(tmp_path: Path, killed: bool) -> None:
+    """It did not shut down cleanly, as far as anyone knows. The others did and have every record, so one of them leads (KIP-966)."""
+    with stub_in(tmp_path, brokers=3) as stub:
+        stub.create_topic("t", replication_factor=3, config={"min.insync.replicas": 2})
+        leader = stub.leader("t", 0)
+        send(stub, b"a", b"b")
+    if killed:
+        (tmp_path / f"broker-{leader}" / CLEAN_SHUTDOWN).unlink()
+    else:
+        shutil.rmtree(tmp_path / f"broker-{leader}")
+    with stub_in(tmp_path, brokers=3) as stub:
+        assert stub.leader("t", 0) != leader
+        assert values(stub) == [b"a", b"b"]
+        until(lambda: sorted(stub.isr("t", 0)), "in sync", good=lambda isr: isr == [1, 2, 3])
+        send(stub, b"c")
+        assert [record.value for record in stub.records("t", 0, node=leader)][:2] == [b"a", b"b"]
 
 
 def test_brokers_may_come_but_not_go(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
 from fencepost.broker_stub.replication.replica import Replica
@@ -15,7 +16,7 @@ from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import incremental_configs, log_dirs, topic_admin
 from fencepost.producer.wire.records import iter_batches, read_records
-from tests.broker_stub.stub_calls import Inside, Talker, batch, fetch_request, metadata_request, numbered, only
+from tests.broker_stub.stub_calls import Inside, Pending, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.waiting import until
 
 LIMIT = 300
@@ -157,7 +158,7 @@ def test_a_limit(node: str) -> None:
     assert described(world, node=1)["broker-1.2"] == [("t", 0, 0, False)]
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "fast", str(1 << 63)])
+@pytest.mark.parametrize("value", ["-1", "fast", "", "1_0", str(1 << 63)])
 def test_an_impossible_limit(value: str) -> None:
     """It is INVALID_REQUEST and changes nothing."""
     world = filled()
@@ -542,3 +543,24 @@ def test_impossible_numbers() -> None:
             stub.fail_disk(1, log_dir=3)
         with pytest.raises(ValueError, match="log_dir=0: must be the number of a log directory"):
             stub.repair_disk(1, log_dir=0)
+
+
+def test_a_write_waits_for_a_follower_whose_directory_failed() -> None:
+    """As in Kafka the leader knows only that the follower had caught up a moment ago, and that its broker is there. It waits until
+    replica.lag.time.max.ms has passed, though the follower has left the ISR."""
+    world = Inside(brokers=2, log_dirs=2)
+    world.cluster.create_assigned("t", [(1, 2)])
+    assert world.produce(batch(b"a")).error_code == ErrorCode.NONE
+    there = world.cluster.brokers[2].logs.dir_of(("t", 0))
+    assert there is not None
+    there.disk.fault = "failed"
+    pending = Pending(only, tick=world.cluster.tick)
+    world.send(replace(produce_request("t", batch(b"b")), timeout_ms=120_000), 12, replies=pending.replies)
+    assert pending.waits
+    assert replica(world).isr == [1]
+    assert world.cluster.live == [1, 2]
+    world.pass_time(15_000)
+    assert pending.waits
+    world.pass_time(15_001)
+    world.pass_time(15_000)
+    assert pending.answer.error_code == ErrorCode.NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +22,8 @@ from fencepost.producer.wire.messages import (
     add_to_txn,
     alter_quotas,
     cluster,
+    cluster_admin,
+    config_resources,
     configs,
     consumer_group_admin,
     consumer_groups,
@@ -34,12 +37,14 @@ from fencepost.producer.wire.messages import (
     list_transactions,
     log_dirs,
     offset_for_leader_epoch,
+    quorum,
     replicas,
     scram_credentials,
     share_fetch,
     share_groups,
     share_offsets,
     share_state,
+    telemetry,
     topic_admin,
     txn_offsets,
 )
@@ -171,6 +176,16 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.DESCRIBE_LOG_DIRS: log_dirs.DescribeLogDirsRequest(topics=[log_dirs.DescribableLogDirTopic(topic="t", partitions=[0])]),
     Api.LIST_PARTITION_REASSIGNMENTS: replicas.ListPartitionReassignmentsRequest(),
     Api.DESCRIBE_CLUSTER: cluster.DescribeClusterRequest(),
+    Api.DESCRIBE_QUORUM: quorum.DescribeQuorumRequest(
+        topics=[quorum.TopicData(topic_name="__cluster_metadata", partitions=[quorum.PartitionData()])]
+    ),
+    Api.UPDATE_FEATURES: cluster_admin.UpdateFeaturesRequest(
+        feature_updates=[cluster_admin.FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)]
+    ),
+    Api.UNREGISTER_BROKER: cluster_admin.UnregisterBrokerRequest(broker_id=2),
+    Api.GET_TELEMETRY_SUBSCRIPTIONS: telemetry.GetTelemetrySubscriptionsRequest(),
+    Api.PUSH_TELEMETRY: telemetry.PushTelemetryRequest(client_instance_id=UUID(int=7)),
+    Api.LIST_CONFIG_RESOURCES: config_resources.ListConfigResourcesRequest(),
     Api.DESCRIBE_TOPIC_PARTITIONS: cluster.DescribeTopicPartitionsRequest(topics=[cluster.TopicRequest(name="t")]),
     Api.SHARE_GROUP_HEARTBEAT: share_groups.ShareGroupHeartbeatRequest(group_id="new", member_id="m", subscribed_topic_names=["t"]),
     Api.SHARE_GROUP_DESCRIBE: share_groups.ShareGroupDescribeRequest(group_ids=["g"]),
@@ -287,6 +302,9 @@ def state(world: Groups) -> Any:
         authorizer.acls,
         dict(world.cluster.quotas.entries),
         [*world.cluster.scram_credentials.users()],
+        dict(world.cluster.features),
+        world.cluster.live,
+        [*world.services.telemetry.pushes],
     )
 
 

@@ -307,6 +307,17 @@ def test_young_segments_are_not_compacted() -> None:
     assert site.records() == [(2, "a", "3"), (3, "a", "4")]
 
 
+def test_young_segments_without_timestamps_are_not_compacted() -> None:
+    """Then the time of the last append counts."""
+    site = made(min_compaction_lag_ms=1000)
+    for value in "1234":
+        produce(site.log, encode_batch([(-1, b"a", value.encode())]))
+        site.roll()
+        site.clock.ms += 500
+    site.clean()
+    assert [offset for offset, *_ in site.records()] == [2, 3]
+
+
 def test_a_compacted_log_closes_a_segment_in_time_for_max_compaction_lag() -> None:
     """Although segment.ms is longer."""
     site = made(max_compaction_lag_ms=1000, segment_ms=5000)

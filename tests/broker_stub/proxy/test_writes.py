@@ -31,6 +31,7 @@ QUESTIONS = frozenset(
         Api.DESCRIBE_GROUPS,
         Api.LIST_GROUPS,
         Api.API_VERSIONS,
+        Api.GET_TELEMETRY_SUBSCRIPTIONS,
         Api.OFFSET_FOR_LEADER_EPOCH,
         Api.DESCRIBE_ACLS,
         Api.DESCRIBE_CONFIGS,

@@ -155,8 +155,9 @@ class World(Inside):
             first = max(log.log_start_offset, self.partition.log.log_start_offset)
             assert [mine[offset] for offset in range(first, common)] == [there[offset] for offset in range(first, common)]
 
-    def run(self) -> None:
-        steps: list[tuple[Callable[[], None], int]] = [
+    def steps(self) -> list[tuple[Callable[[], None], int]]:
+        """What can happen, and how often."""
+        return [
             (self.write, 10),
             (self.write_to_the_leader_alone, 4),
             (self.tick, 6),
@@ -175,10 +176,17 @@ class World(Inside):
             (self.fail_a_directory, 1),
             (self.repair_disks, 2),
         ]
+
+    def calm(self) -> None:
+        """What ends before it is looked at which followers are waited for."""
+
+    def run(self) -> None:
+        steps = self.steps()
         for step in self.rng.choices([step for step, _ in steps], [weight for _, weight in steps], k=STEPS):
             step()
             self.check()
         self.cluster.faults.clear()
+        self.calm()
         for _ in range(3):
             self.pass_time(LAG_MS + 1)  # for followers that are cut off
         leader_knows = self.partition.leader != NO_LEADER and self.partition.leading.known is self.partition.state
@@ -186,6 +194,8 @@ class World(Inside):
             assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"
         for one, other in [*self.cluster.broker_links.down, *self.cluster.broker_links.one_way]:
             self.cluster.broker_links.mend(one, other)
+        for one, other, _ in self.cluster.broker_links.slow:
+            self.cluster.broker_links.slow_down(one, other, 0)
         for node in (1, 2, 3):
             self.cluster.resume_broker(node)
             self.cluster.tick()

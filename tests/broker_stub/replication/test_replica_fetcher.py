@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub.replication.partition import Partition
+from fencepost.broker_stub.replication.replica import Replica
 from fencepost.producer.wire import Api, ErrorCode
 from tests.broker_stub.stub_calls import Inside, Pending, batch, fetch_request, numbered, only, produce_request
 
@@ -164,6 +165,79 @@ def test_a_slow_link_delays_replication_and_markers() -> None:
     for _ in range(4):
         world.pass_time(2 * LAG_MS)
     assert follower in partition.isr
+
+
+def test_a_follower_joins_the_isr_of_a_leader_that_never_rests() -> None:
+    """Records come faster than a fetch goes to and fro. The high watermark waits for the follower, which then has reached it."""
+    world, partition, follower = world_of()
+    leader = partition.leader
+    world.cluster.broker_links.sever(leader, follower)
+    assert world.produce(batch(b"x"), acks=1).error_code == 0
+    for _ in range(3):
+        world.pass_time(LAG_MS // 2 + 1)
+    assert partition.isr == [leader]
+    world.cluster.broker_links.slow_down(leader, follower, 100)
+    world.cluster.broker_links.mend(leader, follower)
+    for number in range(40):
+        world.send(produce_request("t", batch(b"%d" % number), acks=-1), 12)
+        world.pass_time(50)
+    assert sorted(partition.isr) == sorted((leader, follower))
+    for _ in range(20):
+        world.pass_time(50)
+    assert {only(reply.response).error_code for reply in world.replies} == {0}
+    assert ends(partition) == [(41, 41)] * 2
+
+
+def test_a_follower_that_was_about_to_join_is_not_waited_for_in_vain() -> None:
+    """It is cut off again, or its broker stops: after replica.lag.time.max.ms, or at once, the high watermark goes on without it."""
+    for stops in (False, True):
+        world, partition, follower = world_of()
+        leader = partition.leader
+        world.cluster.broker_links.sever(leader, follower)
+        assert world.produce(batch(b"x"), acks=1).error_code == 0
+        for _ in range(3):
+            world.pass_time(LAG_MS // 2 + 1)
+        world.cluster.broker_links.slow_down(leader, follower, 100)
+        world.cluster.broker_links.mend(leader, follower)
+        for number in range(7):
+            world.send(produce_request("t", batch(b"%d" % number), acks=1), 12)
+            world.pass_time(50)
+        assert partition.isr == [leader]
+        assert partition.log.high_watermark < partition.log.log_end_offset
+        if stops:
+            world.cluster.stop_broker(follower)
+        else:
+            world.cluster.broker_links.sever(leader, follower)
+            for _ in range(3):
+                world.pass_time(LAG_MS // 2 + 1)
+        assert partition.log.high_watermark == partition.log.log_end_offset
+
+
+@pytest.mark.parametrize("how", ["slow", "delayed"])
+def test_a_fetch_that_comes_late_tells_the_leader_nothing(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The follower has connected again meanwhile, and has fetched more. The leader keeps to that: nothing would tell it the truth again."""
+    world, partition, follower = world_of()
+    leader, told, fetched = partition.leader, list[int](), Replica.fetched
+
+    def tell(self: Replica, node: int, offset: int, log_start_offset: int) -> None:
+        told.append(offset)
+        fetched(self, node, offset, log_start_offset)
+
+    monkeypatch.setattr(Replica, "fetched", tell)
+    if how == "slow":
+        world.cluster.broker_links.slow_down(leader, follower, 700)
+    else:
+        on_fetches(world, follower).before().times(1).delay(700)
+    world.produce(batch(b"x"), acks=1)
+    world.cluster.tick()  # the next fetch, from offset 1, is on its way
+    world.cluster.broker_links.slow_down(leader, follower, 0)
+    world.cluster.broker_links.sever(leader, follower)
+    world.cluster.broker_links.mend(leader, follower)
+    assert world.produce(batch(b"y")).error_code == 0
+    assert told == [1, 2]
+    world.pass_time(700)
+    assert world.produce(batch(b"z")).error_code == 0
+    assert told == sorted(told)
 
 
 def test_a_copy_takes_time_over_a_slow_link() -> None:

@@ -134,6 +134,23 @@ def test_sessions_end_on_the_stubs_clock() -> None:
             other.metadata("t")
 
 
+def test_sessions_end_by_the_brokers_config() -> None:
+    """connections.max.reauth.ms is told and kept; 0 and less is no end. Given twice, it is a mistake."""
+    for config_ms, told_ms in ((60_000, 60_000), (0, 0), (-1, 0)):
+        clock = VirtualClock(1_700_000_000_000)
+        config = {"connections.max.reauth.ms": config_ms}
+        with BrokerStub(sasl=Sasl(dict(USERS), ["PLAIN"]), config=config, clock=clock) as stub, Client(stub) as client:
+            assert client.log_in().session_lifetime_ms == told_ms
+            clock.advance(60_001)
+            if told_ms:
+                with pytest.raises(Closed):
+                    client.metadata("t")
+            else:
+                client.metadata("t")
+    with pytest.raises(ValueError, match=r"session_lifetime_ms=5 and connections\.max\.reauth\.ms=6 are the same setting"):
+        BrokerStub(sasl=Sasl(dict(USERS), session_lifetime_ms=5), config={"connections.max.reauth.ms": 6})
+
+
 def test_a_token_limits_its_session() -> None:
     """The session ends at the token's end or after connections.max.reauth.ms, at the earlier of the two, by the stub's clock."""
     clock = VirtualClock()

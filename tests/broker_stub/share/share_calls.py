@@ -7,6 +7,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from fencepost.broker_stub.configs.group_configs import AUTO_OFFSET_RESET
+from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.groups.share.share_group import ShareGroup
 from fencepost.broker_stub.share.coordinator.records import Key
 from fencepost.broker_stub.share.share_partition import SharePartition
@@ -26,7 +28,7 @@ class ShareWorld(Groups):
     def __init__(self, *, earliest: bool = True, **options: Any) -> None:
         super().__init__(**options)
         if earliest:
-            self.cluster.group_configs.configure("s", {"share.auto.offset.reset": "earliest"})
+            self.cluster.configure_resource(ResourceType.GROUP, "s", {AUTO_OFFSET_RESET: "earliest"})
 
     def sharer(self, name: str, *topics: str, group: str = "s") -> Sharer:
         """A member that has not joined."""

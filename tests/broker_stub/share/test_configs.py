@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.broker_stub.cluster.topics import SHARE_STATE_TOPIC
 from fencepost.broker_stub.share.coordinator.records import Snapshot, Update, read_share_record
+from fencepost.broker_stub.share.states import RENEW
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import configs
 from fencepost.producer.wire.records import read_records
@@ -122,6 +123,19 @@ def test_the_duration_of_a_lock(of_group: bool) -> None:
     assert member.acquire() == [(0, 0, 0, 2)]
 
 
+@pytest.mark.parametrize(("enabled", "code"), [("true", ErrorCode.NONE), ("false", ErrorCode.INVALID_RECORD_STATE)])
+def test_renewals_can_be_switched_off(enabled: str, code: ErrorCode) -> None:
+    """By the group's config, at once."""
+    w = world()
+    (member,) = w.sharers("m")
+    w.put(b"a")
+    member.fetch()
+    w.configure_group(share_renew_acknowledge_enable=enabled)
+    nothing: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "is_renew_ack": True}
+    (part,) = member.fetch(acks=[(0, 0, (RENEW,))], **nothing).responses[0].partitions
+    assert part.acknowledge_error_code == code
+
+
 @pytest.mark.parametrize("of_group", [True, False])
 def test_a_member_without_a_heartbeat_is_removed(of_group: bool) -> None:
     """After the session timeout of the group's config, or of the broker's."""
@@ -215,7 +229,6 @@ def test_group_configs_are_described() -> None:
         ("share.delivery.count.limit", "1", "Invalid value 1 for configuration share.delivery.count.limit: Value must be at least 2"),
         ("share.auto.offset.reset", "none", "Invalid value none for configuration share.auto.offset.reset"),
         ("share.isolation.level", "x", "String must be one of: read_committed, read_uncommitted"),
-        ("consumer.session.timeout.ms", "45000", "The stub changes only the configs of share groups"),
     ],
 )
 def test_odd_configs_are_refused(name: str, value: str, words: str) -> None:

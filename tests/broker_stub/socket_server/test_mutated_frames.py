@@ -194,6 +194,10 @@ class OddWorld:
 
     def settle(self) -> None:
         """Every broker is up and reaches the others, and every wait is over."""
+        for node, broker in self.cluster.brokers.items():
+            if not broker.registered:  # a client has unregistered it, and nothing leads on it until it starts again
+                self.cluster.stop_broker(node)
+                self.cluster.start_broker(node)
         for node in self.cluster.brokers:
             self.cluster.start_broker(node)
             for other in self.cluster.brokers:
@@ -213,7 +217,7 @@ class OddWorld:
         return decode_response(frame, request.api, version)[1]
 
     def _ask(self) -> None:
-        node = self.rng.choice(self.cluster.live)
+        node = self.rng.choice([node for node, broker in self.cluster.brokers.items() if broker.alive and not broker.fenced])
         connections = self._connections[node] = [(connection, ear) for connection, ear in self._connections[node] if connection.open]
         free = [each for each in connections if not each[0].busy]
         if not free or self.rng.random() < 0.1:

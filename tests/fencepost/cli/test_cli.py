@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import fencepost
-from fencepost import AuthenticationFailed, BrokerStub, Producer
+from fencepost import AuthenticationFailed, BrokerStub, FencepostError, Producer
 from fencepost.cli import app, broker
 from fencepost.producer.wire import (
     InitProducerIdRequest,
@@ -301,9 +301,28 @@ def test_a_broker_takes_the_mechanisms_that_were_named() -> None:
                 assert producer.send("greetings", b"hello").result(DEADLINE_S).offset == 0
 
 
+def test_a_broker_checks_permissions() -> None:
+    """With --authorizer clients may do only what --acl allows, and --super-user everything."""
+    acls = ("--acl", "allow ANONYMOUS DESCRIBE,WRITE topic=orders", "--acl", "allow ANONYMOUS CREATE cluster")
+    with serving("broker", "--port", "0", "--authorizer", *acls) as (_, address), Producer(bootstrap_servers=address) as producer:
+        assert producer.send("orders", b"hello").result(DEADLINE_S).offset == 0
+        with pytest.raises(FencepostError, match="TOPIC_AUTHORIZATION_FAILED"):
+            producer.send("other", b"hello").result(DEADLINE_S)
+    with serving("broker", "--port", "0", "--super-user", "ANONYMOUS") as (_, address), Producer(bootstrap_servers=address) as producer:
+        assert producer.send("other", b"hello").result(DEADLINE_S).offset == 0
+    with (
+        serving("broker", "--port", "0", "--authorizer") as (_, address),
+        Producer(bootstrap_servers=address) as producer,
+        pytest.raises(FencepostError, match="AUTHORIZATION_FAILED"),
+    ):
+        producer.send("orders", b"hello").result(DEADLINE_S)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--acl", "alice READ orders"], "write allow|deny USER"),
+        (["--acl", "allow alice LOOK topic=orders"], "is no operation of an ACL"),
         (["--sasl-mechanism", "PLAIN"], "name them with --sasl-user"),
         (["--sasl-user", "alice:secret", "--sasl-mechanism", "GSSAPI"], "SASL mechanisms are some of PLAIN"),
         (["--tls-cert", "/no/such/file"], "the file '/no/such/file' does not exist"),

@@ -119,7 +119,9 @@ def test_a_held_reply_is_released(broker: Running) -> None:
 def test_links_are_slow_for_a_while(broker: Running) -> None:
     """`slow` says which links are; 0 ends it."""
     assert fault(broker, "slow", 2, 1, 300) == "slow: 1-2 by 300 ms\n"
-    assert json.loads(fault(broker, "slow", 1, 2, 0, "--json")) == {"slow": []}
+    assert fault(broker, "slow", 2, "controller", 20) == "slow: controller-2 by 20 ms, 1-2 by 300 ms\n"
+    assert json.loads(fault(broker, "slow", 1, 2, 0, "--json")) == {"slow": [["controller", 2, 20]]}
+    assert json.loads(fault(broker, "slow", "controller", 2, 0, "--json")) == {"slow": []}
 
 
 def test_links_are_severed_and_mended(broker: Running) -> None:

@@ -22,7 +22,9 @@ from fencepost import Producer
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli.app import app
 from fencepost.cli.output import json_line, printable
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.wire.records import encode_batch
+from fencepost.txn.jobs.positions import Positions, entry_of
 from fencepost.txn.producer import TransactionalProducer
 from tests.fencepost.cli.hostile_names import HARMLESS, HOSTILE, hostile_relay
 from tests.fencepost.cli.shell import run
@@ -33,8 +35,8 @@ pytestmark = pytest.mark.timeout(300)
 
 WAIT_S = 30.0
 SOURCES = Path(fencepost.cli.__file__).parent
-TALKERS = {"output.py", "console.py", "parquet_reading.py"}
-"""Who may write: the one place, the same for rich, and a process whose output a command reads."""
+TALKERS = {"output.py", "console.py"}
+"""Who may write: the one place, and the same for rich."""
 
 Ran = tuple[tuple[object, ...], str]
 
@@ -139,6 +141,10 @@ def stub() -> Iterator[BrokerStub]:
             producer.send(HARMLESS, b"one").result(WAIT_S)
         write(stub, HOSTILE)
         write(stub, f"{HOSTILE}bad", b"{")
+        positions = Positions(read_settings({"bootstrap_servers": stub.bootstrap}))
+        for job in (HOSTILE, "j"):
+            entry = entry_of(job, {HOSTILE: [HOSTILE]}, source=HOSTILE, records=1, topic=HOSTILE, transactional_id=HOSTILE)
+            positions.replace(job, entry, HOSTILE, WAIT_S)
         with member_of(stub, HOSTILE):
             yield stub
 
@@ -194,6 +200,8 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
     yield "produce", *at, "--topic", "t", bad_csv
     yield "produce", *at, "--topic", "t", directory / HOSTILE / "none"
     yield "produce", *there, "--topic", HOSTILE, bad_json
+    yield "produce", *at, "--topic", "t", "--job", "k", bad_json
+    yield "produce", *at, "--topic", "t", "--job", HOSTILE, bad_json
     yield "produce", *at, "--topic", "t", "--config", f"{HOSTILE}=1", bad_json
     for json_too in ((), ("--json",)):
         yield "consume", *at, "--topic", "t", "--from-beginning", "--exit-eof", *json_too
@@ -212,6 +220,10 @@ def every_command(stub: BrokerStub, relay: str, control: str, directory: Path) -
         yield "txn", "describe", HOSTILE, *at, *json_too
         yield "txn", "describe", f"{HOSTILE}none", *at, *json_too
         yield "txn", "find-hanging", *there, "--max-transaction-timeout", 0, *json_too
+        yield "jobs", "list", *at, *json_too
+        yield "jobs", "describe", HOSTILE, *at, *json_too
+        yield "jobs", "describe", "j", *at, *json_too
+        yield "jobs", "reset", "j", "--to", json.dumps(HOSTILE), *at, *json_too
         yield "ledger", "list", *at, *json_too
         yield "ledger", "show", HOSTILE, *at, *json_too
         yield "ledger", "show", f"{HOSTILE}bad", *at, *json_too
@@ -269,7 +281,7 @@ def test_no_command_passes_a_control_on(stub: BrokerStub, control: str, tmp_path
             assert not [each for each in ran.output if not (each.isprintable() or each == "\n")], (words, ran.output)
             for line in ran.stdout.splitlines() if "--json" in words else ():
                 json.loads(line)
-            met.add(" ".join(words[: 2 if words[0] in ("topics", "groups", "txn", "ledger", "fault", "log") else 1]))
+            met.add(" ".join(words[: 2 if words[0] in ("topics", "groups", "txn", "ledger", "jobs", "fault", "log") else 1]))
             if "x1b" not in ran.output and "u001b" not in ran.output:
                 silent.append(" ".join(words))
     assert met - {HOSTILE} == set(names_of(typer.main.get_command(app)))

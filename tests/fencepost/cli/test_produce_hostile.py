@@ -15,10 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.cli.error_lines import CommandError
-from fencepost.cli.inputs import CsvLines, Fields, Lines, RowChunk, csv_chunks, csv_header, json_chunks, line_chunks
-from fencepost.cli.sending import InputBroken
 from fencepost.cli.stopping import Stop
+from fencepost.txn.files.chunks import RowChunk, line_chunks
+from fencepost.txn.files.csv_rows import CsvLines, csv_chunks, csv_converter, csv_header
+from fencepost.txn.files.errors import BadInput, InputBroken
+from fencepost.txn.files.fields import Fields
+from fencepost.txn.files.json_lines import json_chunks, json_converter
+from fencepost.txn.files.lines import Lines
+from fencepost.txn.files.patience import block_reader
 from tests.drawn import drawn
 from tests.fencepost.cli.shell import complaint, peak_of, produce
 
@@ -86,9 +90,9 @@ def test_a_csv_header_of_many_columns_is_read_once() -> None:
     """100,000 columns take no longer than reading them, and one that is there twice among them is found."""
     names = [b"c%d" % number for number in range(100_000)]
     assert len(header_of(b",".join(names) + b"\n")) == 100_000
-    with pytest.raises(CommandError, match="the first line names the column 'c7' twice"):
+    with pytest.raises(BadInput, match="the first line names the column 'c7' twice"):
         header_of(b",".join([*names, b"c7"]) + b"\n")
-    with pytest.raises(CommandError, match=r"has no such column, but c0, c1, .* and 99,980 others$"):
+    with pytest.raises(BadInput, match=r"has no such column, but c0, c1, .* and 99,980 others$"):
         header_of(b",".join(names) + b"\n", Fields(key="nowhere"))
 
 
@@ -103,7 +107,7 @@ def test_a_csv_header_of_many_columns_is_read_once() -> None:
 )
 def test_a_csv_header_that_cannot_be_read(first: bytes, words: str) -> None:
     """One line that says where and why; nothing was sent."""
-    with pytest.raises(CommandError, match=re.escape(words)):
+    with pytest.raises(BadInput, match=re.escape(words)):
         header_of(first)
 
 
@@ -152,7 +156,7 @@ def test_random_damage_is_told_and_nothing_else(kind: str) -> None:
                 assert len(chunk.rows) == len(chunk.numbers) == len(chunk.raws)
                 places += sorted([*chunk.numbers, *(number for number, _, _ in chunk.bad)])
                 assert chunk.next > max(places, default=0)
-        except (CommandError, InputBroken):
+        except (BadInput, InputBroken):
             pass
         assert places == sorted(set(places)), seed
 
@@ -182,7 +186,7 @@ def lines_of(data: bytes) -> Iterator[Lines]:
         file.write(data)
         file.flush()
         file.seek(0)
-        yield Lines(file.fileno(), stop, lambda: None)
+        yield Lines(block_reader("lines", file.fileno(), stop, lambda: None), stop)
 
 
 def header_of(data: bytes, fields: Fields = ALL) -> list[str]:
@@ -196,10 +200,10 @@ def chunks_of(kind: str, data: bytes) -> Iterator[RowChunk]:
         if kind == "lines":
             yield from line_chunks(lines)
         elif kind in ("json", "fields"):
-            yield from json_chunks(lines, Fields() if kind == "json" else Fields("a", "b", ("d",)))
+            yield from json_chunks(lines, json_converter(Fields() if kind == "json" else Fields("a", "b", ("d",))))
         else:
             source, fields = CsvLines(lines), Fields() if kind == "csv" else Fields("a", "b", ("d",))
-            yield from csv_chunks(lines, source, csv_header(source, fields), fields)
+            yield from csv_chunks(lines, source, csv_converter(csv_header(source, fields), fields))
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ TALKING: dict[str, tuple[object, ...]] = {
     "ledger list": (),
     "ledger show": ("s",),
     "ledger reset": ("s", "--yes"),
+    "jobs list": (),
+    "jobs describe": ("j",),
+    "jobs reset": ("j", "--to-start"),
     "proxy": (),
     "demo": ("--rows", 2_000),
     "fault add": ("--action", "drop"),
@@ -134,6 +137,7 @@ def line_of(command: str, address: str, token: str) -> list[object]:
         "groups": ["--bootstrap", address, "--timeout", PATIENCE_S],
         "txn": ["--bootstrap", address, "--timeout", PATIENCE_S],
         "ledger": ["--bootstrap", address, "--timeout", PATIENCE_S],
+        "jobs": ["--bootstrap", address, "--timeout", PATIENCE_S],
     }
     return [*group, *rest, *at.get(group[0], ["--bootstrap", address])]
 

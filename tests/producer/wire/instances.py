@@ -99,6 +99,8 @@ def _kinds(kind: Kind, version: int) -> st.SearchStrategy[Any]:
             return st.booleans()
         case Scalar(code="d"):
             return st.floats(allow_nan=False)
+        case Scalar(code="H"):
+            return st.integers(0, (1 << 16) - 1)
         case Scalar():
             bound = 1 << (BITS[kind.code] - 1)
             return st.integers(-bound, bound - 1)

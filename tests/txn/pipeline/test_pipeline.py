@@ -69,7 +69,7 @@ def test_a_source_with_markers(stub: BrokerStub) -> None:
     with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="shop") as shop:
         for number in range(6):
             tx = shop.begin(LIMIT_S)
-            tx.send(SOURCE, b"order %d" % number, partition=0)
+            tx.send(SOURCE, b"order %d" % number, partition=0).result(LIMIT_S)  # An abort drops what is not sent.
             tx.abort(LIMIT_S) if number % 2 else tx.commit(LIMIT_S)
     for _ in range(2):
         quick(stub, bill).run_until_idle(timeout=LIMIT_S)

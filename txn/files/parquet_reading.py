@@ -1,9 +1,10 @@
-"""The process that reads a Parquet file for `fencepost produce`, under a memory limit, and writes it to standard output.
+"""The process that reads a Parquet file, under a memory limit, and writes it to standard output.
 
 A damaged or hostile file of a few bytes can request any amount of memory, or crash the reader. Such a file ends only this process.
 
 It writes two Arrow streams. The first has no rows: it has the file's schema and number of rows. Then the process reads a line of JSON from
-standard input, which names columns (null: all). The second stream has the batches of these columns. It writes errors to standard error.
+standard input: the columns (null: all), and the first row. The second stream has the batches from there on. It writes errors to standard
+error.
 """
 
 from __future__ import annotations
@@ -59,22 +60,28 @@ def _read(path: str) -> None:
         schema = file.schema_arrow
         pa.ipc.new_stream(out, schema.with_metadata({ROWS: b"%d" % file.metadata.num_rows})).close()
         sys.stdout.buffer.flush()
-        columns: list[str] | None = json.loads(sys.stdin.buffer.readline())
+        asked = json.loads(sys.stdin.buffer.readline())
+        columns: list[str] | None = asked["columns"]
+        skip: int = asked["first"]
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in schema.names if name in columns])
         with pa.ipc.new_stream(out, schema) as stream:
             for group in range(file.metadata.num_row_groups):
-                for batch in _batches(file, group, columns):
+                rows = file.metadata.row_group(group).num_rows
+                if skip >= rows:
+                    skip -= rows
+                    continue
+                for batch in _batches(file, group, columns, skip):
                     stream.write_batch(batch if columns is None else batch.select(schema.names))
                     sys.stdout.buffer.flush()
+                skip = 0
 
 
-def _batches(file: Any, group: int, columns: list[str] | None) -> Iterator[Any]:
-    """The rows of one row group in batches of about BATCH_BYTES. If these exceed the memory limit, it makes smaller ones. This happens if
-    the file stores a value once for many rows."""
+def _batches(file: Any, group: int, columns: list[str] | None, given: int) -> Iterator[Any]:
+    """The rows of one row group, without the first `given`, in batches of about BATCH_BYTES. If these exceed the memory limit, it makes
+    smaller ones. This happens if the file stores a value once for many rows."""
     metadata = file.metadata.row_group(group)
     rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES // max(1, metadata.total_byte_size // max(1, metadata.num_rows))))
-    given = 0
     while True:
         begin = 0
         try:

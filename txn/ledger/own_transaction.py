@@ -1,7 +1,7 @@
-"""The tombstone with which the ledger forgets a sink: written in a transaction, because nothing else counts, under the sink's own id.
+"""A record of one key in a transaction of its own, because nothing else counts: a tombstone, or another entry.
 
-The registration under that id ends the open transaction of the sink's writer, so the writer cannot add an entry after the tombstone. It
-uses transaction version 1, which every broker understands.
+It is written under the id of the key's writer. The registration under that id ends the open transaction of the writer, so the writer cannot
+add an entry after it. It uses transaction version 1, which every broker understands.
 """
 
 from __future__ import annotations
@@ -28,25 +28,28 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 Identity = tuple[int, int]
 
 
-class Tombstones:
-    """The tombstones of a key, in these partitions, under this transactional id."""
+class OwnTransaction:
+    """This value of a key (None: its deletion), in these partitions, under this transactional id."""
 
-    def __init__(self, client: ClusterClient, topic: str, key: bytes, places: Sequence[int], transactional_id: str) -> None:
+    def __init__(
+        self, client: ClusterClient, topic: str, key: bytes, value: bytes | None, places: Sequence[int], transactional_id: str
+    ) -> None:
         self._client = client
         self._topic = topic
         self._key = key
+        self._value = value
         self._places = places
         self._id = transactional_id
 
     async def write(self, deadline: Deadline) -> None:
-        """Commit them, and wait for the markers. Raises Unanswered at the deadline, NotPermitted."""
+        """Commit it, and wait for the markers. Raises Unanswered at the deadline, NotPermitted."""
         again = self._client.again
         identity = await again(self._register, deadline)
         await again(lambda: self._add(identity), deadline)
         now_ms = int(time.time() * 1000)
         for partition in self._places:
             batch = encode_batch(
-                [(now_ms, self._key, None)], producer_id=identity[0], producer_epoch=identity[1], base_sequence=0, transactional=True
+                [(now_ms, self._key, self._value)], producer_id=identity[0], producer_epoch=identity[1], base_sequence=0, transactional=True
             )
             await again(lambda to=partition, batch=batch: self._produce(to, batch), deadline)  # type: ignore[misc]  # it takes what it is bound to
         await again(lambda: self._commit(identity), deadline)

@@ -1,0 +1,149 @@
+"""A job and what can go wrong around it: aborted transactions, lost replies, other runs, brokers that are down. Afterwards every record is
+there once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import Fenced
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn import IteratorSource, JobFailed
+from tests.reading import read_messages
+from tests.txn.jobs.helpers import LIMIT_S, TOPIC, numbers, quick, stub, values
+from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
+
+__all__ = ["stub"]
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        (Api.PRODUCE, ErrorCode.INVALID_TXN_STATE),
+        (Api.END_TXN, ErrorCode.TRANSACTION_ABORTABLE),
+        (Api.END_TXN, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+    ids=lambda value: value.name,
+)
+def test_an_aborted_batch_is_read_again(stub: BrokerStub, api: Api, code: ErrorCode) -> None:
+    """The source is opened again at the last commit."""
+    stub.faults.on(api).on_call(2).error(code)
+    stats = quick(stub, counting(N), batch_size=50, batch_ms=20_000).run(timeout=LIMIT_S)
+    assert values(stub) == numbers(N)
+    assert stats.aborts >= 1
+    assert stats.records_in == N
+
+
+def test_an_abort_at_the_end(stub: BrokerStub) -> None:
+    """The last batch is aborted when the source has ended already: it is read again in the same run."""
+    stub.faults.on(Api.END_TXN).error(ErrorCode.TRANSACTION_ABORTABLE)
+    stats = quick(stub, counting(N), batch_ms=20_000).run(timeout=LIMIT_S)
+    assert (stats.aborts, stats.records_in) == (1, N)
+    assert values(stub) == numbers(N)
+
+
+def test_a_commit_whose_outcome_is_not_known_at_first(stub: BrokerStub) -> None:
+    """The coordinator commits, and its answers are lost until the call's time has passed. The job asks before it goes on."""
+    lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
+    timer = threading.Timer(3.0, lost.remove)
+    timer.start()
+    stats = quick(stub, counting(N), batch_size=50, call_timeout_ms=1_000, producer={"request_timeout_ms": 300}).run(timeout=LIMIT_S)
+    timer.join()
+    assert values(stub) == numbers(N)
+    assert lost.hits > 1
+    assert stats.records_in == N
+
+
+def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
+    """The job stops. The position tells the next run, which loses and doubles nothing."""
+    lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
+    quiet = stub.faults.on(Api.DESCRIBE_TRANSACTIONS).forever().drop()
+    given: dict[str, Any] = {"batch_size": 50, "call_timeout_ms": 500, "aborts_max": 1, "producer": {"request_timeout_ms": 200}}
+    with pytest.raises(JobFailed, match=r"the outcome of a commit stays unknown: .* Run the job again: its position then tells"):
+        quick(stub, counting(N), **given).run(timeout=LIMIT_S)
+    lost.remove()
+    quiet.remove()
+    assert quick(stub, counting(N)).run(timeout=LIMIT_S).before == 50
+    assert values(stub) == numbers(N)
+
+
+def test_a_second_run(stub: BrokerStub) -> None:
+    """It ends the first one, wherever that is, and continues at the position of its last commit. Nothing of the first one's open batch is
+    visible, and the first one says who ended it."""
+    is_overtaken(stub.bootstrap, TOPIC)
+
+
+def test_a_run_that_is_replaced_between_two_batches(stub: BrokerStub) -> None:
+    """It notices at its next transaction."""
+    with quick(stub, counting(N), batch_size=50) as first:
+        first.run(max_batches=1)
+        quick(stub, counting(N), batch_size=50).run(max_batches=1)
+        with pytest.raises(Fenced, match="another run of job 'job' has begun"):
+            first.run(timeout=LIMIT_S)
+    assert values(stub) == numbers(100)
+
+
+def test_what_a_killed_run_left_open(stub: BrokerStub) -> None:
+    """A producer with the job's id left records in an open transaction. The next run ends it at once, and does not wait for its timeout."""
+    leaves_a_transaction_open(stub.bootstrap, TOPIC)
+
+
+def test_a_batch_that_takes_too_long() -> None:
+    """The coordinator aborts the transaction. The job takes a new identity, and reads the batch again."""
+    with BrokerStub(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}) as stub:
+        stub.create_topic(TOPIC, partitions=1)
+        takes_too_long(stub.bootstrap, TOPIC)
+
+
+def test_aborts_in_a_row(stub: BrokerStub) -> None:
+    """A batch that is refused again and again stops the job, with the last reason."""
+    refused = stub.faults.on(Api.PRODUCE).forever().error(ErrorCode.INVALID_TXN_STATE)
+    with pytest.raises(JobFailed, match="4 transactions in a row were aborted, more than aborts_max=3; the last: "):
+        quick(stub, counting(N), aborts_max=3).run(timeout=LIMIT_S)
+    refused.remove()
+    quick(stub, counting(N)).run(timeout=LIMIT_S)
+    assert values(stub) == numbers(N)
+
+
+def test_a_broker_that_is_down(stub: BrokerStub) -> None:
+    """The job waits for it, and continues."""
+    stopped: list[None] = []
+
+    def slowly(position: Any) -> Any:
+        for number in range(position or 0, N):
+            if number == 100 and not stopped:
+                stopped.append(None)
+                stub.stop_broker(1)
+                threading.Timer(1.5, stub.start_broker, [1]).start()
+            yield b"record %d" % number, number + 1
+
+    stats = quick(stub, IteratorSource(slowly), batch_size=50, call_timeout_ms=500).run(timeout=LIMIT_S)
+    assert stats.records_in == N
+    assert values(stub) == numbers(N)
+
+
+def test_connections_that_break(stub: BrokerStub) -> None:
+    """One in five requests of each kind ends its connection."""
+    for api in (Api.PRODUCE, Api.END_TXN, Api.INIT_PRODUCER_ID, Api.FETCH, Api.METADATA):
+        stub.faults.on(api).forever().probability(0.2, seed=7).disconnect()
+    quick(stub, counting(N), batch_size=20).run(timeout=LIMIT_S)
+    stub.faults.clear()
+    assert values(stub) == numbers(N)
+
+
+def test_positions_written_by_others_do_not_count(stub: BrokerStub) -> None:
+    """A record outside of any transaction in the topic of positions does not move a job."""
+    from fencepost import Producer
+
+    quick(stub, counting(N), batch_size=100).run(max_batches=1)
+    [entry] = [each for each in read_messages(stub.bootstrap, "__fencepost_jobs", range(8)) if each.key() == b"job"]
+    with Producer(bootstrap_servers=stub.bootstrap) as other:
+        value = (entry.value() or b"").replace(b'"position":100', b'"position":250')
+        other.send("__fencepost_jobs", value, key=b"job", partition=entry.partition()).result(LIMIT_S)
+    assert quick(stub, counting(N)).run().records_in == N - 100
+    assert values(stub) == numbers(N)

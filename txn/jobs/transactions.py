@@ -1,0 +1,284 @@
+"""The transactions of a job: each has records and, last, the position after them; and what happens when one cannot be committed.
+
+Registering the transactional id fences an earlier run and ends its open transaction. Only then the position is read. So no other run can
+commit between the two. After an abort the caller opens the source again at `position`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from fencepost.producer.errors import (
+    DeliveryError,
+    Fatal,
+    Fenced,
+    FencepostError,
+    Misuse,
+    ProducerClosed,
+    RecordRefused,
+    Retriable,
+    TopicUnavailable,
+)
+from fencepost.producer.foundations.printable import said
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.coordinator.rerun_policy import worth_another
+from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, TransactionAborted, TransactionTimeout
+from fencepost.txn.jobs.batch import Batch
+from fencepost.txn.jobs.entry import JobEntry
+from fencepost.txn.jobs.errors import JobFailed, SourceChanged
+from fencepost.txn.jobs.positions import Positions, as_json, entry_of
+from fencepost.txn.jobs.settings import JobSettings
+from fencepost.txn.jobs.stats import Counters
+from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.pipeline.patience import Patience
+
+log = logging.getLogger("fencepost.job")
+
+STOPPING: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "grant WRITE on the topic, and on the topic of positions, to this client's principal",
+}
+"""Refusals that another attempt does not change."""
+OF_TRANSACTION: Final = (MustAbort, DeliveryError, Retriable, Fatal, ProducerClosed, TransactionAborted)
+"""Errors after which the batch is aborted, and its records are read again."""
+ISOLATED: Final = 500
+"""How many records are written one in a transaction, if it is not known how many the refused one was among."""
+
+
+class Transactions:
+    """See the module. `position`: of the last commit. `batch`: the open one. `refused`: why the brokers refuse the next record.
+    `make_producer`: makes the transactional producer with these settings."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        settings: JobSettings,
+        own: dict[str, Any],
+        positions: Positions,
+        counters: Counters,
+        calls: Calls,
+        patience: Patience,
+        make_producer: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        self.position: Any = None
+        self.batch: Batch | None = None
+        self.producer: Any = None
+        self.refused: Exception | None = None
+        self._job = name
+        self._name = f"job {name!r}"
+        self._kind = kind
+        self._settings = settings
+        self._own = own
+        self._positions = positions
+        self._counters = counters
+        self._calls = calls
+        self._patience = patience
+        self._insist = patience.insist
+        self._make_producer = make_producer
+        self._records = 0
+        """Records of the source that are committed since the job began."""
+        self._aborted = 0
+        self._isolated = 0
+        """So many records are written one in a transaction, to find the one that the brokers refuse."""
+
+    @property
+    def size(self) -> int:
+        """How many records of the source the batch takes."""
+        return 1 if self._isolated else self._settings.batch_size
+
+    async def open(self) -> None:
+        """Register the producer, then read the position. In this order: registering ends what an earlier run left open."""
+        await self._renew_producer()
+        await self._insist(self.producer.partitions_for, self._settings.topic, self._settings.call_s)
+        if self._settings.dead_letters is not None:
+            await self._insist(self.producer.partitions_for, self._settings.dead_letters, self._settings.call_s)
+
+    async def _renew_producer(self) -> None:
+        self.producer = self._make_producer(self._own)
+        await self._insist(self.producer.init, self._settings.call_s)
+        entry: JobEntry | None = await self._patience.insist_asking(self._positions.read, self._job, self._settings.call_s)
+        if entry is not None and entry.source != self._kind:
+            raise SourceChanged(
+                f"job {self._job!r} has the position of a source of kind {entry.source!r}, and this source is of kind {self._kind!r}: give "
+                f"the new source another job, or delete the position with `fencepost jobs reset {self._job} --to-start --execute`"
+            )
+        self.position = entry.position if entry is not None else None
+        self._records = entry.records if entry is not None else 0
+        self._counters.before = self._records - self._counters.records_in
+
+    async def close(self, *, failed: bool) -> None:
+        """Abort the open batch, and close the producer."""
+        batch, self.batch = self.batch, None
+        if self.producer is None:
+            return
+        try:
+            if batch is not None:
+                with contextlib.suppress(FencepostError):
+                    await self._calls.call(batch.transaction.abort, self._settings.call_s)
+        finally:
+            await self._calls.call(self.producer.close, 0.0 if failed else self._settings.call_s)
+
+    async def begin(self, place: str) -> Batch | None:
+        """Open a transaction for the record at this place. None: a new producer was needed, and the position was read again."""
+        try:
+            transaction = await self._insist(self.producer.begin, self._settings.call_s)
+        except (Fatal, ProducerClosed) as error:
+            await self._replace_producer(error)
+            return None
+        now = time.monotonic()
+        self.batch = Batch(transaction, now, now + self._settings.batch_ms / 1000.0, place)
+        return self.batch
+
+    async def finish(self) -> bool:
+        """Commit the open batch with its position. Returns False if it was aborted instead: what comes after `position` must be read
+        again."""
+        batch = self.batch
+        if batch is None:
+            return True
+        limit_s = self._settings.call_s
+        try:
+            if not batch.read:
+                await self._insist(batch.transaction.abort, limit_s)
+                self.batch = None
+                return True
+            position = as_json(batch.position())
+            entry = self._entry(position, self._records + batch.read)
+            partition, key, value = await self._calls.ask(self._positions.row, entry)
+            try:
+                await self._calls.call(partial(batch.transaction.send_many, self._positions.topic, [(key, value)], partition=partition))
+            except ValueError as error:
+                if isinstance(error, Retriable):
+                    raise
+                raise JobFailed(
+                    f"the position is too large for a record: {error}. Set producer={{'max_request_size': ...}} and the topic's "
+                    "max.message.bytes higher, or give new files to another job"
+                ) from error
+            await self._insist(batch.transaction.commit, limit_s)
+        except CommitOutcomeUnknown as unknown:
+            reason = await self._find_out(unknown)
+            if reason is not None:
+                await self.abort(reason)
+                return False
+        except OF_TRANSACTION as error:
+            await self.abort(error)
+            return False
+        self.batch = None
+        self.position = position
+        self._records = entry.records
+        self._aborted = 0
+        self._isolated = max(0, self._isolated - batch.read)
+        counters = self._counters
+        counters.batches += 1
+        counters.records_in += batch.read
+        counters.records_out += batch.written
+        counters.dead_letters += batch.dead
+        return True
+
+    def _entry(self, position: Any, records: int) -> JobEntry:
+        return entry_of(
+            self._job,
+            position,
+            source=self._kind,
+            records=records,
+            topic=self._settings.topic,
+            transactional_id=self._own["transactional_id"],
+        )
+
+    async def _find_out(self, unknown: CommitOutcomeUnknown) -> FencepostError | None:
+        """Ask until the outcome of the commit is known. None if it is committed, otherwise why not."""
+        for turn in range(1, max(1, self._settings.aborts_max) + 1):
+            log.warning("%s: %s; asking for the outcome", self._name, unknown)
+            try:
+                await self._calls.call(unknown.resolve, self._settings.call_s)
+            except CommitOutcomeUnknown as still:
+                unknown = still
+            except TransactionTimeout:
+                pass
+            except FencepostError as error:
+                return error
+            else:
+                return None
+            if self._patience.is_over:
+                break
+            await self._patience.pause(turn)
+        self.batch = None
+        raise JobFailed(f"the outcome of a commit stays unknown: {unknown}. Run the job again: its position then tells") from unknown
+
+    async def abort(self, error: FencepostError) -> None:
+        """Abort the open batch. What comes after `position` must be read again. Raises if another attempt cannot help."""
+        batch, self.batch = self.batch, None
+        assert batch is not None
+        cause = error.cause if isinstance(error, MustAbort) and error.cause is not None else error
+        self._counters.aborts += 1
+        taken_s = time.monotonic() - batch.began
+        advice = ""
+        if taken_s >= self._settings.transaction_timeout_ms / 1000.0:
+            advice = f". The batch took {taken_s:.1f} s, longer than transaction_timeout_ms={self._settings.transaction_timeout_ms}"
+        log.warning("%s: aborted, to read %d records again: %s%s", self._name, batch.read, error, advice)
+        code = getattr(cause, "code", 0)
+        if code in STOPPING:
+            await self._give_back(batch)
+            raise JobFailed(f"the brokers refuse: {error}: {STOPPING[ErrorCode(code)]}") from error
+        self._note_refused(batch, error, cause)
+        if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
+            await self._replace_producer(error)
+        else:
+            await self._give_back(batch)
+        if isinstance(error, Retriable) and not isinstance(error, TopicUnavailable):
+            return
+        self._aborted += 1
+        if self._aborted > self._settings.aborts_max:
+            raise JobFailed(
+                f"{self._aborted} transactions in a row were aborted, more than aborts_max={self._settings.aborts_max}; the last:"
+                f" {error}{advice}"
+            ) from error
+        await self._patience.pause(self._aborted)
+
+    def _note_refused(self, batch: Batch, error: FencepostError, cause: object) -> None:
+        """If the brokers refused a record, find out which: write the batch's records again, one in a transaction."""
+        if not isinstance(cause, RecordRefused) or not isinstance(error, MustAbort | DeliveryError) or worth_another(error):
+            return
+        if not self._isolated:
+            self._isolated = batch.read or ISOLATED
+        elif batch.dead:
+            raise JobFailed(f"the brokers refuse the dead letter for {batch.first}: {said(str(cause))}") from error
+        else:
+            self.refused = cause
+
+    async def _give_back(self, batch: Batch) -> None:
+        """Abort the transaction. A producer that cannot is replaced."""
+        try:
+            await self._insist(batch.transaction.abort, self._settings.call_s)
+        except FencepostError as error:
+            if self._patience.is_over:
+                raise
+            await self._replace_producer(error)
+
+    async def _replace_producer(self, error: FencepostError) -> None:
+        """Make a new producer after an error that ended the old one, unless another run has taken the transactional id over."""
+        if isinstance(error, Misuse) and not isinstance(error, ProducerClosed):
+            raise error
+        if isinstance(error, Fatal) and not isinstance(error, Fenced | IdentityLost):
+            raise JobFailed(f"the producer cannot continue: {error}") from error
+        if isinstance(error, Fenced) and await self._is_replaced():
+            raise Fenced(
+                f"another run of job {self._job!r} has begun (transactional id {self._own['transactional_id']!r}), or its position was"
+                f" reset: this run ends, and nothing of its open batch is visible ({error})"
+            ) from error
+        log.warning("%s: a new producer after: %s", self._name, error)
+        with contextlib.suppress(FencepostError):
+            await self._calls.call(self.producer.close, 0.0)
+        await self._renew_producer()
+
+    async def _is_replaced(self) -> bool:
+        try:
+            found: bool = await self._insist(self.producer.replaced, self._settings.call_s)
+        except FencepostError as error:
+            log.warning("%s: not known whether another process has the transactional id: %s", self._name, error)
+            return True
+        return found

@@ -1,0 +1,62 @@
+"""Commits a batch: the group's offsets, then the transaction. Meanwhile the pipeline reads and transforms what comes next."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from fencepost.producer.errors import FencepostError
+from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
+from fencepost.txn.pipeline.batch import Batch
+from fencepost.txn.pipeline.calls import Calls, Running
+from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.patience import Patience
+from fencepost.txn.pipeline.settings import PipelineSettings
+
+log = logging.getLogger("fencepost.pipeline")
+
+
+class Commit:
+    """The commit of one batch, which is under way from the start. `group`: the member's metadata when the batch was full."""
+
+    def __init__(self, batch: Batch, group: bytes, settings: PipelineSettings, name: str, calls: Calls, patience: Patience) -> None:
+        self.batch: Final = batch
+        self._settings = settings
+        self._name = name
+        self._calls = calls
+        self._patience = patience
+        self.running: Final[Running[FencepostError | None]] = calls.start(self._run(group))
+
+    async def _run(self, group: bytes) -> FencepostError | None:
+        """Why the batch is not committed, or None if it is. Raises PipelineFailed if that stays unknown."""
+        batch, limit_s = self.batch, self._settings.call_s
+        try:
+            if batch.next:
+                await self._patience.insist(batch.transaction.send_offsets, batch.next, group, limit_s)
+            await self._patience.insist(batch.transaction.commit, limit_s)
+        except CommitOutcomeUnknown as unknown:
+            return await self._find_out(unknown)
+        except FencepostError as error:
+            return error
+        return None
+
+    async def _find_out(self, unknown: CommitOutcomeUnknown) -> FencepostError | None:
+        """Ask until the outcome of the commit is known."""
+        for turn in range(1, max(1, self._settings.aborts_max) + 1):
+            log.warning("%s: %s; asking for the outcome", self._name, unknown)
+            try:
+                await self._calls.call(unknown.resolve, self._settings.call_s)
+            except CommitOutcomeUnknown as still:
+                unknown = still
+            except TransactionTimeout:
+                pass
+            except FencepostError as error:
+                return error
+            else:
+                return None
+            if self._patience.is_over:
+                break
+            await self._patience.pause(turn)
+        raise PipelineFailed(
+            f"the outcome of a commit stays unknown: {unknown}. Start again: the group's offsets then tell what is processed"
+        ) from unknown
