@@ -81,8 +81,6 @@ _QUORUM = "no: the stub's controller is no KRaft quorum that could speak it"
 _TO_CONTROLLER = "no: brokers ask their controller with it; the stub's brokers and controller are one program"
 _ZOOKEEPER = "no: Kafka 4.0 removed it with ZooKeeper"
 _TOKENS = "no: there are no delegation tokens"
-_SHARE_GROUPS = "no: there are no share groups"
-_SHARE_STATE = "no: brokers keep the state of share groups with it; there are no share groups"
 _STREAMS_GROUPS = "no: there are no streams groups; Kafka Streams works with the classic protocol"
 
 # Every API without a handler, and why. A request ends the connection.
@@ -106,23 +104,11 @@ NOT_SERVED = {
     Api.ALLOCATE_PRODUCER_IDS: _TO_CONTROLLER,
     Api.CONTROLLER_REGISTRATION: _QUORUM,
     Api.ASSIGN_REPLICAS_TO_DIRS: _TO_CONTROLLER,
-    Api.SHARE_GROUP_HEARTBEAT: _SHARE_GROUPS,
-    Api.SHARE_GROUP_DESCRIBE: _SHARE_GROUPS,
-    Api.SHARE_FETCH: _SHARE_GROUPS,
-    Api.SHARE_ACKNOWLEDGE: _SHARE_GROUPS,
     Api.ADD_RAFT_VOTER: _QUORUM,
     Api.REMOVE_RAFT_VOTER: _QUORUM,
     Api.UPDATE_RAFT_VOTER: _QUORUM,
-    Api.INITIALIZE_SHARE_GROUP_STATE: _SHARE_STATE,
-    Api.READ_SHARE_GROUP_STATE: _SHARE_STATE,
-    Api.WRITE_SHARE_GROUP_STATE: _SHARE_STATE,
-    Api.DELETE_SHARE_GROUP_STATE: _SHARE_STATE,
-    Api.READ_SHARE_GROUP_STATE_SUMMARY: _SHARE_STATE,
     Api.STREAMS_GROUP_HEARTBEAT: _STREAMS_GROUPS,
     Api.STREAMS_GROUP_DESCRIBE: _STREAMS_GROUPS,
-    Api.DESCRIBE_SHARE_GROUP_OFFSETS: _SHARE_GROUPS,
-    Api.ALTER_SHARE_GROUP_OFFSETS: _SHARE_GROUPS,
-    Api.DELETE_SHARE_GROUP_OFFSETS: _SHARE_GROUPS,
 }
 
 

@@ -63,6 +63,7 @@ class Broker:
         self.generation = 0
         self.sessions = SessionCache()
         self.connections: set[Connection] = set()
+        self.on_disconnected: list[Callable[[int], object]] = []  # called with the number of each connection that has ended
         self.quota_manager: ClientQuotaManager | None = None  # None while there is no quota
 
     def stop(self) -> None:
@@ -91,6 +92,13 @@ class Broker:
         held, self._held = self._held, []
         for run in held:
             run()
+
+    def disconnected(self, connection: Connection) -> None:
+        """That connection has ended, and its requests with it."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            for each in self.on_disconnected:
+                each(connection.id)
 
     def cut_connections(self) -> int:
         """Ends every client connection; returns how many there were."""

@@ -29,16 +29,17 @@ class Asked(NamedTuple):
     node: int
     client_id: str
     partition: TopicPartition
-    transactional_id: str
+    transactional_id: str = ""
+    group_id: str = ""
 
     def partitions(self) -> Collection[TopicPartition]:
         return (self.partition,)
 
     def groups(self) -> Collection[str]:
-        return ()
+        return (self.group_id,) if self.group_id else ()
 
     def transactional_ids(self) -> Collection[str]:
-        return (self.transactional_id,)
+        return (self.transactional_id,) if self.transactional_id else ()
 
 
 class BrokerRequest:

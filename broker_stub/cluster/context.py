@@ -20,6 +20,7 @@ from fencepost.broker_stub.cluster.release import Release
 from fencepost.broker_stub.cluster.timers import Timer, Timers
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.configs.dynamic_configs import DynamicConfigs
+from fencepost.broker_stub.configs.group_configs import value_of
 from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.configs.topic_configs import BrokerConfig
 from fencepost.broker_stub.faults.rules import Faults
@@ -103,6 +104,10 @@ class Context:
     def cordoned(self) -> list[int]:
         """The brokers that get no new replicas, because all their log directories are cordoned (KIP-1066)."""
         return [node_id for node_id, broker in self.brokers.items() if broker.logs.is_cordoned]
+
+    def group_config(self, group_id: str, name: str, node_id: int | None = None) -> str:
+        """The value of a config that is in force in that group, on that broker."""
+        return value_of(name, self.dynamic_configs.of(ResourceType.GROUP, group_id), self.config, node_id)
 
     def every_partition(self) -> Iterator[Partition]:
         """The partitions of all topics."""

@@ -27,7 +27,7 @@ FEATURES_4_3 = {
     "group.version": (0, 1, 1),
     "kraft.version": (0, 1, 0),
     "metadata.version": (7, 30, 30),
-    "share.version": (0, 1, 0),
+    "share.version": (0, 1, 1),
     "streams.version": (0, 1, 0),
     "transaction.version": (0, 2, 2),
 }
@@ -51,6 +51,8 @@ NEWEST_3_9: dict[int, int] = {
     Api.DESCRIBE_CLUSTER: 1,
     Api.DESCRIBE_LOG_DIRS: 4,
     Api.ALTER_PARTITION_REASSIGNMENTS: 0,
+    Api.UPDATE_FEATURES: 1,
+    Api.LIST_CONFIG_RESOURCES: 0,
     Api.CONSUMER_GROUP_HEARTBEAT: 0,
     Api.CONSUMER_GROUP_DESCRIBE: 0,
 }
@@ -71,6 +73,25 @@ UNREADABLE_3_9: dict[int, range] = {
     Api.DESCRIBE_LOG_DIRS: range(1),
 }
 """Offered and not served: message formats v0 and v1, and versions that only clients and brokers of older releases use."""
+
+
+ABSENT_3_9: frozenset[int] = frozenset(
+    (
+        Api.SHARE_GROUP_HEARTBEAT,
+        Api.SHARE_GROUP_DESCRIBE,
+        Api.SHARE_FETCH,
+        Api.SHARE_ACKNOWLEDGE,
+        Api.INITIALIZE_SHARE_GROUP_STATE,
+        Api.READ_SHARE_GROUP_STATE,
+        Api.WRITE_SHARE_GROUP_STATE,
+        Api.DELETE_SHARE_GROUP_STATE,
+        Api.READ_SHARE_GROUP_STATE_SUMMARY,
+        Api.DESCRIBE_SHARE_GROUP_OFFSETS,
+        Api.ALTER_SHARE_GROUP_OFFSETS,
+        Api.DELETE_SHARE_GROUP_OFFSETS,
+    )
+)
+"""The APIs that 3.9 does not offer."""
 
 
 class Served(NamedTuple):
@@ -135,15 +156,20 @@ class Release(NamedTuple):
     features: Mapping[str, tuple[int, int, int]]
     topic_defaults: Mapping[str, str]
     differs: Differences
+    absent: frozenset[int] = frozenset()
 
     def offers(self, served: Iterable[Served]) -> Iterator[Served]:
         """The response of ApiVersions. `served`: the versions that the handlers serve."""
         for each in served:
+            if each.api in self.absent:
+                continue
             highest = self._newest(each.api, each.highest)
             yield Served(each.api, each.lowest if self.newest is None else 0, highest)
 
     def takes(self, api: int, versions: range, version: int) -> bool:
         """Whether a request of that version is served, where its handler serves `versions`."""
+        if api in self.absent:
+            return False
         lowest = versions.start if self.newest is None else 0
         return lowest <= version <= self._newest(api, versions.stop - 1) and version not in self.unreadable.get(api, ())
 
@@ -165,6 +191,7 @@ KAFKA_3_9: Final = Release(
     unreadable=UNREADABLE_3_9,
     unstable={},
     features=FEATURES_3_9,
+    absent=ABSENT_3_9,
     topic_defaults={"message.timestamp.after.max.ms": str(LONG_MAX)},  # an hour since 4.0
     differs=Differences(
         zstd_needs_fetch_10=True,

@@ -15,7 +15,8 @@ LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 NAME_CHARS_MAX = 249
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STATE_TOPIC: Final = "__transaction_state"
-INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, "__share_group_state"))
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL = frozenset((OFFSETS_TOPIC, STATE_TOPIC, SHARE_STATE_TOPIC))
 
 
 class MadeOnDemand(NamedTuple):
@@ -37,6 +38,12 @@ MADE_ON_DEMAND = {
         "transaction.state.log.replication.factor",
         "transaction.state.log.min.isr",
         {**_KEPT, "compression.type": "uncompressed", "unclean.leader.election.enable": "false"},
+    ),
+    SHARE_STATE_TOPIC: MadeOnDemand(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1", "segment.bytes": "104857600"},
     ),
 }
 

@@ -69,7 +69,7 @@ DYNAMIC: Final[dict[str, DynamicConfig]] = {
     "follower.replication.throttled.rate": _rate,
     "group.consumer.assignment.interval.ms": DynamicConfig(Type.INT, "0", whole(0, INT_MAX)),
     "group.coordinator.cached.buffer.max.bytes": DynamicConfig(Type.INT, "1048588", whole(512 * 1024, INT_MAX)),
-    "group.share.assignment.interval.ms": DynamicConfig(Type.INT, "1000", whole(0, INT_MAX)),
+    "group.share.assignment.interval.ms": DynamicConfig(Type.INT, "0", whole(0, INT_MAX)),
     "group.streams.assignment.interval.ms": DynamicConfig(Type.INT, "1000", whole(0, INT_MAX)),
     "leader.replication.throttled.rate": _rate,
     "log.cleaner.backoff.ms": DynamicConfig(Type.LONG, "15000", whole(0, LONG_MAX)),

@@ -17,8 +17,13 @@ from fencepost.broker_stub.configs.values import INT_MAX, Check, boolean, invali
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+ISOLATION_LEVEL: Final = "share.isolation.level"
+LOCK_DURATION: Final = "share.record.lock.duration.ms"
+READ_COMMITTED: Final = "read_committed"
 
-_DURATION: Final = re.compile(r"by_duration:[Pp](?!$)(\d+[Dd])?([Tt](?!$)(\d+[Hh])?(\d+[Mm])?(\d+(\.\d{0,9})?[Ss])?)?")
+_DURATION: Final = re.compile(r"by_duration:[Pp](?!$)(\d+[Dd])?([Tt](?!$)(\d+[Hh])?(\d+[Mm])?(\d+([.,]\d{0,9})?[Ss])?)?")
+_UNITS_MS: Final = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1000}
 
 
 class Bound(NamedTuple):
@@ -86,7 +91,7 @@ GROUP_CONFIGS: Final[dict[str, GroupConfig]] = {
         Bound("group.share.min.session.timeout.ms", 45000),
         Bound("group.share.max.session.timeout.ms", 60000),
     ),
-    "share.record.lock.duration.ms": _number(
+    LOCK_DURATION: _number(
         1000,
         30000,
         "group.share.record.lock.duration.ms",
@@ -114,8 +119,8 @@ GROUP_CONFIGS: Final[dict[str, GroupConfig]] = {
         Bound("group.share.min.assignment.interval.ms", 0),
         Bound("group.share.max.assignment.interval.ms", 15000),
     ),
-    "share.auto.offset.reset": GroupConfig(Type.STRING, "latest", _reset),
-    "share.isolation.level": GroupConfig(Type.STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")),
+    AUTO_OFFSET_RESET: GroupConfig(Type.STRING, "latest", _reset),
+    ISOLATION_LEVEL: GroupConfig(Type.STRING, "read_uncommitted", one_of(READ_COMMITTED, "read_uncommitted")),
     "share.renew.acknowledge.enable": GroupConfig(Type.BOOLEAN, "true", boolean),
     "streams.heartbeat.interval.ms": _number(
         1,
@@ -181,6 +186,14 @@ def value_of(name: str, values: Mapping[str, str], config: BrokerConfig, node_id
     if defined.highest is not None:
         value = str(min(int(value), _bound(defined.highest, config)))
     return value
+
+
+def duration_ms(value: str) -> int | None:
+    """The milliseconds of `by_duration:` with an ISO 8601 duration. None: the value is none."""
+    if not _DURATION.fullmatch(value):
+        return None
+    parts = re.findall(r"([\d.,]+)([DHMS])", value.partition(":")[2], re.IGNORECASE)
+    return int(sum(float(number.replace(",", ".")) * _UNITS_MS[unit.upper()] for number, unit in parts))
 
 
 def default_of(name: str, config: BrokerConfig, node_id: int | None = None) -> str:

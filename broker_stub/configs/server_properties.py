@@ -38,10 +38,11 @@ WITHOUT_MEANING: Final = (
     *("background.threads", "broker.id", "broker.rack", "early.start.listeners", "inter.broker.listener.name", "log.dir", "log.dirs"),
     *("log.cleaner.threads", "log.flush.scheduler.interval.ms", "node.id"),
     *("process.roles", "queued.max.requests", "security.inter.broker.protocol"),
-    *("controller.", "group.share.", "metadata.log.", "metric.", "metrics.", "num.io.", "num.network.", "num.recovery.", "num.replica."),
-    *("replica.fetch.", "replica.socket.", "share.coordinator.", "socket.", "zookeeper."),
+    *("controller.", "metadata.log.", "metric.", "metrics.", "num.io.", "num.network.", "num.recovery.", "num.replica."),
+    *("group.share.", "replica.fetch.", "replica.socket.", "share.coordinator.", "share.fetch.", "socket.", "zookeeper."),
 )
-"""Names, and beginnings of names that end with a dot, of disks, threads, sockets, controllers and share groups, which the stub has not."""
+"""Names, and beginnings of names that end with a dot, of disks, threads, sockets and controllers, which the stub has not. Configs that
+the stub obeys come first."""
 
 _log = logging.getLogger(__name__)
 

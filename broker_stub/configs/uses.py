@@ -45,6 +45,8 @@ _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
 _SEGMENTS: Final = "tests/broker_stub/log/test_segments.py"
+_SHARES: Final = "tests/broker_stub/share/test_configs.py"
+_SHARE_FETCH: Final = "tests/broker_stub/share/test_share_fetch.py"
 _BROKER: Final = "tests/broker_stub/configs/test_broker_configs.py::test_a_broker_config_has_its_effect"
 _CLEANER: Final = "tests/broker_stub/log/test_cleaner.py"
 _COMPACTION: Final = "tests/broker_stub/cluster/test_compaction.py"
@@ -165,6 +167,25 @@ BROKER_USES: Final[dict[str, Use]] = {
     "group.max.session.timeout.ms": Obeyed("JoinGroup is refused above", f"{_BROKER}[group.max.session.timeout.ms]"),
     "group.max.size": Obeyed("more members are refused", f"{_CLASSIC}::test_a_full_group_refuses_a_new_member"),
     "group.min.session.timeout.ms": Obeyed("JoinGroup is refused below", f"{_BROKER}[group.min.session.timeout.ms]"),
+    "group.share.assignment.interval.ms": Obeyed(
+        "the partitions of a share group are not assigned again before; 0 here by default, 1000 in Kafka",
+        f"{_SHARES}::test_an_assignment_waits_for_the_interval",
+    ),
+    "group.share.delivery.count.limit": Obeyed("a record is not delivered more often", f"{_SHARES}::test_the_limit_of_deliveries"),
+    "group.share.heartbeat.interval.ms": Obeyed(
+        "members are told to heartbeat so often; Kafka needs 5000 to 15000", f"{_SHARES}::test_the_heartbeat_interval_is_told"
+    ),
+    "group.share.max.share.sessions": Obeyed("more share sessions are refused", f"{_SHARES}::test_a_session_too_many_is_refused"),
+    "group.share.max.size": Obeyed("more members are refused", f"{_SHARES}::test_a_full_group_refuses_a_new_member"),
+    "group.share.partition.max.record.locks": Obeyed(
+        "more records are not in flight; Kafka needs 100 to 10000", f"{_SHARES}::test_the_limit_of_records_in_flight"
+    ),
+    "group.share.record.lock.duration.ms": Obeyed(
+        "an acquired record becomes available again after that time; Kafka needs at least 1000", f"{_SHARES}::test_the_duration_of_a_lock"
+    ),
+    "group.share.session.timeout.ms": Obeyed(
+        "a member without a heartbeat is removed; Kafka needs 45000 to 60000", f"{_SHARES}::test_a_member_without_a_heartbeat_is_removed"
+    ),
     "log.cleaner.backoff.ms": Obeyed("how often the cleaner looks for work", f"{_COMPACTION}::test_it_is_looked_for_work_at_intervals"),
     "log.cleaner.dedupe.buffer.size": Obeyed("24 bytes for each key of a pass", f"{_COMPACTION}::test_how_many_keys_a_pass_takes"),
     "log.cleaner.enable": Obeyed("false: compaction only by `stub.clean_logs()`", f"{_COMPACTION}::test_the_cleaner_can_be_switched_off"),
@@ -207,6 +228,17 @@ BROKER_USES: Final[dict[str, Use]] = {
     "replica.lag.time.max.ms": Obeyed(
         "a follower that does not keep up with its leader leaves the ISR after that time", f"{_BROKER}[replica.lag.time.max.ms]"
     ),
+    "share.coordinator.snapshot.update.records.per.snapshot": Obeyed(
+        "after so many updates a share partition gets a new snapshot", f"{_SHARES}::test_a_snapshot_after_so_many_updates"
+    ),
+    "share.coordinator.state.topic.min.isr": Obeyed(
+        "min.insync.replicas of __share_group_state", f"{_SHARES}::test_the_topic_of_the_state"
+    ),
+    "share.coordinator.state.topic.num.partitions": Obeyed("of __share_group_state", f"{_SHARES}::test_the_topic_of_the_state"),
+    "share.coordinator.state.topic.replication.factor": Obeyed("as far as there are brokers", f"{_SHARES}::test_the_topic_of_the_state"),
+    "share.coordinator.write.timeout.ms": Obeyed(
+        "how long the share coordinator waits for replicas", f"{_SHARES}::test_a_write_that_is_not_replicated_times_out"
+    ),
     "super.users": Obeyed("may do everything", "tests/broker_stub/security/test_acls.py::test_kafkas_own_configs_say_the_same"),
     "telemetry.max.bytes": Obeyed("larger pushes of metrics are refused", f"{_TELEMETRY}::test_the_largest_push"),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": Obeyed(
@@ -245,7 +277,6 @@ _DYNAMIC: Final[dict[str, Use]] = {
     "follower.fetch.last.tiered.offset.enable": _NO_TIERS,
     "follower.replication.throttled.rate": _NO_THROTTLE,
     "group.coordinator.cached.buffer.max.bytes": Described("no buffer is kept"),
-    "group.share.assignment.interval.ms": Described("there are no share groups"),
     "group.streams.assignment.interval.ms": Described("there are no streams groups"),
     "leader.replication.throttled.rate": _NO_THROTTLE,
     "log.cleaner.io.buffer.size": Described("the cleaner has no buffers of its own"),
@@ -277,9 +308,25 @@ _OWN: Final[dict[str, Use]] = {
     "consumer.assignment.interval.ms": Obeyed("as group.consumer.assignment.interval.ms", f"{_GROUP_CONFIGS}::test_assignments_wait"),
     "consumer.heartbeat.interval.ms": Obeyed("as group.consumer.heartbeat.interval.ms", f"{_GROUP_CONFIGS}::test_heartbeats"),
     "consumer.session.timeout.ms": Obeyed("as group.consumer.session.timeout.ms", f"{_GROUP_CONFIGS}::test_sessions"),
+    "share.assignment.interval.ms": Obeyed(
+        "as group.share.assignment.interval.ms", f"{_SHARES}::test_an_assignment_waits_for_the_interval"
+    ),
+    "share.auto.offset.reset": Obeyed("where a new group begins", f"{_SHARE_FETCH}::test_a_group_begins_where_its_config_says"),
+    "share.delivery.count.limit": Obeyed("as group.share.delivery.count.limit", f"{_SHARES}::test_the_limit_of_deliveries"),
+    "share.heartbeat.interval.ms": Obeyed("as group.share.heartbeat.interval.ms", f"{_SHARES}::test_the_heartbeat_interval_is_told"),
+    "share.isolation.level": Obeyed(
+        "read_committed: aborted records are not delivered",
+        f"{_SHARE_FETCH}::test_aborted_transactions_are_skipped_on_request",
+    ),
+    "share.partition.max.record.locks": Obeyed(
+        "as group.share.partition.max.record.locks", f"{_SHARES}::test_the_limit_of_records_in_flight"
+    ),
+    "share.record.lock.duration.ms": Obeyed("as group.share.record.lock.duration.ms", f"{_SHARES}::test_the_duration_of_a_lock"),
+    "share.renew.acknowledge.enable": Obeyed("false: no lock is renewed", f"{_SHARES}::test_renewals_can_be_switched_off"),
+    "share.session.timeout.ms": Obeyed("as group.share.session.timeout.ms", f"{_SHARES}::test_a_member_without_a_heartbeat_is_removed"),
 }
-_KINDS: Final = {"share": Described("there are no share groups"), "streams": Described("there are no streams groups")}
-GROUP_USES: Final[dict[str, Use]] = {name: _OWN.get(name) or _KINDS[name.partition(".")[0]] for name in GROUP_CONFIGS}
+_NO_STREAMS: Final = Described("there are no streams groups")
+GROUP_USES: Final[dict[str, Use]] = {name: _OWN.get(name, _NO_STREAMS) for name in GROUP_CONFIGS}
 """Of the configs of single groups."""
 
 CLIENT_METRICS_USES: Final[dict[str, Use]] = {

@@ -45,6 +45,15 @@ ASKED: dict[int, tuple[str, str | None, str | None]] = {
     Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partition_indexes", None),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
+    Api.SHARE_FETCH: ("topics", "partitions", "partition_index"),
+    Api.SHARE_ACKNOWLEDGE: ("topics", "partitions", "partition_index"),
+    Api.INITIALIZE_SHARE_GROUP_STATE: ("topics", "partitions", "partition"),
+    Api.READ_SHARE_GROUP_STATE: ("topics", "partitions", "partition"),
+    Api.WRITE_SHARE_GROUP_STATE: ("topics", "partitions", "partition"),
+    Api.DELETE_SHARE_GROUP_STATE: ("topics", "partitions", "partition"),
+    Api.READ_SHARE_GROUP_STATE_SUMMARY: ("topics", "partitions", "partition"),
+    Api.ALTER_SHARE_GROUP_OFFSETS: ("topics", "partitions", "partition_index"),
+    Api.DELETE_SHARE_GROUP_OFFSETS: ("topics", None, None),
 }
 # The same where the topics are inside other entries.
 ASKED_WITHIN: dict[int, tuple[str, str, str]] = {
@@ -84,6 +93,17 @@ ANSWERED: dict[int, tuple[str, str | None, str | None]] = {
     Api.OFFSET_DELETE: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_PRODUCERS: ("topics", "partitions", "partition_index"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("topics", None, None),
+    Api.SHARE_GROUP_DESCRIBE: ("groups", None, None),
+    Api.SHARE_FETCH: ("responses", "partitions", "partition_index"),
+    Api.SHARE_ACKNOWLEDGE: ("responses", "partitions", "partition_index"),
+    Api.INITIALIZE_SHARE_GROUP_STATE: ("results", "partitions", "partition"),
+    Api.READ_SHARE_GROUP_STATE: ("results", "partitions", "partition"),
+    Api.WRITE_SHARE_GROUP_STATE: ("results", "partitions", "partition"),
+    Api.DELETE_SHARE_GROUP_STATE: ("results", "partitions", "partition"),
+    Api.READ_SHARE_GROUP_STATE_SUMMARY: ("results", "partitions", "partition"),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups", None, None),
+    Api.ALTER_SHARE_GROUP_OFFSETS: ("responses", "partitions", "partition_index"),
+    Api.DELETE_SHARE_GROUP_OFFSETS: ("responses", None, None),
 }
 ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
     Api.ADD_PARTITIONS_TO_TXN: ("results_by_transaction", "topic_results", "results_by_partition"),
@@ -91,6 +111,7 @@ ANSWERED_WITHIN: dict[int, tuple[str, str, str]] = {
 }
 # Fields that only a successful result fills, with their values in a failed one.
 _OF_SUCCESS: dict[str, Any] = {
+    "acquired_records": [],
     "accepted_compression_types": [],
     "active_producers": [],
     "base_offset": -1,
@@ -121,6 +142,7 @@ _OF_SUCCESS: dict[str, Any] = {
     "records": b"",
     "requested_metrics": [],
     "resources": [],
+    "state_batches": [],
     "timestamp": -1,
     "transaction_state": "",
     "transaction_states": [],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
-from fencepost.broker_stub.groups.record_format import prefix_of, read, written
+from fencepost.broker_stub.cluster.record_format import prefix_of, read, written
 from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i8, i32, i64, tag
 
 

@@ -26,6 +26,8 @@ from fencepost.broker_stub.groups.records import (
     read_record,
     tombstones,
 )
+from fencepost.broker_stub.groups.share.records import ShareGroupRecord, read_share_group_record
+from fencepost.broker_stub.groups.share.share_group import ShareGroupStates
 from fencepost.broker_stub.groups.states import State
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.records import ControlType, encode_batch, read_marker, read_records
@@ -60,6 +62,7 @@ class Store:
         self.consumers = ConsumerGroupStates()
         self._context = context
         self._now_ms = context.brokers[replica.node].now_ms
+        self.shares = ShareGroupStates(self._now_ms)
         self._replica = replica
         self._epoch = replica.leader_epoch
         self._timeout_ms = int(context.config["offsets.commit.timeout.ms"])
@@ -70,7 +73,11 @@ class Store:
 
     def load(self, now_ms: int) -> list[Group]:
         """Every classic group of the log: stable with members, empty without. A group that has only offsets is empty, too."""
-        saved = {group_id: value for group_id, value in self._saved.items() if group_id not in self.consumers.groups}
+        saved = {
+            group_id: value
+            for group_id, value in self._saved.items()
+            if group_id not in self.consumers.groups and group_id not in self.shares.groups
+        }
         self._saved = {}
         return [_group(group_id, value) if value is not None else Group(group_id, now_ms) for group_id, value in saved.items()]
 
@@ -94,6 +101,15 @@ class Store:
 
         first = tombstones([group_key(group_id)] if replaced is not None else [])
         self._write([*first, *(record.entry() for record in records)], apply, then or _unheard, at_append=True)
+
+    def write_share_group(self, records: Sequence[ShareGroupRecord], then: Then | None = None) -> None:
+        """Writes records of a share group, which changes once the leader's log has them."""
+
+        def apply() -> None:
+            for record in records:
+                self.shares.replay(record)
+
+        self._write([record.entry() for record in records], apply, then or _unheard, at_append=True)
 
     def delete_consumer_group(self, group_id: str, records: Sequence[ConsumerRecord], then: Then | None = None) -> None:
         """Writes the deletion of a group of the consumer protocol, and of its offsets."""
@@ -208,8 +224,11 @@ class Store:
             for record in read_records(batch, verify_crc=False):
                 assert record.key is not None
                 of_consumers = read_consumer_record(record.key, record.value)
+                of_shares = read_share_group_record(record.key, record.value) if of_consumers is None else None
                 if of_consumers is not None:
                     self.consumers.replay(of_consumers)
+                elif of_shares is not None:
+                    self.shares.replay(of_shares)
                 else:
                     self._replay(read_record(record.key, record.value), producer_id)
 

@@ -224,6 +224,8 @@ class ConsumerGroups:
         if group is not None:
             return group, None
         classic = self._classic.groups.get(group_id)
+        if group_id in self._store.shares.groups:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if classic is None and not create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is not None and not create:
@@ -410,9 +412,9 @@ class ConsumerGroups:
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self.groups.get(group_id)
         if group is None:
-            is_classic = group_id in self._classic.groups
+            is_other = group_id in self._classic.groups or group_id in self._store.shares.groups
             raise Refused(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             )
         return group
 

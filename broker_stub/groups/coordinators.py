@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
-from fencepost.broker_stub.configs.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, value_of
-from fencepost.broker_stub.configs.resource_types import ResourceType
+from fencepost.broker_stub.configs.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings, Timeouts
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
 from fencepost.broker_stub.groups.rebalances import Surroundings
+from fencepost.broker_stub.groups.share.share_protocol import ShareGroups, ShareSurroundings
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.replication.replica import Replica
+from fencepost.broker_stub.share.coordinator.records import Key
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from fencepost.broker_stub.cluster.context import Context
+    from fencepost.broker_stub.cluster.internal_append import Then
+    from fencepost.broker_stub.share.coordinator.persister import Persister
 
 
 class NotHere(Exception):
@@ -50,6 +55,7 @@ class Shard:
         store: Store,
         groups: ClassicGroups,
         consumers: ConsumerGroups,
+        shares: ShareGroups,
         offsets: GroupOffsets,
         *,
         now_ms: int,
@@ -60,6 +66,7 @@ class Shard:
         self.store = store
         self.groups = groups
         self.consumers = consumers
+        self.shares = shares
         self.offsets = offsets
         self.leader_epoch = replica.leader_epoch
         self.replica = replica
@@ -75,13 +82,15 @@ class Shard:
             self._over(self)
             self.groups.unload()
             self.consumers.unload()
+            self.shares.unload()
 
 
 class GroupCoordinators:
     """Every shard of every broker. A shard is loaded at its first use."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, persister: Persister) -> None:
         self._context = context
+        self._persister = persister
         self._shards: dict[Replica, Shard] = {}
         config = context.config
         self._expire_every_ms = int(config["offsets.retention.check.interval.ms"])
@@ -133,9 +142,8 @@ class GroupCoordinators:
 
     def _timeouts(self, node_id: int, group_id: str) -> Timeouts:
         """What counts for a group on that broker now."""
-        own = self._context.dynamic_configs.of(ResourceType.GROUP, group_id)
         session, heartbeat, assignment = (
-            int(value_of(name, own, self._context.config, node_id)) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+            int(self._context.group_config(group_id, name, node_id)) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
         )
         return Timeouts(session, heartbeat, assignment)
 
@@ -152,6 +160,7 @@ class GroupCoordinators:
             if partition.leader != NO_LEADER and partition.log.log_end_offset:
                 shard = self._shard(partition.leading)
                 shard.groups.forget_offsets(shard.store.keys_of_topic(name))
+                shard.shares.forget_topics()
 
     def _forget(self, shard: Shard) -> None:
         if self._shards.get(shard.replica) is shard:  # not one of the next epoch
@@ -171,9 +180,28 @@ class GroupCoordinators:
             )
             consumers = ConsumerGroups(store, groups, around)
             offsets = GroupOffsets(store, groups, consumers, metadata_bytes_max=self._metadata_bytes_max)
-            shard = self._shards[replica] = Shard(replica, store, groups, consumers, offsets, now_ms=now_ms, over=self._forget)
+            shares = ShareGroups(
+                store,
+                ShareSurroundings(
+                    later=later,
+                    now_ms=broker.now_ms,
+                    topics=lambda: broker.image.topics,
+                    config=partial(self._context.group_config, node_id=replica.node),
+                    members_max=int(self._context.config["group.share.max.size"]),
+                    other_type=lambda group_id: group_id in groups.groups or group_id in consumers.groups,
+                    initialize=partial(self._initialize, replica.node),
+                ),
+            )
+            shard = self._shards[replica] = Shard(replica, store, groups, consumers, shares, offsets, now_ms=now_ms, over=self._forget)
             return shard
         if now_ms - shard.expired_at_ms >= self._expire_every_ms:
             shard.expired_at_ms = now_ms
             expire(shard.groups, shard.consumers, shard.store, now_ms=now_ms, retention_ms=self._retention_ms)
         return shard
+
+    def _initialize(
+        self, node: int, group_id: str, topic_id: UUID, partition: int, *, state_epoch: int, start_offset: int, then: Then
+    ) -> None:
+        """Asks the share coordinator, in the name of that broker, to begin a share partition."""
+        key = Key(group_id, topic_id, partition)
+        self._persister.initialize(node, key, state_epoch=state_epoch, start_offset=start_offset, then=lambda answer: then(answer.code))

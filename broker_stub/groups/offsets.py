@@ -49,6 +49,8 @@ class GroupOffsets:
         """The code for a commit of this sender; 0 if it may. A sender without a generation creates a missing group with its first
         offset."""
         generation = request.generation_id_or_member_epoch
+        if request.group_id in self._store.shares.groups:
+            return ErrorCode.GROUP_ID_NOT_FOUND
         consumer = self._consumers.groups.get(request.group_id)
         if consumer is not None:
             return commit_error(consumer, request.member_id, generation, version=version)
@@ -80,6 +82,8 @@ class GroupOffsets:
     def transactional_commit_error(self, group_id: str, committer: Committer, partitions: Iterable[tuple[str, int]]) -> int:
         """The same as `commit_error` for a commit within a transaction. The sender may be a member whose group still waits for its
         assignment."""
+        if group_id in self._store.shares.groups:
+            return ErrorCode.GROUP_ID_NOT_FOUND
         consumer = self._consumers.groups.get(group_id)
         if consumer is not None:
             code = transactional_commit_error(consumer, committer.member_id, committer.generation, committer.instance_id)

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from fencepost.broker_stub.cluster.record_format import prefix_of, read, written
 from fencepost.broker_stub.groups.pending_offsets import Committed, Key
-from fencepost.broker_stub.groups.record_format import prefix_of, read, written
 from fencepost.producer.wire.schema.fields import ZERO_UUID, WireStruct, i32, i64, since, tag, until
 
 OLD_OFFSET_KEY, OFFSET_KEY, GROUP_KEY = 0, 1, 2

@@ -69,6 +69,18 @@ _WHEN_ASKED = {
     Api.PUSH_TELEMETRY: ("push_telemetry", range(1)),
     Api.LIST_CONFIG_RESOURCES: ("list_config_resources", range(2)),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("describe_topic_partitions", range(1)),
+    Api.SHARE_GROUP_HEARTBEAT: ("share_group_heartbeat", range(1, 2)),
+    Api.SHARE_GROUP_DESCRIBE: ("share_group_describe", range(1, 2)),
+    Api.SHARE_FETCH: ("share_fetch", range(1, 3)),
+    Api.SHARE_ACKNOWLEDGE: ("share_acknowledge", range(1, 3)),
+    Api.INITIALIZE_SHARE_GROUP_STATE: ("initialize_share_group_state", range(1)),
+    Api.READ_SHARE_GROUP_STATE: ("read_share_group_state", range(1)),
+    Api.WRITE_SHARE_GROUP_STATE: ("write_share_group_state", range(2)),
+    Api.DELETE_SHARE_GROUP_STATE: ("delete_share_group_state", range(1)),
+    Api.READ_SHARE_GROUP_STATE_SUMMARY: ("read_share_group_state_summary", range(2)),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("describe_share_group_offsets", range(2)),
+    Api.ALTER_SHARE_GROUP_OFFSETS: ("alter_share_group_offsets", range(1)),
+    Api.DELETE_SHARE_GROUP_OFFSETS: ("delete_share_group_offsets", range(1)),
 }
 
 

@@ -49,11 +49,11 @@ def _described(call: Call, group_id: str, *, with_operations: bool) -> Described
         return DescribedGroup(group_id=group_id, error_code=code)
     group = shard.consumers.groups.get(group_id)
     if group is None:
-        is_classic = group_id in shard.groups.groups
+        is_other = group_id in shard.groups.groups or group_id in shard.shares.groups
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found.",
+            error_message=f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found.",
         )
     described = _group(call, group, shard.consumers.default_assignor)
     if any(call.topic_refusal(topic) for topic in _topics(described)):

@@ -1,7 +1,8 @@
 """DeleteGroups (42), versions 0 to 2.
 
 Deletes groups without members, and their offsets. A group with members is NON_EMPTY_GROUP, a missing one GROUP_ID_NOT_FOUND; a group
-named twice has one result. It responds when every in-sync replica of the groups' partitions has the deletion.
+named twice has one result. It responds when every in-sync replica of the groups' partitions has the deletion. The share coordinator deletes
+the state of a share group first.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.groups.states import State
 from fencepost.broker_stub.handlers.group_lookups import find_shard
+from fencepost.broker_stub.handlers.share_group_deletion import delete_share_group
 from fencepost.broker_stub.requests.call import Call, Instead
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
@@ -42,8 +44,14 @@ def _delete(call: Call, group_id: str, then: Then) -> None:
     shard, code = find_shard(call, group_id, may_be_empty=True)
     group = shard.groups.groups.get(group_id) if shard is not None else None
     consumer = shard.consumers.groups.get(group_id) if shard is not None else None
+    share = shard.shares.groups.get(group_id) if shard is not None else None
     if shard is None:
         then(code)
+    elif share is not None:
+        if share.members:
+            then(ErrorCode.NON_EMPTY_GROUP)
+        else:
+            delete_share_group(call, shard, share, then)
     elif consumer is not None:
         if consumer.members:
             then(ErrorCode.NON_EMPTY_GROUP)

@@ -6,7 +6,7 @@ brokers at once. A group and a subscription need not exist. Unknown topics are U
 INVALID_TOPIC_EXCEPTION, other brokers and other types of resource INVALID_REQUEST. Topics and groups need DESCRIBE_CONFIGS on them, other
 resources on the cluster.
 
-Leaves out: documentation (null), static broker configs of features that the stub has not (tiered storage, KRaft, share groups, security),
+Leaves out: documentation (null), static broker configs of features that the stub has not (tiered storage, KRaft, streams groups, security),
 and loggers: a broker has none.
 """
 

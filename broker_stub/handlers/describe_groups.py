@@ -3,7 +3,8 @@
 State, protocol and members of each group. The members' metadata is there only while the group is stable. A missing group is Dead, and from
 version 6 on GROUP_ID_NOT_FOUND.
 
-Groups of the consumer protocol (KIP-848) are none of these: ConsumerGroupDescribe has them. Every member's host is 127.0.0.1.
+Groups of the consumer protocol (KIP-848) and share groups (KIP-932) are none of these: ConsumerGroupDescribe and ShareGroupDescribe have
+them. Every member's host is 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ def _described(call: Call, group_id: str, *, with_operations: bool) -> Described
         return _group(group, operations)
     if call.version < NOT_FOUND_SINCE:
         return DescribedGroup(group_id=group_id, group_state=State.DEAD.value, authorized_operations=operations)
+    is_other = group_id in shard.consumers.groups or group_id in shard.shares.groups
     return DescribedGroup(
         group_id=group_id,
         group_state=State.DEAD.value,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} {'is not a classic group' if group_id in shard.consumers.groups else 'not found'}.",
+        error_message=f"Group {group_id} {'is not a classic group' if is_other else 'not found'}.",
     )
 
 

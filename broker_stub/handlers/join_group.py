@@ -44,6 +44,8 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
         unnamed += [ErrorCode.NOT_COORDINATOR] if differs.sessions_before_coordinator else []
         member_id = "" if code in unnamed else request.member_id
         return _in_version(call, no_join(code, member_id))
+    if request.group_id in shard.shares.groups:
+        return _in_version(call, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
     consumer = shard.consumers.groups.get(request.group_id)
     if consumer is not None and not consumer.members:
         shard.consumers.make_way(request.group_id)

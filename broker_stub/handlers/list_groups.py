@@ -3,7 +3,7 @@
 The groups that this broker coordinates, with their states from version 4 on and their types from version 5 on. Filters of states and types
 ignore case. The client gets the groups that it may DESCRIBE, or all of them if it may DESCRIBE the cluster.
 
-Types are `classic` and `consumer`. Leaves out: every other type.
+Types are `classic`, `consumer` and `share`. Leaves out: every other type.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Iterator
 
 from fencepost.broker_stub.groups.coordinators import Loading, Shard
 from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL
+from fencepost.broker_stub.groups.share.share_group import PROTOCOL_TYPE
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire.messages.group_admin import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 @handles(ListGroupsRequest, range(6))
@@ -49,3 +50,5 @@ def _groups(shard: Shard) -> Iterator[ListedGroup]:
         yield ListedGroup(group_id=group.id, protocol_type=group.protocol_type or "", group_state=group.state.value, group_type=CLASSIC)
     for consumer in shard.consumers.groups.values():
         yield ListedGroup(group_id=consumer.id, protocol_type=CONSUMER_PROTOCOL, group_state=consumer.state.value, group_type=CONSUMER)
+    for share in shard.shares.groups.values():
+        yield ListedGroup(group_id=share.id, protocol_type=PROTOCOL_TYPE, group_state=share.state.value, group_type=SHARE)

@@ -52,6 +52,15 @@ WRITES: Final = frozenset(
         Api.UNREGISTER_BROKER,
         Api.PUSH_TELEMETRY,
         Api.CONSUMER_GROUP_HEARTBEAT,
+        Api.SHARE_GROUP_HEARTBEAT,
+        Api.SHARE_FETCH,
+        Api.SHARE_ACKNOWLEDGE,
+        Api.INITIALIZE_SHARE_GROUP_STATE,
+        Api.READ_SHARE_GROUP_STATE,
+        Api.WRITE_SHARE_GROUP_STATE,
+        Api.DELETE_SHARE_GROUP_STATE,
+        Api.ALTER_SHARE_GROUP_OFFSETS,
+        Api.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
 """Requests with an effect on the broker."""

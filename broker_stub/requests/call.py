@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
     from fencepost.broker_stub.replication.partition import Partition
     from fencepost.broker_stub.replication.replica import Replica
+    from fencepost.broker_stub.share.coordinator.persister import Persister
+    from fencepost.broker_stub.share.share_partitions import BrokerShares
     from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
@@ -159,6 +161,16 @@ class Call:
     @property
     def groups(self) -> GroupCoordinators:
         return self._services.groups
+
+    @property
+    def shares(self) -> BrokerShares:
+        """The share partitions and share sessions of its broker."""
+        return self._services.share_partitions.at(self.broker.node_id)
+
+    @property
+    def persister(self) -> Persister:
+        """What brokers ask of share coordinators."""
+        return self._services.persister
 
     @property
     def transactions(self) -> TransactionCoordinators:

@@ -27,8 +27,9 @@ class DeferredReply(Generic[M]):
     def result(self) -> Instead:
         """What the handler returns: the response was sent, or follows."""
         if self._call is not None:
-            self._call.on_lost = self._forget
+            self._call.on_lost = self.forget
         return Instead.LATER
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """The connection is lost: there will be no reply."""
         self._call = None

@@ -14,6 +14,8 @@ from fencepost.broker_stub.journal.journal import Journal
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
+    from fencepost.broker_stub.share.coordinator.persister import Persister
+    from fencepost.broker_stub.share.share_partitions import SharePartitions
     from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
@@ -33,7 +35,21 @@ class Services:
     def groups(self) -> GroupCoordinators:
         from fencepost.broker_stub.groups.coordinators import GroupCoordinators
 
-        return GroupCoordinators(self.cluster)
+        return GroupCoordinators(self.cluster, self.persister)
+
+    @cached_property
+    def persister(self) -> Persister:
+        """What brokers ask of share coordinators."""
+        from fencepost.broker_stub.share.coordinator.coordinators import ShareCoordinators
+        from fencepost.broker_stub.share.coordinator.persister import Persister
+
+        return Persister(self.cluster, ShareCoordinators(self.cluster))
+
+    @cached_property
+    def share_partitions(self) -> SharePartitions:
+        from fencepost.broker_stub.share.share_partitions import SharePartitions
+
+        return SharePartitions(self.cluster, self.persister)
 
     @cached_property
     def transactions(self) -> TransactionCoordinators:

@@ -166,7 +166,7 @@ class ClientConnection:
     def _leave_if_done(self) -> None:
         """Leaves the broker once a lost connection has no further requests. Its last one continues, but waits for nothing."""
         if not self._open and not self._frames:
-            self.broker.connections.discard(self)
+            self.broker.disconnected(self)
             call, self._call = self._call, None
             if call is not None:
                 call.abandon()

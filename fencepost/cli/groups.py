@@ -68,18 +68,24 @@ def describe(
     """Show a group's members: client, host, partitions, and how far behind each is. Exit code 1 if there is no such group."""
     with reporting_errors("groups describe"):
         from fencepost.cli.groups_asking import CLASSIC, committed_offsets, describe_group, find_offsets
+        from fencepost.cli.groups_share import SHARE, describe_share_group, show_share_group
 
-        async def look(client: ClusterClient) -> tuple[Described | None, dict[Any, Committed], Found]:
+        async def look(client: ClusterClient) -> tuple[Described | None, dict[Any, Committed], Found, dict[str, Any] | None]:
             described = await describe_group(client, group)
+            if described is not None and described.type == SHARE:
+                return described, {}, await find_offsets(client, ()), await describe_share_group(client, group)
             partitions = [tp for each in described.members for tp in each.partitions] if described is not None else []
-            return described, await committed_offsets(client, group), await find_offsets(client, partitions)
+            return described, await committed_offsets(client, group), await find_offsets(client, partitions), None
 
-        described, committed, ends = ask_cluster(look, bootstrap, config, timeout)
+        described, committed, ends, shared = ask_cluster(look, bootstrap, config, timeout)
+        if shared is not None:
+            show_share_group(shared, json=json)
+            return
         if described is None:
             raise CommandError(_no_group(group), code=NO_GROUP)
         if described.type != CLASSIC:
             raise CommandError(
-                f"group {group!r} is of type {described.type}, and this command shows the members of classic groups only; "
+                f"group {group!r} is of type {described.type}, and this command shows the members of classic groups and share groups only; "
                 "`fencepost groups offsets` shows its offsets"
             )
         warn_of([*(f"member {each.id}: {each.trouble}" for each in described.members if each.trouble), *ends.unknown.values()])

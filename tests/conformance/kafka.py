@@ -55,6 +55,7 @@ _DEFAULTS: dict[str, object] = {
     "transaction.state.log.num.partitions": 4,
     "share.coordinator.state.topic.num.partitions": 4,
     "group.consumer.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
     "group.initial.rebalance.delay.ms": 0,
     "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
     "num.network.threads": 2,

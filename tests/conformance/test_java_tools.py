@@ -51,6 +51,9 @@ class Shell:
     def groups(self, *arguments: str) -> str:
         return self("consumer.group.ConsumerGroupCommand", *arguments)
 
+    def share_groups(self, *arguments: str) -> str:
+        return self("consumer.group.ShareGroupCommand", *arguments)
+
 
 @pytest.fixture
 def shell(java_tools: JavaTools | OneByOne, stub: BrokerStub) -> Shell:
@@ -133,6 +136,39 @@ def test_a_console_consumer_of_the_consumer_protocol(shell: Shell, stub: BrokerS
     assert shell.groups("--list", "--type", "consumer").split()[-2:] == [GROUP, "Consumer"]
     shell.groups("--delete", *group)
     assert shell.groups("--list").split() == []
+
+
+def test_console_share_consumers(shell: Shell, stub: BrokerStub) -> None:
+    """kafka-console-share-consumer accepts, releases and rejects records (KIP-932). kafka-configs says where the group begins, and
+    kafka-share-groups lists, describes, resets and deletes it."""
+    stub.create_topic("t", partitions=2, replication_factor=3)
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number, partition=number % 2)
+    named = ("--entity-type", "groups", "--entity-name", GROUP)
+    shell.configs("--alter", *named, "--add-config", "share.auto.offset.reset=earliest")
+    assert "share.auto.offset.reset=earliest" in shell.configs("--describe", *named)
+    wanted = ("--topic", "t", "--group", GROUP, "--timeout-ms", "60000")
+    released = shell("consumer.ConsoleShareConsumer", *wanted, "--max-messages", "2", "--release").split()
+    assert len(released) == 2
+    rejected = shell("consumer.ConsoleShareConsumer", *wanted, "--max-messages", "10", "--reject").split()
+    assert sorted(map(int, rejected)) == list(range(10))
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        producer.send("t", b"10", partition=0)
+    assert shell("consumer.ConsoleShareConsumer", *wanted, "--max-messages", "1").split() == ["10"]
+
+    group = ("--group", GROUP)
+    assert shell.share_groups("--list").split() == [GROUP]
+    lines = [line.split() for line in shell.share_groups("--describe", *group).splitlines() if line.startswith(GROUP)]
+    # group, topic, partition, start offset, lag. The share coordinator hears of a new start offset with the next change.
+    assert sorted([*line[:3], line[4]] for line in lines) == [[GROUP, "t", "0", "0"], [GROUP, "t", "1", "0"]]
+    assert "Empty" in shell.share_groups("--describe", *group, "--state")
+    shell.share_groups("--reset-offsets", *group, "--topic", "t", "--to-earliest", "--execute")
+    read = shell("consumer.ConsoleShareConsumer", *wanted, "--max-messages", "11").split()
+    assert sorted(map(int, read)) == list(range(11))
+    assert "Successful" in shell.share_groups("--delete-offsets", *group, "--topic", "t")
+    shell.share_groups("--delete", *group)
+    assert shell.share_groups("--list").split() == []
 
 
 @once_is_enough("Kafka's tools say the same to the stub")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from tests.conformance.asks_acls import AclAsks
 from tests.conformance.asks_bare import BareAsks
 from tests.conformance.asks_cluster import ClusterAsks
-from tests.conformance.asks_consumers import ConsumerAsks
 from tests.conformance.asks_controller import ControllerAsks
 from tests.conformance.asks_fetch import FetchAsks
 from tests.conformance.asks_quotas import QuotaAsks
 from tests.conformance.asks_replicas import ReplicaAsks
+from tests.conformance.asks_shares import ShareAsks
 from tests.conformance.asks_txn_ends import TxnEndAsks
 from tests.conformance.stage import CASES, SPOKEN, Case, Target, case
 
 __all__ = ["CASES", "SPOKEN", "Case", "Target", "World", "case", "play"]
 
 
-class World(FetchAsks, ClusterAsks, ControllerAsks, TxnEndAsks, ConsumerAsks, AclAsks, QuotaAsks, ReplicaAsks, BareAsks):
+class World(FetchAsks, ClusterAsks, ControllerAsks, TxnEndAsks, ShareAsks, AclAsks, QuotaAsks, ReplicaAsks, BareAsks):
     """What a case gets."""
 
 

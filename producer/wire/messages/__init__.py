@@ -70,6 +70,18 @@ _LATER = {
     Api.PUSH_TELEMETRY: ("telemetry", "PushTelemetry"),
     Api.LIST_CONFIG_RESOURCES: ("config_resources", "ListConfigResources"),
     Api.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "DescribeTopicPartitions"),
+    Api.SHARE_GROUP_HEARTBEAT: ("share_groups", "ShareGroupHeartbeat"),
+    Api.SHARE_GROUP_DESCRIBE: ("share_groups", "ShareGroupDescribe"),
+    Api.SHARE_FETCH: ("share_fetch", "ShareFetch"),
+    Api.SHARE_ACKNOWLEDGE: ("share_fetch", "ShareAcknowledge"),
+    Api.INITIALIZE_SHARE_GROUP_STATE: ("share_state", "InitializeShareGroupState"),
+    Api.READ_SHARE_GROUP_STATE: ("share_state", "ReadShareGroupState"),
+    Api.WRITE_SHARE_GROUP_STATE: ("share_state", "WriteShareGroupState"),
+    Api.DELETE_SHARE_GROUP_STATE: ("share_state", "DeleteShareGroupState"),
+    Api.READ_SHARE_GROUP_STATE_SUMMARY: ("share_state", "ReadShareGroupStateSummary"),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("share_offsets", "DescribeShareGroupOffsets"),
+    Api.ALTER_SHARE_GROUP_OFFSETS: ("share_offsets", "AlterShareGroupOffsets"),
+    Api.DELETE_SHARE_GROUP_OFFSETS: ("share_offsets", "DeleteShareGroupOffsets"),
 }
 
 REQUESTS = Registry(

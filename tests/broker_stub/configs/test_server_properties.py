@@ -121,7 +121,7 @@ def test_a_stock_file_is_taken_as_it_is(caplog: pytest.LogCaptureFixture) -> Non
         assert made.config["retention.ms"] == str(2 * 3_600_000)
         assert made.config["segment.ms"] == "7000"
     (warning,) = caplog.messages
-    for name in ("log.dirs", "node.id", "num.io.threads", "process.roles", "share.coordinator.state.topic.min.isr"):
+    for name in ("log.dirs", "node.id", "num.io.threads", "process.roles"):
         assert name in warning
     for name in ("listeners", "num.partitions", "log.retention.hours"):
         assert f"{name}," not in warning

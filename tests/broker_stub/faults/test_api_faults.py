@@ -40,6 +40,10 @@ from fencepost.producer.wire.messages import (
     quorum,
     replicas,
     scram_credentials,
+    share_fetch,
+    share_groups,
+    share_offsets,
+    share_state,
     telemetry,
     topic_admin,
     txn_offsets,
@@ -183,6 +187,41 @@ REQUESTS: dict[Api, wire.Message] = {
     Api.PUSH_TELEMETRY: telemetry.PushTelemetryRequest(client_instance_id=UUID(int=7)),
     Api.LIST_CONFIG_RESOURCES: config_resources.ListConfigResourcesRequest(),
     Api.DESCRIBE_TOPIC_PARTITIONS: cluster.DescribeTopicPartitionsRequest(topics=[cluster.TopicRequest(name="t")]),
+    Api.SHARE_GROUP_HEARTBEAT: share_groups.ShareGroupHeartbeatRequest(group_id="new", member_id="m", subscribed_topic_names=["t"]),
+    Api.SHARE_GROUP_DESCRIBE: share_groups.ShareGroupDescribeRequest(group_ids=["g"]),
+    Api.SHARE_FETCH: share_fetch.ShareFetchRequest(
+        group_id="new", member_id="m", max_records=1, topics=[share_fetch.FetchTopic(partitions=[share_fetch.FetchPartition()])]
+    ),
+    Api.SHARE_ACKNOWLEDGE: share_fetch.ShareAcknowledgeRequest(group_id="new", member_id="m", share_session_epoch=1),
+    Api.INITIALIZE_SHARE_GROUP_STATE: share_state.InitializeShareGroupStateRequest(
+        group_id="new", topics=[share_state.InitializedTopic(partitions=[share_state.InitializedPartition()])]
+    ),
+    Api.READ_SHARE_GROUP_STATE: share_state.ReadShareGroupStateRequest(
+        group_id="new", topics=[share_state.ReadTopic(partitions=[share_state.ReadPartition()])]
+    ),
+    Api.WRITE_SHARE_GROUP_STATE: share_state.WriteShareGroupStateRequest(
+        group_id="new", topics=[share_state.WrittenTopic(partitions=[share_state.WrittenPartition()])]
+    ),
+    Api.DELETE_SHARE_GROUP_STATE: share_state.DeleteShareGroupStateRequest(
+        group_id="new", topics=[share_state.DeletedTopic(partitions=[share_state.DeletedPartition()])]
+    ),
+    Api.READ_SHARE_GROUP_STATE_SUMMARY: share_state.ReadShareGroupStateSummaryRequest(
+        group_id="new", topics=[share_state.ReadTopic(partitions=[share_state.ReadPartition()])]
+    ),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.DescribeShareGroupOffsetsRequest(
+        groups=[share_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="shared", topics=None)]
+    ),
+    Api.ALTER_SHARE_GROUP_OFFSETS: share_offsets.AlterShareGroupOffsetsRequest(
+        group_id="shared",
+        topics=[
+            share_offsets.AlterShareGroupOffsetsRequestTopic(
+                topic_name="t", partitions=[share_offsets.AlterShareGroupOffsetsRequestPartition()]
+            )
+        ],
+    ),
+    Api.DELETE_SHARE_GROUP_OFFSETS: share_offsets.DeleteShareGroupOffsetsRequest(
+        group_id="shared", topics=[share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
+    ),
 }
 
 ELSEWHERE = {Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
@@ -204,17 +243,19 @@ POINTS = pytest.mark.parametrize("point", ["before", "after_append", "reply"])
 ABOUT_TOPICS = [
     api
     for api in REQUESTS
-    if api not in (Api.ELECT_LEADERS, Api.CREATE_ACLS, Api.DELETE_ACLS, Api.CONSUMER_GROUP_HEARTBEAT) and "'t'" in repr(REQUESTS[api])
+    if api not in (Api.ELECT_LEADERS, Api.CREATE_ACLS, Api.DELETE_ACLS, Api.CONSUMER_GROUP_HEARTBEAT, Api.SHARE_GROUP_HEARTBEAT)
+    and "'t'" in repr(REQUESTS[api])
 ]
 
 
 @pytest.fixture
 def world() -> Groups:
-    """A topic, a group with a member and one without; everybody may do everything."""
+    """A topic, a group with a member, and one and a share group without; everybody may do everything."""
     world = Groups(super_users=["ANONYMOUS"], acls=[Acl.allow("alice", "READ", topic="t")])
     world.topic()
     world.stable("a")
     world.commit("t", 1, group="empty")
+    world.start(REQUESTS[Api.ALTER_SHARE_GROUP_OFFSETS], 0)
     return world
 
 
@@ -247,12 +288,15 @@ def codes(answer: Any) -> Iterator[int]:
 def state(world: Groups) -> Any:
     """What these requests could change."""
     topics = {topic.name: (len(topic.partitions), dict(topic.overrides)) for topic in world.cluster.topics}
-    known = {group for shard in world.services.groups.shards_of(1) for group in shard.groups.groups}
+    shards = world.services.groups.shards_of(1)
+    known = {group for shard in shards for group in shard.groups.groups}
+    shared = {group.id: group.kept for shard in shards for group in shard.shares.groups.values()}
     authorizer = world.cluster.authorizer
     assert authorizer is not None
     return (
         topics,
         known,
+        shared,
         world.committed("t"),
         world.committed("t", group="empty"),
         authorizer.acls,

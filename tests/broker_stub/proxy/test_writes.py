@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -46,6 +47,9 @@ QUESTIONS = frozenset(
         Api.CONSUMER_GROUP_DESCRIBE,
         Api.LIST_CONFIG_RESOURCES,
         Api.DESCRIBE_TOPIC_PARTITIONS,
+        Api.SHARE_GROUP_DESCRIBE,
+        Api.READ_SHARE_GROUP_STATE_SUMMARY,
+        Api.DESCRIBE_SHARE_GROUP_OFFSETS,
     }
 )
 """Requests that may be forwarded, and their responses changed."""
@@ -53,8 +57,11 @@ LATEST = {Api.ADD_PARTITIONS_TO_TXN: 3}
 """The newest version in which clients name topics, where that is not the newest there is."""
 
 
+ANOTHER = UUID(int=9)
+
+
 def name_of(topic_id: object) -> str:
-    return NAME
+    return NAME if topic_id != ANOTHER else "another by id"
 
 
 def everything(topic: str, partition: int) -> bool:
@@ -132,11 +139,13 @@ def two_topics(api: Api) -> Message:
     request = request_of(api, LATEST.get(api))
     field = ASKED[api][0]
     (entry,) = getattr(request, field)
-    called = next(name for name in ("name", "topic", "resource_name", "topic_id") if name in entry.__struct_fields__)
+    called = next(name for name in ("name", "topic", "topic_name", "resource_name", "topic_id") if name in entry.__struct_fields__)
     kind = {"resource_type": 2} if called == "resource_name" else {}
-    if "topic_id" not in entry.__struct_fields__:
+    if called == "topic_id":
+        others = [entry, replace(entry, topic_id=ANOTHER)]
+    elif "topic_id" not in entry.__struct_fields__:
         others = [replace(entry, **{called: each}, **kind) for each in ("a", "b")]
     else:
-        others = [replace(entry, **{called: "a"}), replace(entry, **{called: "" if called != "topic_id" else entry.topic_id})]
+        others = [replace(entry, **{called: "a"}), replace(entry, **{called: ""})]
     asking: Message = replace(request, **{field: others})
     return asking

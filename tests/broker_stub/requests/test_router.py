@@ -32,7 +32,7 @@ def test_every_handler_serves_what_was_announced() -> None:
         opening = (module.__doc__ or "").split("\n\n")[0]
         name = route.request.__name__.removesuffix("Request")
         low, high = route.versions.start, route.versions.stop - 1
-        said = "version 0" if high == 0 else f"versions {low} and {high}" if high == low + 1 else f"versions {low} to {high}"
+        said = f"version {high}" if low == high else f"versions {low} and {high}" if high == low + 1 else f"versions {low} to {high}"
         assert opening.startswith(f"{name} ({each.api}), {said}"), opening
     assert list(served()) == before
     assert sorted(ROUTES) == [each.api for each in before]

@@ -45,6 +45,7 @@ from fencepost.producer.wire import (
 from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest
 from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from fencepost.producer.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from fencepost.producer.wire.messages.share_groups import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
 from tests.broker_stub.filled_requests import filled, request_of
 from tests.broker_stub.odd_requests import GROUPS, TOPICS, OddRequests
 from tests.broker_stub.stub_calls import Talker, numbered
@@ -274,9 +275,13 @@ def test_the_stub_survives_odd_requests(sasl: bool, caplog: pytest.LogCaptureFix
 
 
 def assert_served(world: OddWorld, group: str, seed: int) -> None:
-    """A newcomer to the group joins it, and is its only member."""
+    """A newcomer to the group joins it, and is its only member. A share group stays one, and takes a member of its own kind."""
     found = world.ask(1, FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0]
     assert found.error_code == 0, f"seed {seed}"
+    if not world.ask(found.node_id, ShareGroupDescribeRequest(group_ids=[group]), 1).groups[0].error_code:
+        joining = ShareGroupHeartbeatRequest(group_id=group, member_id="newcomer", subscribed_topic_names=["t"])
+        assert world.ask(found.node_id, joining, 1).error_code == 0, f"seed {seed}"
+        return
     described = world.ask(found.node_id, DescribeGroupsRequest(groups=[group]), 5).groups[0]
     request = JoinGroupRequest(
         group_id=group,

@@ -231,7 +231,7 @@ def configs_of_groups(w: World) -> None:
     }
     w.alter(GROUP, group, [(name, SET, value) for name, value in values.items()], worded=True, label="set")
     for name, value in values.items():
-        if name != "consumer.assignment.interval.ms":  # whose default differs
+        if name not in ("consumer.assignment.interval.ms", "share.assignment.interval.ms"):  # whose defaults differ
             w.until_set(GROUP, group, name, value, label=name)
     w.alter(GROUP, group, [(name, DELETE, None) for name in values], worded=True, label="deleted")
     w.until_set(GROUP, group, "consumer.session.timeout.ms", "45000", label="is deleted")

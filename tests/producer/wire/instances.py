@@ -30,8 +30,17 @@ REMOVED = {
 }
 """The versions that Kafka 3.9 speaks and Kafka 4.0 removed (KIP-896)."""
 
-UNSPOKEN = {Api.WRITE_TXN_MARKERS: range(1), Api.ALTER_REPLICA_LOG_DIRS: range(1), Api.DESCRIBE_LOG_DIRS: range(1)}
-"""Versions of messages between brokers, and of ones about log directories, which no known client sends."""
+UNSPOKEN = {
+    Api.WRITE_TXN_MARKERS: range(1),
+    Api.ALTER_REPLICA_LOG_DIRS: range(1),
+    Api.DESCRIBE_LOG_DIRS: range(1),
+    Api.SHARE_GROUP_HEARTBEAT: range(1),
+    Api.SHARE_GROUP_DESCRIBE: range(1),
+    Api.SHARE_FETCH: range(1),
+    Api.SHARE_ACKNOWLEDGE: range(1),
+}
+"""Versions of messages between brokers, of ones about log directories, which no known client sends, and of the share groups of Kafka 4.0,
+which only tried them out."""
 
 OLDER = [(cls, version) for cls, version in EVERY if version in REMOVED.get(cls.api, ())]
 """Every (message, version) of them."""
