@@ -28,7 +28,7 @@ from tests.txn.stub_helpers import LIMIT_S, SETTINGS, committed, ends
 from tests.waiting import until
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
-IMPATIENT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1_000}
+IMPATIENT = {"request_timeout_ms": 2_000, "delivery_timeout_ms": 3_000}
 
 
 @contextlib.contextmanager

@@ -124,7 +124,7 @@ def test_the_stub_survives_mutated_requests(caplog: pytest.LogCaptureFixture) ->
                     assert talker.produce("after", numbered(-1, -1)).error_code == 0
                     assert talker.fetch("after").records
             after.append(blocks())
-    assert [record.getMessage() for record in caplog.records] == []
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("fencepost")] == []
     assert_flat(after)
 
 
@@ -268,7 +268,7 @@ def test_the_stub_survives_odd_requests(sasl: bool, caplog: pytest.LogCaptureFix
             for _ in range(max(1, FRAMES // ROUNDS)):
                 world.step()
             world.settle()
-        assert [record.getMessage() for record in caplog.records] == [], f"seed {seed}"
+        assert [record.getMessage() for record in caplog.records if record.name.startswith("fencepost")] == [], f"seed {seed}"
         if not sasl:
             for group in GROUPS:
                 assert_served(world, group, seed)
