@@ -89,6 +89,6 @@ def test_a_second_pipeline_with_the_same_id(site: Site) -> None:
         return bill(message)
 
     with pytest.raises(Fenced, match="give each process its own instance"):
-        site.pipeline(transform=overtaken, batch_size=1_000, batch_ms=20_000, transactional_id=name).run_until_idle(timeout=LIMIT_S)
+        site.pipeline(transform=overtaken, batch_size=1_000, batch_ms=4_000, transactional_id=name).run_until_idle(timeout=LIMIT_S)
     site.pipeline().run_until_idle(timeout=LIMIT_S)
     site.is_whole()

@@ -124,7 +124,7 @@ def test_a_second_pipeline_with_the_same_id(stub: BrokerStub) -> None:
         return bill(message)
 
     with pytest.raises(Fenced, match="another pipeline uses transactional id 'same': give each process its own instance"):
-        quick(stub, overtaken, batch_size=1_000, batch_ms=20_000, transactional_id="same").run_until_idle(timeout=LIMIT_S)
+        quick(stub, overtaken, batch_size=1_000, batch_ms=4_000, transactional_id="same").run_until_idle(timeout=LIMIT_S)
     assert results(stub.bootstrap) == []
     quick(stub, bill).run_until_idle(timeout=LIMIT_S)
     is_whole(stub)
