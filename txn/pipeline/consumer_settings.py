@@ -24,6 +24,9 @@ FIXED: Final = {
     "enable.partition.eof": (True, "the pipeline uses it to know when it has read everything"),
 }
 """Settings with the only value that a pipeline can have, and why."""
+DEFAULTS: Final = {"fetch.queue.backoff.ms": 20}
+"""Where librdkafka's own default does not suit a pipeline. Once 100,000 messages (queued.min.messages) wait to be read, it fetches nothing
+for a whole second, in which a pipeline could process several times as many."""
 RESETS: Final = ("earliest", "latest", "error", "smallest", "largest", "beginning", "end")
 MAX_POLL_MS: Final = 300_000
 """librdkafka's default of max.poll.interval.ms."""
@@ -43,6 +46,7 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
     return {
         "auto.offset.reset": reset,
         "logger": log,
+        **DEFAULTS,
         **settings.connection,
         **given,
         **{name: value for name, (value, _) in FIXED.items()},
