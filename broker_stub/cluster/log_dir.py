@@ -231,7 +231,7 @@ class LogDir:
         return self._watched(PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory))
 
     def _make_room(self, name: str) -> None:
-        """Removes what an interrupted creation or deletion has left. Files of somebody else stay, under another name."""
+        """Removes what an interrupted creation or deletion has left. Other files stay, under another name."""
         path = self.directory.path
         there = self.directory.directory(name) if path is not None and (path / name).is_dir() else None
         left = [] if there is None else [each for each in (*there.names(), *there.directories()) if not each.endswith(TEMPORARY)]

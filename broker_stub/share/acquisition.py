@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Who acquires, and how much. `exact`: never more than `records_max`. `batch_size`: the best size of what is acquired together."""
+    """How much a member acquires. `exact`: never more than `records_max`. `batch_size`: the best size of what is acquired together."""
 
     member: str
     records_max: int

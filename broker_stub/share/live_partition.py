@@ -148,7 +148,7 @@ class LivePartition:
     def _expire(self) -> None:
         write = self.core.expire(limits=self.limits, now_ms=self._now_ms())
         if write.batches:
-            self._send(write, lambda answer: self._completed(write, committed=True))  # it counts, whatever the coordinator says
+            self._send(write, lambda answer: self._completed(write, committed=True))  # it counts, also if the coordinator refuses it
             self._tell()
         self.locks_changed()
 

@@ -225,7 +225,7 @@ class ShareAsks(ConsumerAsks):
         self.note_answer(label, request, version, kind, show)
 
     def _show_state(self, part: Any, group: str) -> str:
-        """Every field of a result, whatever it has."""
+        """Every field of a result, also those that are empty."""
         fields = {name: getattr(part, name) for name in part.__struct_fields__ if name not in ("partition", "error_code", "error_message")}
         if "state_batches" in fields:
             batches = fields["state_batches"]

@@ -16,6 +16,7 @@ from fencepost.txn.jobs.runner import Runner
 from fencepost.txn.jobs.source import Source
 from fencepost.txn.jobs.stats import JobStats
 from fencepost.txn.pipeline.calls import OnLoop
+from fencepost.txn.pipeline.checks import check_batches
 
 
 class AsyncJob:
@@ -47,7 +48,7 @@ class AsyncJob:
     async def run(self, *, timeout: SupportsFloat | None = None, max_batches: int | None = None) -> JobStats:
         """`Job.run`. A cancellation aborts the open batch."""
         limit_s = seconds(timeout, float("inf"))
-        self._plan.check_batches(max_batches)
+        check_batches(max_batches)
         try:
             if self._runner is None:
                 self._runner = self._plan.runner(OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)

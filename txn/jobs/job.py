@@ -14,6 +14,7 @@ from fencepost.txn.jobs.runner import Runner
 from fencepost.txn.jobs.source import Source
 from fencepost.txn.jobs.stats import JobStats
 from fencepost.txn.pipeline.calls import Blocking, finished
+from fencepost.txn.pipeline.checks import check_batches
 from fencepost.txn.producer import TransactionalProducer
 
 
@@ -56,10 +57,10 @@ class Job:
 
         Raises BadRecord for a record that cannot be written, if there is no topic for dead letters; SourceChanged if the source is not the
         one that the job has read; JobFailed if the job cannot continue; and Fenced if another run of the job has begun. Ctrl-C aborts the
-        open batch. Whatever the source or Ctrl-C raises, the next run continues at the committed position.
+        open batch. After any error of the source, and after Ctrl-C, the next run continues at the committed position.
         """
         limit_s = seconds(timeout, float("inf"))
-        self._plan.check_batches(max_batches)
+        check_batches(max_batches)
         try:
             if self._runner is None:
                 self._runner = self._plan.runner(Blocking(self._is_stopped), TransactionalProducer)

@@ -85,7 +85,7 @@ class Runner:
         source has ended."""
         self._goal = None if batches is None else self._counters.batches + batches
         self._patience.ends_at = ends_at
-        if self._transactions.producer is None:
+        if not self._transactions.producer.is_made:
             await self._transactions.open()
         await self._reopen()
         while True:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from fencepost.producer.errors import (
     DeliveryError,
     Fatal,
-    Fenced,
     FencepostError,
-    Misuse,
     ProducerClosed,
     RecordRefused,
     Retriable,
@@ -27,7 +24,7 @@ from fencepost.producer.errors import (
 from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
-from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, TransactionAborted, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted
 from fencepost.txn.jobs.batch import Batch
 from fencepost.txn.jobs.entry import JobEntry
 from fencepost.txn.jobs.errors import JobFailed, SourceChanged
@@ -35,6 +32,8 @@ from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
 from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.pipeline.outcomes import find_out
+from fencepost.txn.pipeline.own_producer import MakeProducer, OwnProducer
 from fencepost.txn.pipeline.patience import Patience
 
 log = logging.getLogger("fencepost.job")
@@ -63,11 +62,10 @@ class Transactions:
         counters: Counters,
         calls: Calls,
         patience: Patience,
-        make_producer: Callable[[dict[str, Any]], Any],
+        make_producer: MakeProducer,
     ) -> None:
         self.position: Any = None
         self.batch: Batch | None = None
-        self.producer: Any = None
         self.refused: Exception | None = None
         self._job = name
         self._name = f"job {name!r}"
@@ -79,7 +77,19 @@ class Transactions:
         self._calls = calls
         self._patience = patience
         self._insist = patience.insist
-        self._make_producer = make_producer
+        self.producer = OwnProducer(
+            make_producer,
+            own,
+            settings.call_s,
+            calls,
+            patience,
+            log=log,
+            name=self._name,
+            failed=JobFailed,
+            taken_over=f"another run of job {name!r} has begun (transactional id {own['transactional_id']!r}), or its position was reset:"
+            " this run ends, and nothing of its open batch is visible",
+            registered=self._read_position,
+        )
         self._records = 0
         """Records of the source that are committed since the job began."""
         self._aborted = 0
@@ -93,14 +103,12 @@ class Transactions:
 
     async def open(self) -> None:
         """Register the producer, then read the position. In this order: registering ends what an earlier run left open."""
-        await self._renew_producer()
-        await self._insist(self.producer.partitions_for, self._settings.topic, self._settings.call_s)
-        if self._settings.dead_letters is not None:
-            await self._insist(self.producer.partitions_for, self._settings.dead_letters, self._settings.call_s)
+        await self.producer.register()
+        for topic in (self._settings.topic, self._settings.dead_letters):
+            if topic is not None:
+                await self.producer.find(topic)
 
-    async def _renew_producer(self) -> None:
-        self.producer = self._make_producer(self._own)
-        await self._insist(self.producer.init, self._settings.call_s)
+    async def _read_position(self) -> None:
         entry: JobEntry | None = await self._patience.insist_asking(self._positions.read, self._job, self._settings.call_s)
         if entry is not None and entry.source != self._kind:
             raise SourceChanged(
@@ -114,21 +122,19 @@ class Transactions:
     async def close(self, *, failed: bool) -> None:
         """Abort the open batch, and close the producer."""
         batch, self.batch = self.batch, None
-        if self.producer is None:
-            return
         try:
             if batch is not None:
                 with contextlib.suppress(FencepostError):
                     await self._calls.call(batch.transaction.abort, self._settings.call_s)
         finally:
-            await self._calls.call(self.producer.close, 0.0 if failed else self._settings.call_s)
+            await self.producer.close(0.0 if failed else self._settings.call_s)
 
     async def begin(self, place: str) -> Batch | None:
         """Open a transaction for the record at this place. None: a new producer was needed, and the position was read again."""
         try:
-            transaction = await self._insist(self.producer.begin, self._settings.call_s)
+            transaction = await self.producer.begin()
         except (Fatal, ProducerClosed) as error:
-            await self._replace_producer(error)
+            await self.producer.replace(error)
             return None
         now = time.monotonic()
         self.batch = Batch(transaction, now, now + self._settings.batch_ms / 1000.0, place)
@@ -190,24 +196,12 @@ class Transactions:
         )
 
     async def _find_out(self, unknown: CommitOutcomeUnknown) -> FencepostError | None:
-        """Ask until the outcome of the commit is known. None if it is committed, otherwise why not."""
-        for turn in range(1, max(1, self._settings.aborts_max) + 1):
-            log.warning("%s: %s; asking for the outcome", self._name, unknown)
-            try:
-                await self._calls.call(unknown.resolve, self._settings.call_s)
-            except CommitOutcomeUnknown as still:
-                unknown = still
-            except TransactionTimeout:
-                pass
-            except FencepostError as error:
-                return error
-            else:
-                return None
-            if self._patience.is_over:
-                break
-            await self._patience.pause(turn)
-        self.batch = None
-        raise JobFailed(f"the outcome of a commit stays unknown: {unknown}. Run the job again: its position then tells") from unknown
+        settings = self._settings
+        try:
+            return await find_out(unknown, settings.aborts_max, settings.call_s, self._calls, self._patience, log, self._name)
+        except CommitOutcomeUnknown as still:
+            self.batch = None
+            raise JobFailed(f"the outcome of a commit stays unknown: {still}. Run the job again: its position then tells") from still
 
     async def abort(self, error: FencepostError) -> None:
         """Abort the open batch. What comes after `position` must be read again. Raises if another attempt cannot help."""
@@ -222,13 +216,13 @@ class Transactions:
         log.warning("%s: aborted, to read %d records again: %s%s", self._name, batch.read, error, advice)
         code = getattr(cause, "code", 0)
         if code in STOPPING:
-            await self._give_back(batch)
+            await self.producer.give_back(batch.transaction)
             raise JobFailed(f"the brokers refuse: {error}: {STOPPING[ErrorCode(code)]}") from error
         self._note_refused(batch, error, cause)
         if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
-            await self._replace_producer(error)
+            await self.producer.replace(error)
         else:
-            await self._give_back(batch)
+            await self.producer.give_back(batch.transaction)
         if isinstance(error, Retriable) and not isinstance(error, TopicUnavailable):
             return
         self._aborted += 1
@@ -249,36 +243,3 @@ class Transactions:
             raise JobFailed(f"the brokers refuse the dead letter for {batch.first}: {said(str(cause))}") from error
         else:
             self.refused = cause
-
-    async def _give_back(self, batch: Batch) -> None:
-        """Abort the transaction. A producer that cannot is replaced."""
-        try:
-            await self._insist(batch.transaction.abort, self._settings.call_s)
-        except FencepostError as error:
-            if self._patience.is_over:
-                raise
-            await self._replace_producer(error)
-
-    async def _replace_producer(self, error: FencepostError) -> None:
-        """Make a new producer after an error that ended the old one, unless another run has taken the transactional id over."""
-        if isinstance(error, Misuse) and not isinstance(error, ProducerClosed):
-            raise error
-        if isinstance(error, Fatal) and not isinstance(error, Fenced | IdentityLost):
-            raise JobFailed(f"the producer cannot continue: {error}") from error
-        if isinstance(error, Fenced) and await self._is_replaced():
-            raise Fenced(
-                f"another run of job {self._job!r} has begun (transactional id {self._own['transactional_id']!r}), or its position was"
-                f" reset: this run ends, and nothing of its open batch is visible ({error})"
-            ) from error
-        log.warning("%s: a new producer after: %s", self._name, error)
-        with contextlib.suppress(FencepostError):
-            await self._calls.call(self.producer.close, 0.0)
-        await self._renew_producer()
-
-    async def _is_replaced(self) -> bool:
-        try:
-            found: bool = await self._insist(self.producer.replaced, self._settings.call_s)
-        except FencepostError as error:
-            log.warning("%s: not known whether another process has the transactional id: %s", self._name, error)
-            return True
-        return found

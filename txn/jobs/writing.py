@@ -11,13 +11,14 @@ from typing import Any, Final
 from fencepost.producer.base_producer import check_topic
 from fencepost.producer.bulk.rows import check_rows
 from fencepost.producer.errors import Retriable
-from fencepost.txn.jobs.applying import Failed, Transform
+from fencepost.txn.jobs.applying import Transform
 from fencepost.txn.jobs.batch import Batch
 from fencepost.txn.jobs.dead_letters import dead_letter
 from fencepost.txn.jobs.errors import BadRecord
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.source import BadItem, Piece
 from fencepost.txn.jobs.transactions import Transactions
+from fencepost.txn.pipeline.attempts import Failed
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows
 
@@ -99,15 +100,9 @@ class Writer:
             batch.written += len(listed)
         return begin + len(made)
 
-    @property
-    def _limit(self) -> tuple[int, str]:
-        """The bytes that a record may take, and the setting that says so."""
-        limit: tuple[int, str] = self._transactions.producer._inner.record_limit
-        return limit
-
     def _check(self, rows: Rows) -> None:
         """Raise for a row that cannot be sent, before any is."""
-        largest, setting = self._limit
+        largest, setting = self._transactions.producer.record_limit
         for topic, listed in rows.items():
             check_topic(topic)
             check_rows(list(listed), 0, largest, setting)
@@ -121,7 +116,9 @@ class Writer:
             self.bad = BadRecord(reason, place=place, attempts=failed.attempts)
             self.bad.__cause__ = failed.error
             return 0
-        row: Any = dead_letter(raw, reason=reason, place=place, job=self._job, attempts=failed.attempts, largest=self._limit[0])
+        row: Any = dead_letter(
+            raw, reason=reason, place=place, job=self._job, attempts=failed.attempts, largest=self._transactions.producer.record_limit[0]
+        )
         await self._calls.call(batch.transaction.send_many, self._dead_letters, [row])
         batch.dead += 1
         log.info("job %r: dead letter for %s: %s", self._job, place, reason)

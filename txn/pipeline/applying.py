@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from fencepost.producer.foundations.printable import said
+from fencepost.txn.pipeline.attempts import Attempts, Failed
 from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
@@ -22,18 +21,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 log = logging.getLogger("fencepost.pipeline")
-
-
-class Failed(Struct, frozen=True):
-    """A message that cannot be processed. `attempts`: how often the transform was tried."""
-
-    error: Exception
-    attempts: int
-
-    @property
-    def reason(self) -> str:
-        """The error, as a dead letter says it."""
-        return said(f"{type(self.error).__name__}: {self.error}")
 
 
 class Piece(Struct, frozen=True):
@@ -54,12 +41,10 @@ class Transform:
         self._calls = calls
         self._counters = counters
         self._sink = settings.sink
-        self._attempts = settings.attempts
+        self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters)
+        self._most = settings.attempts
         self._stops_at_failure = settings.dead_letters is None
         self._concurrency = settings.concurrency
-        self._pause = wait_random_exponential(
-            multiplier=settings.retry_backoff_ms / 1000.0, max=max(settings.retry_backoff_ms, settings.retry_backoff_max_ms) / 1000.0
-        )
         self._many: Callable[[list[Any]], object] | None = settings.transform_many
         self._one: Callable[[Any], object] = listing(settings.transform) if settings.transform is not None else _nothing
         self._is_async = is_async(settings.transform)
@@ -153,29 +138,13 @@ class Transform:
     async def _again(self, message: Message, error: Exception) -> object:
         """The result of another attempt, or Failed after the last."""
         function, given = (self._one, message) if self._many is None else (self._many, [message])
-        if self._attempts == 1:
-            return Failed(error, 1)
-        trying = AsyncRetrying(
-            retry=retry_if_exception_type(Exception),
-            stop=stop_after_attempt(self._attempts - 1),
-            wait=self._pause,
-            sleep=self._calls.sleep,
-            before=self._say_again,
-        )
-        await self._calls.sleep(self._pause(first_state()))
-        try:
-            made: object = await trying(self._calls.call, function, given)
-            if self._many is not None:
+        made = await self._attempts.again(error, function, given)
+        if self._many is not None and not isinstance(made, Failed):
+            try:
                 rows_of_many(made, self._sink)
-        except RetryError as late:
-            failure = late.last_attempt.exception()
-            return Failed(failure if isinstance(failure, Exception) else error, self._attempts)
-        except TypeError as wrong:
-            return Failed(wrong, self._attempts)
+            except TypeError as wrong:
+                return Failed(wrong, self._most)
         return made
-
-    def _say_again(self, state: RetryCallState) -> None:
-        self._counters.retries += 1
 
     def _single(self, messages: list[Message], results: list[object]) -> Iterator[Piece]:
         for message, result in zip(messages, results, strict=False):
@@ -200,11 +169,6 @@ def listing(function: Callable[[Any], object]) -> Callable[[Any], object]:
     if not inspect.isgeneratorfunction(function):
         return function
     return lambda message: list(function(message))
-
-
-def first_state() -> RetryCallState:
-    """For tenacity's pauses: the state before the second attempt."""
-    return RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # a pause reads only the number
 
 
 def _nothing(message: object) -> None:

@@ -11,6 +11,7 @@ from fencepost.producer.errors import bound_to_process
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.pipeline.calls import OnLoop
+from fencepost.txn.pipeline.checks import check_batches
 from fencepost.txn.pipeline.keywords import PipelineKeywords
 from fencepost.txn.pipeline.making import Plan
 from fencepost.txn.pipeline.stats import PipelineStats
@@ -77,7 +78,7 @@ class AsyncPipeline:
         await self._end(failed=error is not None)
 
     async def _go(self, limit_s: float, batches: int | None, *, until_idle: bool) -> bool:
-        self._plan.check_batches(batches)
+        check_batches(batches)
         try:
             if self._runner is None:
                 self._runner = self._plan.runner(OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)

@@ -1,4 +1,4 @@
-"""Checks of settings that pipelines and jobs have in common. Each raises ConfigError."""
+"""Checks of settings that pipelines and jobs have in common. Each raises ConfigError, if it does not say otherwise."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ def check_producer(given: Mapping[str, Any], owner: str) -> None:
             raise ConfigError(f"producer={{{name!r}: ...}}: set the {owner}'s own {known}")
         if known.endswith("_serializer"):
             raise ConfigError(f"producer={{{name!r}: ...}}: a {owner}'s transform returns bytes; serialize there")
+
+
+def check_batches(batches: object) -> None:
+    """Refuse a wrong `max_batches`. Raises TypeError or ValueError."""
+    if batches is None:
+        return
+    if isinstance(batches, bool) or not isinstance(batches, int):
+        raise TypeError(f"max_batches={batches!r}: a whole number or None, not {type(batches).__name__}")
+    if batches < 1:
+        raise ValueError(f"max_batches={batches}: at least 1")
 
 
 def unknown(name: str, known: Sequence[str], otherwise: str) -> ConfigError:

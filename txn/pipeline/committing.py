@@ -6,10 +6,11 @@ import logging
 from typing import Final
 
 from fencepost.producer.errors import FencepostError
-from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown
 from fencepost.txn.pipeline.batch import Batch
 from fencepost.txn.pipeline.calls import Calls, Running
 from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.outcomes import find_out
 from fencepost.txn.pipeline.patience import Patience
 from fencepost.txn.pipeline.settings import PipelineSettings
 
@@ -41,22 +42,10 @@ class Commit:
         return None
 
     async def _find_out(self, unknown: CommitOutcomeUnknown) -> FencepostError | None:
-        """Ask until the outcome of the commit is known."""
-        for turn in range(1, max(1, self._settings.aborts_max) + 1):
-            log.warning("%s: %s; asking for the outcome", self._name, unknown)
-            try:
-                await self._calls.call(unknown.resolve, self._settings.call_s)
-            except CommitOutcomeUnknown as still:
-                unknown = still
-            except TransactionTimeout:
-                pass
-            except FencepostError as error:
-                return error
-            else:
-                return None
-            if self._patience.is_over:
-                break
-            await self._patience.pause(turn)
-        raise PipelineFailed(
-            f"the outcome of a commit stays unknown: {unknown}. Start again: the group's offsets then tell what is processed"
-        ) from unknown
+        settings = self._settings
+        try:
+            return await find_out(unknown, settings.aborts_max, settings.call_s, self._calls, self._patience, log, self._name)
+        except CommitOutcomeUnknown as still:
+            raise PipelineFailed(
+                f"the outcome of a commit stays unknown: {still}. Start again: the group's offsets then tell what is processed"
+            ) from still

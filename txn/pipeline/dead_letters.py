@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from fencepost.txn.pipeline.applying import Failed
+from fencepost.txn.pipeline.attempts import Failed
 from fencepost.txn.pipeline.batch import offset_of, tp_of
 from fencepost.txn.pipeline.errors import PoisonMessage
 

@@ -38,12 +38,3 @@ class Plan:
         """The pipeline, as `repr` shows it."""
         settings = self._settings
         return f"source={settings.source!r}, group={settings.group!r}, sink={settings.sink!r}, transactional_id={self.transactional_id!r}"
-
-    def check_batches(self, batches: object) -> None:
-        """Refuse a wrong `max_batches`."""
-        if batches is None:
-            return
-        if isinstance(batches, bool) or not isinstance(batches, int):
-            raise TypeError(f"max_batches={batches!r}: a whole number or None, not {type(batches).__name__}")
-        if batches < 1:
-            raise ValueError(f"max_batches={batches}: at least 1")

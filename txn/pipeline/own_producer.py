@@ -1,39 +1,54 @@
-"""The pipeline's transactional producer, and what replaces it after an error that ended it."""
+"""The transactional producer of a pipeline or a job, and what replaces it after an error that ended it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fencepost.producer.errors import Fatal, Fenced, FencepostError, Misuse, ProducerClosed
-from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost
-from fencepost.txn.pipeline.batch import Batch
+from fencepost.txn.errors import IdentityLost
 from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.patience import Patience
-from fencepost.txn.pipeline.settings import PipelineSettings
-
-log = logging.getLogger("fencepost.pipeline")
 
 MakeProducer = Callable[[dict[str, Any]], Any]
 
 
 class OwnProducer:
-    """See the module. `make`: makes the transactional producer with these settings."""
+    """See the module. `make`: makes the producer with these settings. `own`: the settings. `failed`: the error when no producer helps.
+    `taken_over`: what another process does that has the transactional id now. `registered`: runs after each registration."""
 
     def __init__(
-        self, settings: PipelineSettings, own: dict[str, Any], name: str, calls: Calls, patience: Patience, make: MakeProducer
+        self,
+        make: MakeProducer,
+        own: dict[str, Any],
+        call_s: float,
+        calls: Calls,
+        patience: Patience,
+        *,
+        log: logging.Logger,
+        name: str,
+        failed: type[FencepostError],
+        taken_over: str,
+        registered: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        self._settings = settings
+        self._make = make
         self._own = own
-        self._name = name
+        self._call_s = call_s
         self._calls = calls
         self._patience = patience
-        self._make = make
+        self._log = log
+        self._name = name
+        self._failed = failed
+        self._taken_over = taken_over
+        self._registered = registered
         self._producer: Any = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a producer."""
+        return self._producer is not None
 
     @property
     def record_limit(self) -> tuple[int, str]:
@@ -42,32 +57,25 @@ class OwnProducer:
         return limit
 
     async def register(self) -> None:
-        """Make a producer, and register its transactional id. That aborts what a killed run left open."""
+        """Make a producer, and register its transactional id. That aborts what an earlier process left open."""
         self._producer = self._make(self._own)
-        await self._patience.insist(self._producer.init, self._settings.call_s)
+        await self._patience.insist(self._producer.init, self._call_s)
+        if self._registered is not None:
+            await self._registered()
 
     async def find(self, topic: str) -> None:
         """Wait until the topic is there."""
-        await self._patience.insist(self._producer.partitions_for, topic, self._settings.call_s)
+        await self._patience.insist(self._producer.partitions_for, topic, self._call_s)
 
-    async def begin(self) -> Batch:
-        """Begin a transaction. If the producer has ended meanwhile, it is replaced once."""
+    async def begin(self) -> Any:
+        """Begin a transaction."""
+        return await self._patience.insist(self._producer.begin, self._call_s)
+
+    async def give_back(self, transaction: Any, *, but: tuple[type[FencepostError], ...] = ()) -> None:
+        """Abort the transaction. A producer that cannot is replaced, `but` not after these errors."""
         try:
-            transaction = await self._begun()
-        except (Fatal, ProducerClosed) as error:
-            await self.replace(error)
-            transaction = await self._begun()
-        now = time.monotonic()
-        return Batch(transaction, now, now + self._settings.batch_ms / 1000.0)
-
-    async def _begun(self) -> Any:
-        return await self._patience.insist(self._producer.begin, self._settings.call_s)
-
-    async def give_back(self, batch: Batch) -> None:
-        """Abort the transaction. A producer that cannot is replaced."""
-        try:
-            await self._patience.insist(batch.transaction.abort, self._settings.call_s)
-        except CommitOutcomeUnknown:
+            await self._patience.insist(transaction.abort, self._call_s)
+        except but:
             raise
         except FencepostError as error:
             if self._patience.is_over:
@@ -79,22 +87,19 @@ class OwnProducer:
         if isinstance(error, Misuse) and not isinstance(error, ProducerClosed):
             raise error
         if isinstance(error, Fatal) and not isinstance(error, Fenced | IdentityLost):
-            raise PipelineFailed(f"the producer cannot continue: {error}") from error
+            raise self._failed(f"the producer cannot continue: {error}") from error
         if isinstance(error, Fenced) and await self._is_replaced():
-            raise Fenced(
-                f"another pipeline uses transactional id {self._own['transactional_id']!r}: give each process its own instance. Nothing of"
-                f" the open batch is visible ({error})"
-            ) from error
-        log.warning("%s: a new producer after: %s", self._name, error)
+            raise Fenced(f"{self._taken_over} ({error})") from error
+        self._log.warning("%s: a new producer after: %s", self._name, error)
         with contextlib.suppress(FencepostError):
             await self._calls.call(self._producer.close, 0.0)
         await self.register()
 
     async def _is_replaced(self) -> bool:
         try:
-            found: bool = await self._patience.insist(self._producer.replaced, self._settings.call_s)
+            found: bool = await self._patience.insist(self._producer.replaced, self._call_s)
         except FencepostError as error:
-            log.warning("%s: not known whether another process has the transactional id: %s", self._name, error)
+            self._log.warning("%s: not known whether another process has the transactional id: %s", self._name, error)
             return True
         return found
 

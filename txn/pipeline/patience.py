@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from fencepost.txn.pipeline.applying import first_state
+from fencepost.txn.pipeline.attempts import first_state, pauses
 from fencepost.txn.pipeline.calls import Calls
 
 
@@ -36,7 +36,7 @@ class Patience:
         self._calls = calls
         self._too_late = too_late
         self._stopping = stopping
-        self._pause = wait_random_exponential(multiplier=pause_ms / 1000.0, max=max(pause_ms, pause_max_ms) / 1000.0)
+        self._pause = pauses(pause_ms, pause_max_ms)
         self._stop_s = stop_ms / 1000.0
 
     def stop_now(self) -> None:

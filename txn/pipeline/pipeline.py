@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, SupportsFloat, Unpack
 from fencepost.producer.errors import bound_to_process
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.pipeline.calls import Blocking, finished
+from fencepost.txn.pipeline.checks import check_batches
 from fencepost.txn.pipeline.keywords import PipelineKeywords
 from fencepost.txn.pipeline.making import Plan
 from fencepost.txn.pipeline.stats import PipelineStats
@@ -87,7 +88,7 @@ class Pipeline:
         self._end(failed=error is not None)
 
     def _go(self, limit_s: float, batches: int | None, *, until_idle: bool) -> bool:
-        self._plan.check_batches(batches)
+        check_batches(batches)
         try:
             if self._runner is None:
                 self._runner = self._plan.runner(Blocking(self._is_stopped), TransactionalProducer)

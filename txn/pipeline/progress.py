@@ -1,4 +1,4 @@
-"""The pace of a progress line: when it is due, and who gets it."""
+"""The pace of a progress line: when it is due, and which function gets it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, RecordRefused, Retriable, TopicUnavailable
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
-from fencepost.txn.errors import MustAbort, TransactionAborted, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionTimeout
 from fencepost.txn.pipeline.applying import Transform
 from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
@@ -71,7 +71,18 @@ class Runner:
             pause_max_ms=settings.retry_backoff_max_ms,
             stop_ms=settings.stop_timeout_ms,
         )
-        self._producer = OwnProducer(settings, own, self._name, calls, self._patience, make_producer)
+        self._producer = OwnProducer(
+            make_producer,
+            own,
+            settings.call_s,
+            calls,
+            self._patience,
+            log=log,
+            name=self._name,
+            failed=PipelineFailed,
+            taken_over=f"another pipeline uses transactional id {own['transactional_id']!r}: give each process its own instance. Nothing of"
+            " the open batch is visible",
+        )
         self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked)
         self._transform = Transform(settings, calls, counters)
         self._writer = Writer(settings, self._name, calls, self._transform, lambda: self._producer.record_limit, self._suspect)
@@ -204,8 +215,7 @@ class Runner:
         if not self._ahead.count:
             return
         if self._batch is None:
-            self._batch = await self._producer.begin()
-            self._batch.ends_at = min(self._batch.ends_at, self._ahead.ends_at)
+            self._batch = await self._begin()
         batch = self._batch
         try:
             while self._ahead.count and self._writer.poison is None:
@@ -237,6 +247,16 @@ class Runner:
         await self._write()
         self._begin_commit()
         await self._settle()
+
+    async def _begin(self) -> Batch:
+        """Begin a transaction. If the producer has ended meanwhile, it is replaced once."""
+        try:
+            transaction = await self._producer.begin()
+        except (Fatal, ProducerClosed) as error:
+            await self._producer.replace(error)
+            transaction = await self._producer.begin()
+        now = time.monotonic()
+        return Batch(transaction, now, min(now + self._settings.batch_ms / 1000.0, self._ahead.ends_at))
 
     def _begin_commit(self) -> None:
         """Have the open batch committed."""
@@ -288,12 +308,12 @@ class Runner:
         advice = self._advice(code, taken_s)
         log.warning("%s: aborted, to read %d messages again: %s%s", self._name, batch.read, error, advice)
         if code in STOPPING:
-            await self._producer.give_back(batch)
+            await self._producer.give_back(batch.transaction, but=(CommitOutcomeUnknown,))
             raise PipelineFailed(f"the brokers refuse: {error}: {STOPPING[ErrorCode(code)]}") from error
         if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
             await self._producer.replace(error)
         else:
-            await self._producer.give_back(batch)
+            await self._producer.give_back(batch.transaction, but=(CommitOutcomeUnknown,))
         if not counts or (isinstance(error, Retriable) and not isinstance(error, TopicUnavailable)):
             return
         self._aborted += 1

@@ -1,1 +1,1 @@
-"""Share groups: their members, who gets which partition, and their records (KIP-932)."""
+"""Share groups: their members, the partitions of each, and their records (KIP-932)."""

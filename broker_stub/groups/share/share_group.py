@@ -114,7 +114,7 @@ class ShareGroup:
 
     @property
     def lacks_assignment(self) -> bool:
-        """Whether a topic to which it subscribes has initialized partitions that nobody is going to have."""
+        """Whether a topic to which it subscribes has initialized partitions that no member is going to have."""
         targeted: dict[UUID, frozenset[int]] = {}
         for target in self.target.values():
             for topic_id, indexes in target.items():

@@ -236,7 +236,7 @@ class ShareGroups:
     def _epoch_after(
         self, group: ShareGroup, member: ShareMember, updated: ShareMember, records: list[ShareGroupRecord]
     ) -> tuple[int, bool]:
-        """The group's epoch: one more if a subscription or a topic changed, or if there are partitions that nobody has."""
+        """The group's epoch: one more if a subscription or a topic changed, or if there are partitions that no member has."""
         bumps = updated.topics != member.topics
         bumps = bumps or (group.assignment_epoch >= group.epoch and group.lacks_assignment)
         found = metadata_hash(group.subscribed(more=updated), self._around.topics())

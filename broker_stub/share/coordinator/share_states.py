@@ -120,7 +120,7 @@ class ShareStates:
         self._check_topic(key)
         return ShareRecord(key) if key in self.found else None
 
-    # What nobody asks for
+    # What no request asks for
 
     def of_topics_without(self, known: Collection[UUID]) -> list[ShareRecord]:
         """Ends the share partitions of deleted topics."""

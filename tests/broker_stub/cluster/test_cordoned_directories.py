@@ -119,7 +119,7 @@ def test_an_administrator_may_name_a_cordoned_broker() -> None:
 
 
 def test_what_is_set_on_brokers_is_described() -> None:
-    """A broker's own value before that of all brokers. Nothing is described that nobody has set."""
+    """A broker's own value before that of all brokers. What is not set is not described."""
     world = Inside(brokers=2)
     assert config_of(world, MOVE_LIMIT, node=1) == []
     assert config_of(world, CORDONED, node=1) == [("", 5)]

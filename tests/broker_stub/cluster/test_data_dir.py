@@ -399,7 +399,7 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the data directory, the file, and what to do, whichever file it is, and the directory is free afterwards."""
+    """The error names the data directory, the file, and what to do, for each kind of file, and the directory is free afterwards."""
     with pytest.raises(OSError, match=r"data_dir='.*/x{300}' cannot be used, because File name too long: .*: give a shorter path"):
         BrokerStub(data_dir=tmp_path / ("x" * 300))
     (tmp_path / "file").write_text("x")

@@ -1,5 +1,5 @@
-"""Random runs as in `test_random_replication`, in which links are slow as well, also those to the controller, so that brokers hear late who
-leads, and the controller hears late of the ISR that a leader wants."""
+"""Random runs as in `test_random_replication`, in which links are slow as well, also those to the controller, so that brokers learn late
+which broker leads, and the controller hears late of the ISR that a leader wants."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def consumer(stub: BrokerStub) -> ShareConsumer:
 
 
 def test_two_members_do_every_record_once(stub: BrokerStub) -> None:
-    """Each record is released at its first delivery, and accepted at the second, by whichever member gets it."""
+    """Each record is released at its first delivery, and accepted at the second, by the member that gets it."""
     delivered: Counter[bytes] = Counter()
     with closing(consumer(stub)) as first, closing(consumer(stub)) as second:
 

@@ -196,7 +196,7 @@ def test_a_group_is_deleted_with_its_state() -> None:
 
 
 def test_the_assignor_gives_every_partition_to_as_many_members() -> None:
-    """Of members with different subscriptions only those who subscribe. Members keep what they have."""
+    """Of members with different subscriptions only those that subscribe. Members keep what they have."""
     t, u = ZERO_UUID, type(ZERO_UUID)(int=1)
     both, one = frozenset((t, u)), frozenset((t,))
     assignable = {t: frozenset(range(3)), u: frozenset(range(2))}

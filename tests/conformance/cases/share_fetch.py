@@ -19,7 +19,7 @@ def filled(w: World, *sizes: int, partitions: int = 1) -> Topic:
 
 @case("KIP-932")
 def records_for_two_members(w: World) -> None:
-    """Each record goes to one of them. What one releases or loses, another gets; what is rejected, nobody."""
+    """Each record goes to one of them. What one releases or loses, another gets; what is rejected, none."""
     topic, group = filled(w, 2, 3, 1), w.share_group()
     first, second = w.sharers(group, topic, "m1", "m2")
     first.fetch(topic, max_records=1, label="first, a batch at least")

@@ -74,7 +74,7 @@ def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
 
 def test_a_second_run(stub: BrokerStub) -> None:
     """It ends the first one, wherever that is, and continues at the position of its last commit. Nothing of the first one's open batch is
-    visible, and the first one says who ended it."""
+    visible, and the first one says that the second ended it."""
     is_overtaken(stub.bootstrap, TOPIC)
 
 

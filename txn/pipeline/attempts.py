@@ -1,0 +1,71 @@
+"""Calls a function of the program again where it raises, with growing pauses, and says why after the last attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from fencepost.producer.foundations.printable import said
+from fencepost.txn.pipeline.calls import Calls
+
+
+class Failed(Struct, frozen=True):
+    """What cannot be processed. `attempts`: how often the function was called for it."""
+
+    error: Exception
+    attempts: int = 1
+
+    @property
+    def reason(self) -> str:
+        """The error, as a dead letter says it."""
+        return said(f"{type(self.error).__name__}: {self.error}")
+
+
+class Retries(Protocol):
+    """A counter of further attempts."""
+
+    retries: int
+
+
+class Attempts:
+    """See the module. `number`: how often a function is called in all."""
+
+    def __init__(self, number: int, pause_ms: int, pause_max_ms: int, calls: Calls, counters: Retries) -> None:
+        self._number = number
+        self._pause = pauses(pause_ms, pause_max_ms)
+        self._calls = calls
+        self._counters = counters
+
+    async def again(self, error: Exception, function: Callable[..., Any], given: Any) -> object:
+        """What another call returns, or Failed after the last. `error`: that of the first call."""
+        if self._number == 1:
+            return Failed(error)
+        trying = AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            stop=stop_after_attempt(self._number - 1),
+            wait=self._pause,
+            sleep=self._calls.sleep,
+            before=self._count,
+        )
+        await self._calls.sleep(self._pause(first_state()))
+        try:
+            return await trying(self._calls.call, function, given)
+        except RetryError as late:
+            failure = late.last_attempt.exception()
+            return Failed(failure if isinstance(failure, Exception) else error, self._number)
+
+    def _count(self, state: RetryCallState) -> None:
+        self._counters.retries += 1
+
+
+def pauses(first_ms: int, longest_ms: int) -> wait_random_exponential:
+    """Pauses that grow, with jitter."""
+    return wait_random_exponential(multiplier=first_ms / 1000.0, max=max(first_ms, longest_ms) / 1000.0)
+
+
+def first_state() -> RetryCallState:
+    """For tenacity's pauses: the state before the second attempt."""
+    return RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # a pause reads only the number
