@@ -413,10 +413,6 @@ class RecordFuture:
         failure = self.exception(timeout)
         if failure is not None:
             raise failure
-        return self._metadata()
-
-    def _metadata(self) -> RecordMetadata:
-        """Where the acknowledged record is in the log."""
         batch = self.batch
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         timestamp = self._timestamp if batch.log_append_time == -1 else max(batch.log_append_time, -1)
@@ -565,7 +561,7 @@ def follow(future: RecordFuture) -> concurrent.futures.Future[RecordMetadata]:
         if failure is not None:
             followed.set_exception(failure.again())
         else:
-            followed.set_result(settled._metadata())
+            followed.set_result(settled.result())
 
     future._tell(Unread(tell))
     return followed

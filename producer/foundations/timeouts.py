@@ -5,7 +5,10 @@ The parameters are typed SupportsFloat, not float. Compiled, a parameter that is
 
 from __future__ import annotations
 
-from typing import SupportsFloat, cast
+from typing import Final, SupportsFloat, cast
+
+LARGE_S: Final = 1 << 60
+"""Ints below this become floats without a further check."""
 
 
 def seconds(timeout: object, limit_s: float) -> float:
@@ -14,6 +17,8 @@ def seconds(timeout: object, limit_s: float) -> float:
         return limit_s
     if isinstance(timeout, float):
         given = timeout
+    elif type(timeout) is int and 0 <= timeout < LARGE_S:
+        given = float(timeout)  # The fast way, because a program may call `future.result(0)` for each record.
     elif isinstance(timeout, bool) or not hasattr(type(timeout), "__float__"):
         raise TypeError(f"timeout={_shown(timeout)}: it must be a number of seconds or None, not {type(timeout).__name__}")
     else:
