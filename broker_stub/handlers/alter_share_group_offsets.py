@@ -51,14 +51,14 @@ def alter_share_group_offsets(call: Call, request: AlterShareGroupOffsetsRequest
     offsets: dict[UUID, tuple[str, Mapping[int, int]]] = {}
     for name, each in topics.items():
         topic = call.image.topics.named(name)
-        known = topic.partitions if topic is not None else ()
+        if topic is None or call.topic_refusal(name):
+            continue
         wanted = {
             part.partition_index: part.start_offset
             for part in each.partitions
-            if 0 <= part.partition_index < len(known) and not refusals[name, part.partition_index]
+            if 0 <= part.partition_index < len(topic.partitions) and not refusals[name, part.partition_index]
         }
-        if topic is not None and wanted:
-            offsets[topic.id] = (name, wanted)
+        offsets[topic.id] = (name, wanted)  # Kafka writes the topic also if none of these partitions exists
     reply: DeferredReply[AlterShareGroupOffsetsResponse] = DeferredReply(call)
 
     def altered(codes: Codes) -> None:

@@ -1,7 +1,7 @@
 """What the five requests to the share coordinator have in common: they name share partitions, and have a result for each.
 
-Only brokers send them, so they need CLUSTER_ACTION. A request without a group, without topics or with a topic without partitions has an
-empty response, as in Kafka.
+Only brokers send them, so they need CLUSTER_ACTION. Without it, each partition has that error. Otherwise a request without a group,
+without topics or with a topic without partitions has an empty response, as in Kafka.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ ThenEach = Callable[[list[tuple[UUID, list[tuple[int, Answer]]]]], None]
 
 def ask_each(call: Call, group_id: str, topics: Sequence[Any], do: Do, then: ThenEach, *, verb: str) -> None:
     """`verb`: for the message of an error."""
+    refusal = call.error
+    if refusal:
+        refused = Answer(refusal, WORDS.get(refusal))
+        then([(topic.topic_id, [(each.partition, refused) for each in topic.partitions]) for topic in topics])
+        return
     if not topics or not group_id.strip() or any(not topic.partitions for topic in topics):
         then([])
         return
@@ -57,7 +62,7 @@ def ask_each(call: Call, group_id: str, topics: Sequence[Any], do: Do, then: The
 
 def _ask(call: Call, key: Key, asked: object, do: Do, then: Then) -> None:
     topic = call.cluster.topic_name(key.topic_id)
-    code = call.error or (call.fault_for(topic, key.partition) if topic is not None else ErrorCode.NONE)
+    code = call.fault_for(topic, key.partition) if topic is not None else ErrorCode.NONE
     if code:
         then(Answer(code, WORDS.get(code)))
         return

@@ -2,7 +2,8 @@
 
 from fencepost.broker_stub.security.operations import Operation, Pattern, Resource
 from fencepost.producer import wire
-from fencepost.producer.wire.messages import group_admin, group_offsets, groups
+from fencepost.producer.wire.messages import group_admin, group_offsets, groups, share_fetch, share_offsets, share_state
+from fencepost.producer.wire.messages import share_groups as share_messages
 from tests.conformance.asks_acls import creation
 from tests.conformance.holding import NOTHING, Held, each_holding, on_cluster, on_group, on_topic
 from tests.conformance.world import World, case
@@ -141,3 +142,108 @@ def groups_of_others(w: World) -> None:
     delete = group_admin.DeleteGroupsRequest(groups_names=[group, f"{group}x"])
     held: tuple[Held, ...] = (on_group(group, Operation.READ), on_group(f"{group}x", Operation.DELETE), on_group(group, Operation.DELETE))
     each_holding(w, delete, 2, *held, what="delete")
+
+
+@case("KIP-932", guarded=True)
+def the_share_coordinator(w: World) -> None:
+    """CLUSTER_ACTION for each of its requests, before the broker looks at what they say."""
+    w.no_acls()
+    group, topic = w.group(), wire.ZERO_UUID
+    requests: dict[str, tuple[wire.Message, ...]] = {
+        "initialize": tuple(
+            share_state.InitializeShareGroupStateRequest(
+                group_id=name, topics=[share_state.InitializedTopic(topic_id=topic, partitions=each)]
+            )
+            for name, each in ((group, [share_state.InitializedPartition()]), ("", [share_state.InitializedPartition()]), (group, []))
+        ),
+        "read": tuple(
+            share_state.ReadShareGroupStateRequest(group_id=name, topics=[share_state.ReadTopic(topic_id=topic, partitions=each)])
+            for name, each in ((group, [share_state.ReadPartition()]), ("", [share_state.ReadPartition()]), (group, []))
+        ),
+        "write": tuple(
+            share_state.WriteShareGroupStateRequest(group_id=name, topics=[share_state.WrittenTopic(topic_id=topic, partitions=each)])
+            for name, each in ((group, [share_state.WrittenPartition()]), ("", [share_state.WrittenPartition()]), (group, []))
+        ),
+        "delete": tuple(
+            share_state.DeleteShareGroupStateRequest(group_id=name, topics=[share_state.DeletedTopic(topic_id=topic, partitions=each)])
+            for name, each in ((group, [share_state.DeletedPartition()]), ("", [share_state.DeletedPartition()]), (group, []))
+        ),
+        "summary": tuple(
+            share_state.ReadShareGroupStateSummaryRequest(group_id=name, topics=[share_state.ReadTopic(topic_id=topic, partitions=each)])
+            for name, each in ((group, [share_state.ReadPartition()]), ("", [share_state.ReadPartition()]), (group, []))
+        ),
+    }
+    for what, several in requests.items():
+        for request, of in zip(several, ("", " of no group", " of no partition"), strict=True):
+            each_holding(w, request, 0, on_cluster(Operation.ALTER), what=f"{what}{of}")
+
+
+@case("KIP-932", guarded=True)
+def share_groups(w: World) -> None:
+    """READ on the group and on topics to be a member and to fetch; DESCRIBE to see it; DELETE and READ to delete offsets."""
+    w.no_acls()
+    topic, missing, group = w.topic(), w.missing_topic(), w.share_group()
+    read, describe, delete, alter = Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.ALTER
+    beat = share_messages.ShareGroupHeartbeatRequest(
+        group_id=group, member_id="m1", member_epoch=7, subscribed_topic_names=[topic.name, missing.name]
+    )
+    held: tuple[Held, ...] = (on_group(group, describe), on_group(group, read), on_group(group, read) + on_topic(topic, describe))
+    each_holding(w, beat, 1, *held, what="heartbeat")
+    gone = share_messages.ShareGroupHeartbeatRequest(group_id=group, member_id="m1", member_epoch=-1)
+    each_holding(w, gone, 1, on_group(group, read), what="leave")
+    described = share_messages.ShareGroupDescribeRequest(group_ids=[group, f"{group}x", ""])
+    each_holding(w, described, 1, on_group(group, read), on_group(group, describe), what="describe")
+    part = share_fetch.FetchPartition(partition_index=0)
+    fetch = share_fetch.ShareFetchRequest(
+        group_id=group,
+        member_id="m1",
+        max_wait_ms=0,
+        max_bytes=1000,
+        max_records=10,
+        batch_size=10,
+        topics=[share_fetch.FetchTopic(topic_id=each, partitions=[part]) for each in (topic.id, wire.ZERO_UUID)],
+    )
+    both = on_group(group, read) + on_topic(topic, read)
+    each_holding(w, fetch, 2, on_topic(topic, read), on_group(group, describe), on_group(group, read), what="fetch")
+    acknowledge = share_fetch.ShareAcknowledgeRequest(
+        group_id=group,
+        member_id="m1",
+        share_session_epoch=1,
+        topics=[share_fetch.AcknowledgeTopic(topic_id=topic.id, partitions=[share_fetch.AcknowledgePartition()])],
+    )
+    each_holding(w, acknowledge, 2, on_topic(topic, read), on_group(group, read), both, what="acknowledge")
+    told = share_offsets.DescribeShareGroupOffsetsRequest(
+        groups=[
+            share_offsets.DescribeShareGroupOffsetsRequestGroup(
+                group_id=name,
+                topics=[
+                    share_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=each.name, partitions=[0]) for each in (topic, missing)
+                ],
+            )
+            for name in (group, f"{group}x")
+        ]
+    )
+    each_holding(
+        w,
+        told,
+        1,
+        on_topic(topic, describe),
+        on_group(group, describe),
+        on_group(group, describe) + on_topic(topic, describe),
+        what="offsets",
+    )
+    altered = share_offsets.AlterShareGroupOffsetsRequest(
+        group_id=group,
+        topics=[
+            share_offsets.AlterShareGroupOffsetsRequestTopic(
+                topic_name=each.name, partitions=[share_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=9)]
+            )
+            for each in (topic, missing)
+        ],
+    )
+    each_holding(w, altered, 0, on_group(group, describe), on_group(group, alter), on_group(group, read), both, what="alter offsets")
+    deleted = share_offsets.DeleteShareGroupOffsetsRequest(
+        group_id=group, topics=[share_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name=each.name) for each in (topic, missing)]
+    )
+    with_topic = on_group(group, delete) + on_topic(topic, read)
+    each_holding(w, deleted, 0, on_group(group, read), on_group(group, delete), with_topic, what="delete offsets")
