@@ -95,8 +95,8 @@ def run_pipeline(work: Work, *, many: bool) -> Found:
         batch_ms=work.batch_ms,
         **how,  # type: ignore[arg-type]  # one of the two
     ) as pipeline:
-        while (stats := pipeline.stats()).records_in < work.rows:
-            pipeline.run(max_batches=1, timeout=LIMIT_S)
+        while (stats := pipeline.run_until_idle(timeout=LIMIT_S)).records_in < work.rows:
+            pass
         return watch.found(work.rows, stats.batches)
 
 

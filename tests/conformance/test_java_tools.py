@@ -138,6 +138,29 @@ def test_a_console_consumer_of_the_consumer_protocol(shell: Shell, stub: BrokerS
     assert shell.groups("--list").split() == []
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_verifiable_consumer(shell: Shell, stub: BrokerStub, protocol: str) -> None:
+    """Kafka's VerifiableConsumer reads as a member of either protocol. It says which offsets it got, and that it committed them."""
+    stub.create_topic("t", partitions=2, replication_factor=3)
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number, partition=number % 2)
+    options = ("--topic", "t", "--group-id", GROUP, "--max-messages", "10", "--reset-policy", "earliest", "--group-protocol", protocol)
+    told = [json.loads(line) for line in shell("VerifiableConsumer", *options).splitlines() if line.startswith("{")]
+    events = [each["name"] for each in told]
+    assert events[0] == "startup_complete"
+    assert events[-1] == "shutdown_complete"
+    assert "partitions_assigned" in events
+    read = [part for each in told if each["name"] == "records_consumed" for part in each["partitions"]]
+    assert sorted((part["partition"], offset) for part in read for offset in range(part["minOffset"], part["maxOffset"] + 1)) == [
+        (partition, offset) for partition in range(2) for offset in range(5)
+    ]
+    committed = [each for each in told if each["name"] == "offsets_committed"]
+    assert all(each["success"] for each in committed)
+    ends = {part["partition"]: part["offset"] for each in committed for part in each["offsets"]}
+    assert ends == {0: 5, 1: 5}
+
+
 def test_console_share_consumers(shell: Shell, stub: BrokerStub) -> None:
     """kafka-console-share-consumer accepts, releases and rejects records (KIP-932). kafka-configs says where the group begins, and
     kafka-share-groups lists, describes, resets and deletes it."""

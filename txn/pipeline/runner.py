@@ -120,7 +120,7 @@ class Runner:
             if until_idle and self._is_idle():
                 self._counters.lag = 0
                 return True
-            await self._step(ends_at, goal)
+            await self._step(ends_at, goal, until_idle=until_idle)
         self._patience.stop_now()
         await self._finish()
         self._raise_poison()
@@ -166,8 +166,9 @@ class Runner:
             for tp in taken & known.keys():
                 del known[tp]
 
-    async def _step(self, ends_at: float, goal: float) -> None:
-        """One read, and what becomes of it. `goal`: after so many transactions none follows."""
+    async def _step(self, ends_at: float, goal: float, *, until_idle: bool) -> None:
+        """One read, and what becomes of it. `goal`: after so many transactions none follows. `until_idle`: when everything is read, a
+        transaction is committed at once, because nothing more is waited for."""
         size = 1 if self._isolated else self._settings.batch_size
         came = await self._read(size, ends_at)
         self._pending += came  # Not in one line: a rebalance inside the read replaces the list.
@@ -175,7 +176,7 @@ class Runner:
         if self._commit is not None and (not came or self._is_due(size)):
             await self._settle()  # Nothing else is to be done meanwhile.
         await self._write()
-        if self._is_due(size) or self._writer.poison is not None:
+        if self._is_due(size) or self._writer.poison is not None or (until_idle and self._has_read_all()):
             self._begin_commit()
             if self._counters.batches + 1 >= goal or self._isolated or self._writer.poison is not None:
                 await self._settle()
@@ -357,9 +358,13 @@ class Runner:
             self._isolated = {tp: offset_of(message) + 1 for tp, message in last_of(messages).items()}
 
     def _is_idle(self) -> bool:
-        source, empty = self._source, not (self._pending or self._ahead.count)
-        done = empty and self._batch is None and self._commit is None and not source.rewinds
-        return done and bool(source.assigned) and source.assigned <= source.ended
+        return self._batch is None and self._commit is None and self._has_read_all()
+
+    def _has_read_all(self) -> bool:
+        """Whether all messages of this member's partitions are in a transaction."""
+        source = self._source
+        waiting = self._pending or self._ahead.count or source.rewinds
+        return not waiting and bool(source.assigned) and source.assigned <= source.ended
 
     def _raise_poison(self) -> None:
         if self._writer.poison is not None and self._batch is None and self._commit is None:

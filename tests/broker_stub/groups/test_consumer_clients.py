@@ -1,7 +1,8 @@
-"""librdkafka's consumer with `group.protocol=consumer`: it shares partitions, commits, takes regular expressions, and is static."""
+"""librdkafka's consumer with `group.protocol=consumer`, sync and asyncio: shared partitions, commits, regular expressions, static ones."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,22 +35,26 @@ def topic(stub: BrokerStub) -> str:
     return numbered_topic(stub, COUNT, partitions=PARTITIONS)
 
 
+def settings(stub: BrokerStub, group: str) -> dict[str, Any]:
+    """Of a consumer that begins at the start and commits when it is told to."""
+    return {
+        "bootstrap.servers": stub.bootstrap,
+        "group.id": group,
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "topic.metadata.refresh.interval.ms": 500,
+        "log_level": 0,
+    }
+
+
 class Reader:
     """A consumer, and the numbers that it was given."""
 
     def __init__(self, stub: BrokerStub, group: str, topic: str, **config: Any) -> None:
         from confluent_kafka import Consumer
 
-        settings = {
-            "bootstrap.servers": stub.bootstrap,
-            "group.id": group,
-            "group.protocol": "consumer",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "topic.metadata.refresh.interval.ms": 500,
-            "log_level": 0,
-        }
-        self.consumer = Consumer({**settings, **config})
+        self.consumer = Consumer({**settings(stub, group), **config})
         self.consumer.subscribe([topic])
         self.seen: list[int] = []
 
@@ -116,6 +121,29 @@ def test_a_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, gr
         assert sorted(second.seen) == list(range(COUNT, COUNT + 4))
     finally:
         second.close()
+
+
+def test_an_asyncio_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
+    """`AIOConsumer` reads, commits and leaves; a second one gets only what came later."""
+    from confluent_kafka.aio import AIOConsumer
+
+    async def read(count: int) -> list[int]:
+        consumer = AIOConsumer(settings(stub, group))
+        seen: list[int] = []
+        try:
+            await consumer.subscribe([topic])
+            while len(seen) < count:
+                for message in await consumer.consume(count, timeout=0.2):
+                    assert message.error() is None, message.error()
+                    seen.append(int(message.value() or b""))
+            await consumer.commit(asynchronous=False)
+        finally:
+            await consumer.close()
+        return sorted(seen)
+
+    assert asyncio.run(asyncio.wait_for(read(COUNT), 3 * DEADLINE_S)) == list(range(COUNT))
+    write(stub, topic, range(COUNT, COUNT + 4), partitions=PARTITIONS)
+    assert asyncio.run(asyncio.wait_for(read(4), 3 * DEADLINE_S)) == list(range(COUNT, COUNT + 4))
 
 
 def test_a_static_consumer_keeps_its_partitions(stub: BrokerStub, topic: str, group: str) -> None:

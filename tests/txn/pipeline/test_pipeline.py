@@ -45,6 +45,14 @@ def test_each_message_once(stub: BrokerStub) -> None:
     assert {partition.committed_leader_epoch for topic in request.topics for partition in topic.partitions} == {0}
 
 
+def test_what_is_read_to_the_end_is_committed_at_once(stub: BrokerStub) -> None:
+    """`run_until_idle` does not wait until the batch is old: nothing more is to come."""
+    order(stub.bootstrap, range(N))
+    stats = quick(stub, bill, batch_size=1_000, batch_ms=29_000).run_until_idle(timeout=25)
+    assert (stats.records_in, stats.batches) == (N, 1)
+    assert results(stub.bootstrap) == invoices(range(N))
+
+
 def test_it_continues_where_it_stopped(stub: BrokerStub) -> None:
     """A second run of the group processes what is new, and nothing else."""
     order(stub.bootstrap, range(N))

@@ -61,10 +61,14 @@ SAMPLED = {
 }
 """Files that run queries for a minute: a run takes half of them. test_promises.py runs always."""
 SAMPLE = drawn_files(2, of="files of Spark")
+BUSY_S = 300
+"""A test of Spark may take this long: on a busy machine its JVM and its Python workers are slow to begin."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(BUSY_S))
         if item.path.name in SAMPLED and item.path.is_relative_to(HERE):
             item.add_marker(SAMPLE)
 
