@@ -15,6 +15,8 @@ from tests.reading import read_values
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
 INPUTS = 2_000
+SESSION_MS = 2_000
+"""The group waits so long for the member that was told that it is unknown, and joins again as another one."""
 TIMEOUT_S = 100
 
 
@@ -26,7 +28,7 @@ class Stopped(Exception):
 def test_the_loop_reads_again_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its second transaction must be aborted, and another member comes and goes. Each input has one output."""
     (program,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "send_offsets" in each]
-    with BrokerStub() as stub:
+    with BrokerStub(config={"group.min.session.timeout.ms": SESSION_MS}) as stub:
         stub.create_topic("orders", partitions=3)
         stub.create_topic("invoices", partitions=1)
         with Producer(bootstrap_servers=stub.bootstrap) as producer:
@@ -38,7 +40,7 @@ def test_the_loop_reads_again_after_an_abort(monkeypatch: pytest.MonkeyPatch) ->
             """Ends the program once every input has an output."""
 
             def __init__(self, settings: dict[str, Any]) -> None:
-                super().__init__({**settings, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20})
+                super().__init__({**settings, "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20})
 
             def consume(self, *arguments: Any, **named: Any) -> Any:
                 if len(stub.records("invoices", 0)) >= INPUTS:
