@@ -89,7 +89,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "producer": "errors recovery config coordinator transaction",
         "pipeline": "errors offsets config coordinator async_producer producer",
         "files": "",
-        "jobs": "errors foundations protocol config ledger coordinator async_producer producer pipeline files",
+        "jobs": "errors foundations protocol config ledger coordinator pipeline files",
         "__init__": "errors group_metadata offsets shared recovery ledger coordinator async_producer transaction producer pipeline jobs",
         "spark": "errors protocol shared reading recovery ledger transaction producer",
     },

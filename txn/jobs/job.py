@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from types import TracebackType
-from typing import Any, NoReturn, Self, SupportsFloat, Unpack
+from typing import Any, SupportsFloat, Unpack
 
-from fencepost.producer.errors import bound_to_process
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.jobs.keywords import JobKeywords
-from fencepost.txn.jobs.making import Plan
-from fencepost.txn.jobs.runner import Runner
+from fencepost.txn.jobs.making import IN_ANOTHER_PROCESS, Plan
 from fencepost.txn.jobs.source import Source
 from fencepost.txn.jobs.stats import JobStats
-from fencepost.txn.pipeline.calls import Blocking, finished
-from fencepost.txn.pipeline.checks import check_batches
-from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.pipeline.runs import BlockingRuns
 
 
-class Job:
+class Job(BlockingRuns[Plan]):
     """Reads a source, and writes its records to a topic. Killed anywhere and run again, it writes each record once.
 
         Job("flights", FileSource("flights.csv", key_field="tailnum"), bootstrap_servers="localhost:9092", topic="flights").run()
@@ -31,25 +25,16 @@ class Job:
     what happens at each failure.
     """
 
+    _in_another_process = IN_ANOTHER_PROCESS
+
     def __init__(self, name: str, source: Source, **settings: Unpack[JobKeywords]) -> None:
-        self._plan = Plan(name, source, settings, on_loop=False)
-        self._runner: Runner | None = None
-        self._kept = False
-        self._stopped = False
-        self._last: Any = None
+        super().__init__(Plan(name, source, settings, on_loop=False))
         self.name = self._plan.name
-        self.transactional_id = self._plan.transactional_id
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._plan.described()})"
-
-    def __reduce__(self) -> NoReturn:
-        raise bound_to_process(type(self).__name__, "make one in the process that runs it")
 
     @property
     def position(self) -> Any:
         """The position that was committed last, None at the start of the source. It is known from the first run on."""
-        return self._runner.position if self._runner is not None else self._last
+        return self._plan.position
 
     def run(self, *, timeout: SupportsFloat | None = None, max_batches: int | None = None) -> JobStats:
         """Write the source's records from the committed position to its end, or until `stop` is called, `timeout` seconds have passed or
@@ -59,49 +44,9 @@ class Job:
         one that the job has read; JobFailed if the job cannot continue; and Fenced if another run of the job has begun. Ctrl-C aborts the
         open batch. After any error of the source, and after Ctrl-C, the next run continues at the committed position.
         """
-        limit_s = seconds(timeout, float("inf"))
-        check_batches(max_batches)
-        try:
-            if self._runner is None:
-                self._runner = self._plan.runner(Blocking(self._is_stopped), TransactionalProducer)
-            self._runner.stopping = self._stopped
-            finished(self._runner.run(ends_at=time.monotonic() + limit_s, batches=max_batches))
-        except BaseException:
-            self._end(failed=True)
-            raise
-        if not self._kept:
-            self._end(failed=False)
+        self._go(seconds(timeout, float("inf")), max_batches)
         return self.stats()
-
-    def stop(self) -> None:
-        """Have `run` commit what is read and return, within `stop_timeout_ms`. Returns at once. A signal handler or another thread may call
-        it."""
-        self._stopped = True
-        runner = self._runner
-        if runner is not None:
-            runner.stopping = True
 
     def stats(self) -> JobStats:
         """The counters now. Any thread may call this."""
         return self._plan.counters.snapshot()
-
-    def close(self) -> None:
-        """Close the producer. Not needed outside a `with` block."""
-        self._end(failed=False)
-
-    def __enter__(self) -> Self:
-        self._kept = True
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._kept = False
-        self._end(failed=error is not None)
-
-    def _end(self, *, failed: bool) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            self._last = runner.position
-            finished(runner.close(failed=failed))
-
-    def _is_stopped(self) -> bool:
-        return self._stopped

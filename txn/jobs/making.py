@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
@@ -14,6 +14,8 @@ from fencepost.txn.jobs.runner import Runner
 from fencepost.txn.jobs.settings import JobSettings, producer_settings, read_job_settings
 from fencepost.txn.jobs.stats import Counters
 from fencepost.txn.pipeline.calls import Calls
+
+IN_ANOTHER_PROCESS: Final = "make one in the process that runs it"
 
 
 class Plan:
@@ -34,12 +36,19 @@ class Plan:
         self._own = producer_settings(self._settings, self.name)
         ours, rest = read_transaction_settings(self._own)
         self.transactional_id = ours.transactional_id
+        self._newest: Runner | None = None
         self.counters = Counters(self._settings.progress_ms, self._settings.on_progress)
         self._positions = Positions(read_settings(rest), self._settings.positions_topic)
 
     def runner(self, calls: Calls, make_producer: Callable[[dict[str, Any]], Any]) -> Runner:
         """What runs the job."""
-        return Runner(self.name, self._source, self._settings, self._own, self._positions, self.counters, calls, make_producer)
+        self._newest = Runner(self.name, self._source, self._settings, self._own, self._positions, self.counters, calls, make_producer)
+        return self._newest
+
+    @property
+    def position(self) -> Any:
+        """The position of the last commit, None before the first run."""
+        return self._newest.position if self._newest is not None else None
 
     def described(self) -> str:
         """The job, as `repr` shows it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.producer.config.reader import read_settings
 from fencepost.txn.config.settings import read_transaction_settings
@@ -14,6 +14,9 @@ from fencepost.txn.pipeline.stats import Counters
 
 if TYPE_CHECKING:
     from fencepost.txn.pipeline.runner import Runner
+
+
+IN_ANOTHER_PROCESS: Final = "make one in each process, with the same group"
 
 
 class Plan:
