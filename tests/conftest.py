@@ -60,12 +60,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_producer_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A file whose tests leave a producer open fails: its warnings would trouble the tests of other files. The sessions of Spark's writers
-    end with their process."""
-    if request.node.nodeid.startswith(SPARK) or "_sink_" in request.node.nodeid:
-        yield
-        return
+def no_producer_is_left() -> Iterator[None]:
+    """A file whose tests leave a producer open fails: its warnings would trouble the tests of other files."""
     before = set(threading.enumerate())
     yield
     new = [each for each in threading.enumerate() if each not in before and each.name.startswith("fencepost-sender")]

@@ -9,10 +9,10 @@ from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.shared.participant import ParticipationEnded
 from fencepost.txn.spark.errors import AttemptConflict
 from tests.conformance.txn_site import PARTITIONS, Site, older, site
-from tests.txn.spark.datasource.write_steps import Play
+from tests.txn.spark.datasource.write_steps import Play, no_participant_is_kept
 from tests.waiting import until
 
-__all__ = ["older", "site"]
+__all__ = ["no_participant_is_kept", "older", "site"]
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -19,9 +19,12 @@ from pyspark.sql import SparkSession
 from fencepost.broker_stub import BrokerStub
 from fencepost.txn.spark.connection.java_home import JavaMissing, find_java
 from tests.drawn import drawn_files
+from tests.txn.spark.datasource.write_steps import no_participant_is_kept
 from tests.txn.spark.java_flags import java_flags
 from tests.txn.spark.releases import FILES, missing
 from tests.txn.spark.site import Site
+
+__all__ = ["no_participant_is_kept"]
 
 STOP_TIMEOUT_S = 30.0
 

@@ -38,14 +38,28 @@ def pooled(key: object, make: Callable[[], Participant]) -> Iterator[Participant
     _keep(key, participant)
 
 
-def _take(key: object) -> Participant | None:
-    global _process
+def close_kept() -> None:
+    """Close the participants that this process keeps. A later task makes new ones."""
     with _lock:
-        if _process != os.getpid():
-            # The participants of a parent process belong to its threads, which do not exist here.
-            _kept.clear()
-            _process = os.getpid()
+        _forget_the_parents()
+        kept = [*_kept.values()]
+        _kept.clear()
+    for each in kept:
+        each.close(CLOSE_S)
+
+
+def _take(key: object) -> Participant | None:
+    with _lock:
+        _forget_the_parents()
         return _kept.pop(key, None)
+
+
+def _forget_the_parents() -> None:
+    """The participants of a parent process belong to its threads, which do not exist in a fork."""
+    global _process
+    if _process != os.getpid():
+        _kept.clear()
+        _process = os.getpid()
 
 
 def _keep(key: object, participant: Participant) -> None:

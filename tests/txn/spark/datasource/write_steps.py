@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from fencepost.txn.spark.datasource.write_begin import Begun, begin
@@ -15,6 +16,7 @@ from fencepost.txn.spark.datasource.write_end import abort, commit
 from fencepost.txn.spark.datasource.write_options import read_sink_options
 from fencepost.txn.spark.datasource.write_task import Attempt, Told, write_as
 from fencepost.txn.spark.datasource.writer import sink_columns
+from fencepost.txn.spark.sink.participant_pool import close_kept
 
 T = TypeVar("T")
 
@@ -55,6 +57,13 @@ class Play:
 
     def abort(self, *told: Told | None, begun: Begun | None = None, batch: int | None = None) -> None:
         abort(self.options, told, begun=begun, batch=batch)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_participant_is_kept() -> Iterator[None]:
+    """Tasks of this process leave no participants in its pool."""
+    yield
+    close_kept()
 
 
 def plan(checkpoint: Path, batch: int, offsets: str = "{}", *, query: str = "a-query") -> None:
