@@ -47,7 +47,8 @@ from fencepost.producer.wire.messages.share_fetch import (
     SharePartitionData,
 )
 
-EXACT = 1
+WHOLE_BATCHES, EXACT = range(2)
+MODES = (WHOLE_BATCHES, EXACT)
 
 
 @handles(ShareFetchRequest, range(1, 3), group=Operation.READ, topic=Operation.READ)
@@ -99,19 +100,22 @@ def _acknowledgements(request: ShareFetchRequest) -> Acknowledged:
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession | None:
     """The session of this request, brought up to date; None if it closes one. Raises Refused."""
     group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
-    sessions = call.shares.sessions
+    sessions, named = call.shares.sessions, _named(request)
     if epoch == FINAL_EPOCH:
         sessions.get(group_id, member_id)
         return None
     if epoch == INITIAL_EPOCH:
         if _acknowledgements(request):
             raise Refused(ErrorCode.INVALID_REQUEST)
+        if len(set(named)) < len(named):
+            sessions.remove(group_id, member_id)
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, which expects each partition once
         session = sessions.create(group_id, member_id, call.exchange.connection_id)
-        session.begin(_named(request))
+        session.begin(named)
     else:
         session = sessions.proceed(group_id, member_id, epoch)
         forgotten = [TopicIdPartition(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
-        session.update(_named(request), forgotten)
+        session.update(named, forgotten)
     for each in session.partitions:
         topic = call.image.topics.with_id(each.topic_id)
         if topic is not None:
@@ -146,28 +150,36 @@ class _Fetch:
     def begin(self) -> None:
         """Fetches. A request that renews locks does not."""
         request, session = self._request, self._session
+        max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
+        wants = request.max_records != 0 and max_bytes != 0
+        interested = False
         failed: Found = {}
         live: dict[TopicIdPartition, LivePartition] = {}
         renews = self._call.version >= RENEW_SINCE and request.is_renew_ack
         for each in session.partitions if session is not None and not renews else ():
             try:
-                live[each] = self._partition(session, each)
+                name = self._topic_of(session, each)
+                interested = True
+                if wants:
+                    live[each] = self._call.shares.find_or_load(Key(request.group_id or "", each.topic_id, each.partition), name)
             except Refused as refused:
                 failed[each] = failed_partition(each.partition, refused)
-        max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-        if not live or request.max_records <= 0 or max_bytes <= 0:
+        if interested and request.share_acquire_mode not in MODES:
+            self._reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))  # as in Kafka
+            return
+        if not live:
             self._fetched(failed, {})
             return
         turn = request.share_session_epoch % len(live) if request.share_session_epoch > 0 else 0
         order = [*live][turn:] + [*live][:turn]
-        wanted = Wanted(request.member_id or "", request.max_records, max(request.batch_size, 1), exact=request.share_acquire_mode == EXACT)
+        wanted = Wanted(request.member_id or "", request.max_records, request.batch_size, exact=request.share_acquire_mode == EXACT)
         limits = FetchLimits(min(request.min_bytes, max_bytes), max_bytes, request.max_wait_ms)
         then = partial(self._fetched, failed)
         self._delayed = DelayedShareFetch(self._call, {each: live[each] for each in order}, wanted, limits, then)
         self._delayed.start()
 
-    def _partition(self, session: ShareSession | None, partition: TopicIdPartition) -> LivePartition:
-        """Raises Refused."""
+    def _topic_of(self, session: ShareSession | None, partition: TopicIdPartition) -> str:
+        """The topic's name. Raises Refused."""
         call = self._call
         name = session.names.get(partition.topic_id) if session is not None else None
         if name is None:
@@ -177,7 +189,7 @@ class _Fetch:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code:
             raise Refused(ErrorCode(code))
-        return call.shares.find_or_load(Key(self._request.group_id or "", partition.topic_id, partition.partition), name)
+        return name
 
     def _fetched(self, failed: Found, found: Found) -> None:
         self._found = {**found, **failed}

@@ -1,7 +1,8 @@
 """What the five requests to the share coordinator have in common: they name share partitions, and have a result for each.
 
 Only brokers send them, so they need CLUSTER_ACTION. Without it, each partition has that error. Otherwise a request without a group,
-without topics or with a topic without partitions has an empty response, as in Kafka.
+without topics or with a topic without partitions has an empty response, as in Kafka. A partition that is named twice has one result, the
+last.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def ask_each(call: Call, group_id: str, topics: Sequence[Any], do: Do, then: The
         refused = Answer(refusal, WORDS.get(refusal))
         then([(topic.topic_id, [(each.partition, refused) for each in topic.partitions]) for topic in topics])
         return
-    if not topics or not group_id.strip() or any(not topic.partitions for topic in topics):
+    if not topics or not group_id or any(not topic.partitions for topic in topics):
         then([])
         return
     wanted = [(topic.topic_id, each) for topic in topics for each in topic.partitions]
@@ -51,10 +52,10 @@ def ask_each(call: Call, group_id: str, topics: Sequence[Any], do: Do, then: The
     def answered(place: int, answer: Answer) -> None:
         found[place] = _with_words(answer, verb)
         if len(found) == len(wanted):
-            answers: dict[UUID, list[tuple[int, Answer]]] = {}
+            answers: dict[UUID, dict[int, Answer]] = {}
             for at, (topic_id, each) in enumerate(wanted):
-                answers.setdefault(topic_id, []).append((each.partition, found[at]))
-            then(list(answers.items()))
+                answers.setdefault(topic_id, {})[each.partition] = found[at]
+            then([(topic_id, list(each.items())) for topic_id, each in answers.items()])
 
     for place, (topic_id, each) in enumerate(wanted):
         _ask(call, Key(group_id, topic_id, each.partition), each, do, partial(answered, place))

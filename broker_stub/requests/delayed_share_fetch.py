@@ -87,6 +87,8 @@ class DelayedShareFetch(DelayedOperation):
         acquirable = self._acquirable()
         if not acquirable:
             return False
+        if self._limits.max_bytes < 0:
+            return True
         size = 0
         for live in acquirable.values():
             try:
@@ -103,6 +105,10 @@ class DelayedShareFetch(DelayedOperation):
     def _complete(self) -> None:
         self.stop_waiting()
         acquirable = self._acquirable()
+        if self._limits.max_bytes < 0:  # Kafka cannot share out so many bytes
+            refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._then({each: failed_partition(each.partition, refused) for each in acquirable})
+            return
         found: Found = {}
         read_bytes = count = 0
         for each, live in acquirable.items():

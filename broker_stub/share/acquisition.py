@@ -25,7 +25,10 @@ class Span(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """How much a member acquires. `exact`: never more than `records_max`. `batch_size`: the best size of what is acquired together."""
+    """How much a member acquires. `exact`: never more than `records_max`. `batch_size`: the best size of what is acquired together.
+
+    With a `batch_size` below 1 the first piece may be empty, as in Kafka.
+    """
 
     member: str
     records_max: int
@@ -144,7 +147,8 @@ class _Acquisition:
             last = min(end, last) if window.has_gap else end
         acquired = self._cut(first, last)
         for each in acquired:
-            self._add(each, left)
+            if each.size:
+                self._add(each, left)
         if window.batches[0].first == first:
             window.start_offset = first
         window.end_offset = max(window.end_offset, last)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fencepost.producer.wire.messages import share_state
 from tests.conformance.batches import Rec, of, plain
 from tests.conformance.stage import Topic
 from tests.conformance.world import World, case
@@ -152,6 +153,25 @@ def limits(w: World) -> None:
     member.fetch(topic, max_records=1, max_bytes=1, label="one byte")
 
 
+@case("KIP-932")
+def odd_limits(w: World) -> None:
+    """Limits below zero, an acquire mode that does not exist, and partitions that are named twice."""
+    topic, group = filled(w, 3, 2, 1, 1), w.share_group()
+    (member,) = w.sharers(group, topic, "m1")
+    member.fetch(topic, max_records=-1, min_bytes=10_000, max_wait_ms=1000, label="begins, and wants less than nothing")
+    member.fetch(topic, max_bytes=-1, label="less than no bytes")
+    member.fetch(topic, share_acquire_mode=2, label="mode 2")
+    member.fetch(topic, share_acquire_mode=-1, max_records=0, label="mode -1 and no records")
+    member.fetch(topic, partitions=(7,), share_acquire_mode=2, label="mode 2 and a missing partition")
+    member.fetch(topic, partitions=(0, 0), max_records=1, label="a partition twice")
+    member.fetch(topic, partitions=(0, 0), epoch=0, label="a partition twice to begin")
+    member.fetch(topic, epoch=member.session, label="its session is gone")
+    member.fetch(topic, epoch=0, min_bytes=-5, batch_size=-1, max_records=2, label="parts of less than nothing")
+    member.fetch(topic, batch_size=0, max_records=2**31 - 1, label="parts of nothing")
+    member.fetch(w.topic(), epoch=0, max_records=0, node=topic.leaders[0], label="nothing of a topic that the group does not know")
+    member.fetch(w.topic(), epoch=0, max_bytes=0, node=topic.leaders[0], label="no bytes of one")
+
+
 @case("KIP-1222")
 def renewals(w: World) -> None:
     """A lock is renewed by a request that fetches nothing, or with an acknowledgement."""
@@ -300,6 +320,14 @@ def the_share_coordinator(w: World) -> None:
     w.read_state(group, w.missing_topic(), label="a topic that is not there")
     w.read_state(group, w.missing_topic(zero_id=True), label="no topic")
     w.read_state("", topic, label="no group")
+    twice = [share_state.ReadPartition(leader_epoch=epoch) for epoch in (0, 3)]
+    for name, topics in {
+        "in a topic": [share_state.ReadTopic(topic_id=topic.id, partitions=twice)],
+        "in a topic that is named twice": [share_state.ReadTopic(topic_id=topic.id, partitions=[each]) for each in twice],
+    }.items():
+        w.say(share_state.ReadShareGroupStateRequest(group_id=group, topics=topics), 0, label=f"a partition twice {name}")
+    once = [share_state.ReadTopic(topic_id=topic.id, partitions=[share_state.ReadPartition()])]
+    w.say(share_state.ReadShareGroupStateRequest(group_id=" ", topics=once), 0, label="a group whose name is a space")
     w.delete_state(group, topic, label="deleted")
     w.delete_state(group, topic, label="deleted again")
     w.read_state(group, topic, label="read in the end")
