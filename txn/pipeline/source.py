@@ -1,6 +1,7 @@
 """The pipeline's consumer: what is assigned, what came, and where to continue after an abort.
 
 Its callbacks run inside `read`, in the thread that calls the consumer. There the runner ends the open batch before partitions are given up.
+confluent-kafka (from 2.16) lets no other thread call the consumer before `read` has returned.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Source:
         self._counters = counters
         self._on_revoked = on_revoked
         self._revoked: set[TP] = set()
+        self._group: bytes | None = None
+        """The group's metadata while partitions are given up: until then no other thread can call the consumer."""
         self._failure: BaseException | None = None
         self._ended_now: set[TP] = set()
         self._said: dict[str, float] = {}
@@ -77,7 +80,7 @@ class Source:
 
     def group(self) -> bytes:
         """The group's metadata now. It does not wait for a broker."""
-        metadata: bytes = self._consumer.consumer_group_metadata()
+        metadata: bytes = self._group or self._consumer.consumer_group_metadata()
         return metadata
 
     async def read(self, number: int, timeout_s: float) -> list[Message]:
@@ -136,9 +139,12 @@ class Source:
     def _give_up(self, taken: set[TP], *, lost: bool) -> None:
         log.info("%s: %s", "lost" if lost else "revoked", _shown(taken))
         try:
+            self._group = self._consumer.consumer_group_metadata()
             self._calls.inside(self._on_revoked(taken, lost))
         except BaseException as error:  # noqa: BLE001 - confluent-kafka would drop the messages and the partitions with it; `read` raises it
             self._failure = self._failure or error
+        finally:
+            self._group = None
         self.assigned -= taken
         self.ended -= taken
         self._revoked |= taken

@@ -137,6 +137,35 @@ def test_a_cancellation_aborts_the_open_batch(stub: BrokerStub) -> None:
     assert results(stub.bootstrap) == invoices(range(N))
 
 
+def test_an_open_batch_is_committed_before_partitions_are_given_up(stub: BrokerStub) -> None:
+    """The consumer's thread waits meanwhile, and no other thread can call the consumer."""
+
+    seen: list[Message] = []
+
+    def noted(message: Message) -> bytes:
+        seen.append(message)
+        return bill(message)
+
+    async def story() -> None:
+        async with made(stub, noted, batch_size=1_000, batch_ms=25_000) as first, made(stub, bill) as second:
+            tasks = [asyncio.create_task(first.run(timeout=LIMIT_S))]
+            while len(seen) < N:
+                await asyncio.sleep(0.01)
+            assert not first.stats().batches
+            tasks.append(asyncio.create_task(second.run(timeout=LIMIT_S)))
+            while not second.stats().partitions:
+                await asyncio.sleep(0.01)
+            assert first.stats().batches == 1
+            assert first.stats().records_in == N
+            first.stop()
+            second.stop()
+            await asyncio.gather(*tasks)
+
+    order(stub.bootstrap, range(N))
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(N))
+
+
 def test_rebalances_and_aborts(stub: BrokerStub) -> None:
     """Two pipelines on one loop, with aborted transactions: partitions change hands, and every message has one result."""
 
