@@ -21,7 +21,7 @@ from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk, list_chunks
-from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, not_bytes, packed_headers
+from fencepost.producer.bulk.rows import PARTITION_MAX, TIMESTAMP_MAX, not_bytes, not_int, packed_headers
 from fencepost.producer.config.reader import read_settings, warn_of_softening
 from fencepost.producer.config.settings import Partitioner, Settings
 from fencepost.producer.core.core import Core
@@ -387,7 +387,7 @@ def place_of(partition: object) -> int:
     if partition is None:
         return -1
     if not isinstance(partition, int) or isinstance(partition, bool):
-        raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
+        raise TypeError(not_int("partition", partition))
     if not 0 <= partition <= PARTITION_MAX:
         raise ValueError(f"partition={partition}: from 0 to {PARTITION_MAX}; leave it out to have one chosen")
     return partition
@@ -396,7 +396,7 @@ def place_of(partition: object) -> int:
 def checked_timestamp(timestamp: object) -> int:
     """The timestamp, if the format can hold it."""
     if not isinstance(timestamp, int) or isinstance(timestamp, bool):
-        raise TypeError(f"timestamp must be an int or None, not {type(timestamp).__name__}")
+        raise TypeError(not_int("timestamp", timestamp))
     if not 0 <= timestamp <= TIMESTAMP_MAX:
         raise ValueError(f"timestamp={timestamp}: milliseconds since 1970, from 0 to {TIMESTAMP_MAX}")
     return timestamp

@@ -22,7 +22,7 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.bulk.chunks import Chunk
 from fencepost.producer.config.keywords import ProducerKeywords
-from fencepost.producer.config.signature import ProducerSignature
+from fencepost.producer.config.signature import show_signature
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
@@ -315,4 +315,4 @@ class Producer(BaseProducer):
             raise Misuse(refusal)
 
 
-setattr(Producer, "__signature__", ProducerSignature(Producer))  # noqa: B010  # mypyc knows no attributes of classes that are set later
+show_signature(Producer)

@@ -77,6 +77,12 @@ def not_bytes(field: str, given: object, *, serialized: bool) -> str:
     return f"{field} must be bytes or None, not {type(given).__name__}: {source}"
 
 
+def not_int(field: str, given: object) -> str:
+    """The words for a partition or a timestamp that is not an int, such as a number of numpy's."""
+    remedy = f": pass int({field})" if hasattr(given, "__index__") and not isinstance(given, bool) else ""
+    return f"{field} must be an int or None, not {type(given).__name__}{remedy}"
+
+
 def read_row(given: object, number: i64) -> Row:
     """A row that is a tuple of up to five fields, or a mapping."""
     fields: dict[str, object] = {}
@@ -106,7 +112,7 @@ def read_number(given: object, name: str, number: i64, most: int) -> i64:
     if given is None:
         return -1
     if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"row {number}: {name} must be an int or None, not {type(given).__name__}")
+        raise TypeError(f"row {number}: {not_int(name, given)}")
     if not 0 <= given <= most:
         raise ValueError(f"row {number}: {name}={given} is out of range: from 0 to {most}")
     return given

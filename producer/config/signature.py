@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from types import FunctionType
+from typing import Any, Unpack
 
 from fencepost.producer.config.keywords import ProducerKeywords
 
-if TYPE_CHECKING:
-    from inspect import Signature
 
+def show_signature(of: Any) -> None:
+    """Give a compiled class an `__init__` with a signature, which calls the compiled one."""
+    compiled = of.__init__
+    if isinstance(compiled, FunctionType):
+        return
 
-def producer(config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
-    """Its signature is that of a producer."""
+    def __init__(self: Any, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
+        compiled(self, config, **settings)
 
-
-class ProducerSignature:
-    """The attribute `__signature__` of one class. It imports `inspect` only when it is read. A subclass has the signature of its own
-    `__init__`."""
-
-    def __init__(self, of: type) -> None:
-        self._of = of
-
-    def __get__(self, instance: object, owner: type) -> Signature:
-        import inspect
-
-        if owner is not self._of:
-            raise AttributeError("__signature__")
-        return inspect.signature(producer)
+    __init__.__qualname__ = f"{of.__name__}.__init__"
+    of.__init__ = __init__

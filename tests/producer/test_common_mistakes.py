@@ -6,12 +6,14 @@ import asyncio
 import copy
 import inspect
 import pickle
+import pydoc
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import numpy
 import pytest
 
 from fencepost.broker_stub import BrokerStub
@@ -199,6 +201,8 @@ def test_the_timeout_of_a_transaction() -> None:
         ({"partition": "0"}, "partition must be an int or None, not str"),
         ({"partition": True}, "partition must be an int or None, not bool"),
         ({"timestamp": 5.0}, "timestamp must be an int or None, not float"),
+        ({"partition": numpy.int64(0)}, r"partition must be an int or None, not int64: pass int\(partition\)$"),
+        ({"timestamp": numpy.int32(5)}, r"timestamp must be an int or None, not int32: pass int\(timestamp\)$"),
         ({"timestamp": Decimal(5)}, "timestamp must be an int or None, not Decimal"),
         ({"headers": "a"}, "headers must be a list of"),
         ({"on_delivery": 5}, "on_delivery must be callable, not int"),
@@ -213,14 +217,15 @@ def test_arguments_of_another_type(method: str, given: dict[str, Any], words: st
 
 
 def test_the_signature_of_a_producer() -> None:
-    """Compiled or not, `inspect.signature` shows the settings' type. A subclass has its own."""
+    """Compiled or not, `inspect.signature` and `help` show the settings' type. A subclass has its own."""
 
     class Own(Producer):
         def __init__(self, host: str) -> None:
             super().__init__(bootstrap_servers=host)
 
     assert inspect.signature(Producer) == inspect.signature(AsyncProducer)
-    assert "ProducerKeywords" in str(inspect.signature(Producer))
+    for each in (inspect.signature(Producer), inspect.signature(Producer.__init__), pydoc.render_doc(Producer.__init__)):
+        assert "ProducerKeywords" in str(each)
     assert list(inspect.signature(Own).parameters) == ["host"]
 
 
