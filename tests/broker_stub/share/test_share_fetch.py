@@ -218,7 +218,7 @@ def test_deleted_records_move_the_start() -> None:
     (member,) = w.sharers("m")
     w.put(b"a")
     w.put(b"b")
-    member.fetch(max_records=0)
+    member.fetch(max_records=-1)
     delete = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(offset=1)])])
     assert w.start(delete, 2).answer.topics[0].partitions[0].error_code == 0
     assert member.acquire() == []
