@@ -45,7 +45,7 @@ from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWE
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
 from fencepost.broker_stub.configs.resource_types import ResourceType
 from fencepost.broker_stub.configs.topic_configs import ALL_BROKERS, CORDONED, MIN_ISR, MOVE_LIMIT, STANDARD_AUTHORIZER, BrokerConfig, Value
-from fencepost.broker_stub.configs.values import PARTITIONS_MAX
+from fencepost.broker_stub.configs.values import PARTITIONS_MAX, double
 from fencepost.broker_stub.faults.rules import Faults
 from fencepost.broker_stub.log import PartitionLog
 from fencepost.broker_stub.log.checkpoint_text import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, REPLICATION_OFFSETS
@@ -492,7 +492,7 @@ class Cluster(Context):
 
     def _configure_cleaner(self) -> None:
         config = self.config
-        self.log_cleaner.resize(int(config["log.cleaner.dedupe.buffer.size"]), float(config["log.cleaner.io.buffer.load.factor"]))
+        self.log_cleaner.resize(int(config["log.cleaner.dedupe.buffer.size"]), double(config["log.cleaner.io.buffer.load.factor"]) or 0.0)
         if config.is_on("log.cleaner.enable"):
             self.timers.every(int(config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
 

@@ -29,9 +29,9 @@ from fencepost.broker_stub.configs.values import (
     LONG_MIN,
     Check,
     any_words,
-    anything,
     boolean,
     decimal,
+    limits_of_addresses,
     split,
     whole,
 )
@@ -48,7 +48,15 @@ class DynamicConfig(NamedTuple):
     check: Check
 
 
-_THREADS: Final = frozenset(("background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"))
+_THREADS: Final = (
+    *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"),
+    *("remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size"),
+    *("remote.log.manager.follower.thread.pool.size", "remote.log.reader.threads"),
+)
+AS_MUCH: Final = -2
+ASSIGNMENT_INTERVAL_MS_MAX: Final = 15_000
+_INTERVALS: Final = ("consumer", "share", "streams")
+"""The types of groups whose assignments wait for each other."""
 _long, _rate = whole(LONG_MIN, LONG_MAX), DynamicConfig(Type.LONG, str(LONG_MAX), whole(0, LONG_MAX))
 _PLAIN: Final = {  # bounds that only topics have, or that the whole configuration is checked for
     "log.retention.ms": _long,
@@ -81,7 +89,7 @@ DYNAMIC: Final[dict[str, DynamicConfig]] = {
     "max.connection.creation.rate": DynamicConfig(Type.INT, str(INT_MAX), whole(0, INT_MAX)),
     "max.connections": DynamicConfig(Type.INT, str(INT_MAX), whole(0, INT_MAX)),
     "max.connections.per.ip": DynamicConfig(Type.INT, str(INT_MAX), whole(0, INT_MAX)),
-    "max.connections.per.ip.overrides": DynamicConfig(Type.STRING, "", anything(lambda _: True)),
+    "max.connections.per.ip.overrides": DynamicConfig(Type.STRING, "", limits_of_addresses),
     "num.io.threads": DynamicConfig(Type.INT, "8", whole(1, INT_MAX)),
     "num.network.threads": DynamicConfig(Type.INT, "3", whole(1, INT_MAX)),
     "num.recovery.threads.per.data.dir": DynamicConfig(Type.INT, "2", whole(1, INT_MAX)),
@@ -151,8 +159,9 @@ def check_broker_configs(name: str, values: Mapping[str, str], config: BrokerCon
         )
     _refuse([each for each in values if _FIXED.fullmatch(each)], _FIXED_TEXT)
     # One broker's own values count before those of all.
-    in_force = {**values, **config.dynamic.get(node, {})} if name == ALL_BROKERS else {**config.dynamic.get(ALL_BROKERS, {}), **values}
-    _check_together(in_force, config, [*log_dirs])
+    of_all, of_one = config.dynamic.get(ALL_BROKERS, {}), config.dynamic.get(node, {})
+    in_force = {**values, **of_one} if name == ALL_BROKERS else {**of_all, **values}
+    _check_together(in_force, {**of_all, **of_one}, config, [*log_dirs])
 
 
 def check_at_controller(name: str, values: Mapping[str, str], changed: Iterable[str], *, has_eligible: bool) -> None:
@@ -170,12 +179,13 @@ def kind_of(name: str) -> Type | None:
     return DYNAMIC[name].kind if name in DYNAMIC else None
 
 
-def _check_together(values: Mapping[str, str], config: BrokerConfig, log_dirs: list[str]) -> None:
-    """What Kafka checks in the whole configuration (`validateValues`), and what its parts refuse to change."""
+def _check_together(values: Mapping[str, str], before: Mapping[str, str], config: BrokerConfig, log_dirs: list[str]) -> None:
+    """What Kafka checks in the whole configuration (`validateValues`), and what its parts refuse to change. `before`: the dynamic configs
+    that are in force now."""
 
-    def number(name: str) -> int:
-        if name in values:
-            return int(values[name])
+    def number(name: str, dynamic: Mapping[str, str] = values) -> int:
+        if name in dynamic:
+            return int(dynamic[name])
         return int(config[name] if name in BROKER_CONFIGS else DYNAMIC[name].default)
 
     wrong = {
@@ -193,18 +203,44 @@ def _check_together(values: Mapping[str, str], config: BrokerConfig, log_dirs: l
         if number("log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
             raise InvalidRequest("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     _check_log_dirs(split(values.get(CORDONED, "")), log_dirs)
-    for name in _THREADS & values.keys():
-        current, new = int(DYNAMIC[name].default), int(values[name])
+    for of in _INTERVALS:
+        interval, least, most = (f"group.{of}.{bound}assignment.interval.ms" for bound in ("", "min.", "max."))
+        if interval in values and least in BROKER_CONFIGS and number(interval) < int(config[least]):
+            raise InvalidRequest(f"{interval} must be greater than or equal to {least}")
+        if interval in values and number(interval) > int(config[most] if most in BROKER_CONFIGS else ASSIGNMENT_INTERVAL_MS_MAX):
+            raise InvalidRequest(f"{interval} must be less than or equal to {most}")
+    for name in values.keys() & _THREADS:
+        current, new = number(name, before), int(values[name])
         failed = f"Dynamic thread count update validation failed for {name}={new}"
         if new < current // 2:
             raise _invalid(f"{failed}, value should be at least half the current value {current}")
         if new > current * 2:
             raise _invalid(f"{failed}, value should not be greater than double the current value {current}")
-    if int(values.get("max.connections", 1)) == 0:
-        raise _invalid("Invalid max.connections 0")
+    cleaners = int(values.get("log.cleaner.threads", 1))
+    if cleaners > 2 * (current := number("log.cleaner.threads", before)):
+        raise _invalid(f"Log cleaner threads cannot be increased to more than double the current value {current}")
+    if cleaners < current // 2:
+        raise _invalid(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
+    for limit in ("max.connections", "max.connection.creation.rate"):
+        if int(values.get(limit, 1)) == 0:
+            raise _invalid(f"Invalid {limit} 0")
+    for of in ("ms", "bytes"):
+        _check_local_retention(f"log.local.retention.{of}", number(f"log.local.retention.{of}"), f"log.retention.{of}", values, config)
     if _REPORTERS in values:
         reason = f"Validation of dynamic config update of Set({_REPORTERS}) failed with class class kafka.server.DynamicMetricsReporters"
         raise _invalid(reason)
+
+
+def _check_local_retention(name: str, local: int, whole_name: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+    """What is kept on the broker's own disks, and all that is kept. -2: as much."""
+    kept = int(values.get(whole_name, config.of_topic({})[whole_name.removeprefix("log.")]))
+    if kept < 0 or local == AS_MUCH:
+        return
+    failed = f"Invalid value {local} for configuration {name}: Value must not be "
+    if local == -1:
+        raise _invalid(f"{failed}-1 as {whole_name} value is set as {kept}.")
+    if local > kept:
+        raise _invalid(f"{failed}more than {whole_name} property value: {kept}")
 
 
 def _check_log_dirs(cordoned: list[str], log_dirs: list[str]) -> None:

@@ -45,6 +45,7 @@ class GroupConfig(NamedTuple):
 
 
 def _reset(name: str, value: str) -> str | None:
+    value = value.strip()
     if value in ("earliest", "latest") or _DURATION.fullmatch(value):
         return None
     form = "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."

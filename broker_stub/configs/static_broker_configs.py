@@ -256,3 +256,22 @@ STATIC: Final = frozenset(
         "unstable.feature.versions.enable",
     ]
 )
+
+STATIC_LISTS: Final = frozenset(
+    [
+        "advertised.listeners",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "early.start.listeners",
+        "group.consumer.assignors",
+        "group.coordinator.rebalance.protocols",
+        "group.share.assignors",
+        "kafka.metrics.reporters",
+        "log.dir",
+        "log.dirs",
+        "process.roles",
+        "sasl.oauthbearer.expected.audience",
+    ]
+)
+"""Those of them that are lists."""

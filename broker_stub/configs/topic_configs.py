@@ -13,6 +13,7 @@ from fencepost.broker_stub.configs.values import (
     Check,
     anything,
     boolean,
+    double,
     level,
     list_of,
     one_of,
@@ -279,7 +280,10 @@ class BrokerConfig:
             found |= {TOPIC_NAMES[name]: value.strip() for name, value in set_here.items() if name in TOPIC_NAMES}
             if int(found["retention.ms"]) < 0:  # Kafka takes any negative time for a broker, and none is a limit
                 found["retention.ms"] = "-1"
-        return {**found, **{name: value.strip() for name, value in overrides.items()}}
+        found |= {name: value.strip() for name, value in overrides.items()}
+        ratio_name = "min.cleanable.dirty.ratio"
+        found[ratio_name] = str(double(found[ratio_name]))  # Java takes forms that Python does not
+        return found
 
 
 def _nearest(name: str, known: list[str]) -> str:

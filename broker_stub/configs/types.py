@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from fencepost.broker_stub.configs.values import double, shown_double
+
 
 class Type(IntEnum):
     """Kafka's ConfigType."""
@@ -63,7 +65,7 @@ def formed(kind: Type, value: str, *, once: bool = True) -> str:
         case Type.INT | Type.LONG:
             return str(int(value))
         case Type.DOUBLE:
-            return str(float(value))
+            return shown_double(double(value) or 0.0)
         case Type.LIST:
             words = [each.strip() for each in value.split(",")] if value.strip() else []
             return ",".join(dict.fromkeys(words) if once else words)

@@ -5,7 +5,8 @@ A check gets the name and the value. It returns the reason why the value is inva
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 Check = Callable[[str, str], str | None]
@@ -15,6 +16,10 @@ INT_MAX: Final = 2**31 - 1
 PARTITIONS_MAX: Final = 10_000
 """How many partitions one request can create."""
 LONG_MIN: Final = -LONG_MAX - 1
+_DECIMAL: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)[pP][+-]?\d+[fFdD]?", re.ASCII)
+_PLAIN: Final = range(-3, 7)  # Java writes a double with such an exponent without it
+_REPLICA: Final = re.compile("([0-9]+:[0-9]+)?")
 TYPES: Final = {"INT": (-INT_MAX - 1, INT_MAX), "LONG": (LONG_MIN, LONG_MAX)}
 
 
@@ -48,22 +53,17 @@ def level(low: int, high: int, *, default: int) -> Check:
 
 def ratio(name: str, value: str) -> str | None:
     """A number from 0 to 1."""
-    try:
-        number = float(value)
-    except ValueError:
+    number = double(value)
+    if number is None:
         return invalid(name, value, "Not a number of type DOUBLE")
     if number < 0:
-        return invalid(name, str(number), "Value must be at least 0")
-    return invalid(name, str(number), "Value must be no more than 1") if number > 1 else None
+        return invalid(name, shown_double(number), "Value must be at least 0")
+    return invalid(name, shown_double(number), "Value must be no more than 1") if number > 1 else None
 
 
 def decimal(name: str, value: str) -> str | None:
     """Any number."""
-    try:
-        float(value)
-    except ValueError:
-        return invalid(name, value, "Not a number of type DOUBLE")
-    return None
+    return invalid(name, value, "Not a number of type DOUBLE") if double(value) is None else None
 
 
 def one_of(*words: str) -> Check:
@@ -81,10 +81,11 @@ def list_of(*words: str) -> Check:
     single = one_of(*words)
 
     def check(name: str, value: str) -> str | None:
-        parts = split(value)
-        if "" in parts:
-            return f"Configuration '{name}' values must not be empty."
-        return next((wrong for part in parts if (wrong := single(name, part)) is not None), None)
+        for part in split(value):
+            wrong = single(name, part) if part else f"Configuration '{name}' values must not be empty."
+            if wrong is not None:
+                return wrong
+        return None
 
     return check
 
@@ -100,13 +101,23 @@ def boolean(name: str, value: str) -> str | None:
 
 
 def throttled_replicas(name: str, value: str) -> str | None:
-    """`*`, an empty text, or partition:broker pairs."""
+    """`*`, or partition:broker pairs, some of which may be empty."""
     parts = split(value)
-    pairs = [part.split(":") for part in parts]
-    if parts == ["*"] or all(len(pair) == 2 and all(half.isdigit() for half in pair) for pair in pairs):
+    if parts == ["*"] or all(map(_REPLICA.fullmatch, parts)):
         return None
     form = "the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
     return invalid(name, f"[{', '.join(parts)}]", f"{name} must be {form}")
+
+
+def limits_of_addresses(name: str, value: str) -> str | None:
+    """Pairs address:limit."""
+    for pair in map(str.strip, java_parts(value) if value else ()):
+        _, colon, limit = pair.rpartition(":")
+        if not colon:
+            return f"Error parsing configuration property '{name}': begin 0, end -1, length {len(pair)}"
+        if whole(-INT_MAX - 1, INT_MAX)(name, limit) is not None:
+            return f'For input string: "{limit.strip()}"'
+    return None
 
 
 def anything(fits: Callable[[str], bool]) -> Check:
@@ -122,6 +133,29 @@ def listed(value: str) -> list[str]:
 def split(value: str) -> list[str]:
     """The parts of a list; none of an empty text."""
     return [part.strip() for part in value.split(",")] if value.strip() else []
+
+
+def double(value: str) -> float | None:
+    """The number that Java reads (`Double.parseDouble`). None: it reads none."""
+    text = value.strip()
+    if _DECIMAL.fullmatch(text):
+        return float(text if text[-1] in "NaNy" else text.rstrip("fFdD"))
+    return float.fromhex(text.rstrip("fFdD") if text[-1] in "fFdD" else text) if _HEXADECIMAL.fullmatch(text) else None
+
+
+def shown_double(number: float) -> str:
+    """As Java writes it (`Double.toString`)."""
+    digits, _, exponent = f"{number:e}".partition("e")
+    if number == 0 or int(exponent or 0) in _PLAIN or digits[-1].isalpha():
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(str(number), str(number))
+    shortest, _, _ = repr(number).partition("e")
+    figures = shortest.lstrip("-").replace(".", "").strip("0")
+    return f"{'-' if number < 0 else ''}{figures[0]}.{figures[1:] or '0'}E{int(exponent)}"
+
+
+def java_parts(value: str) -> Sequence[str]:
+    """The parts between the commas as Java splits a text: empty ones at the end do not count, but an empty text is one part."""
+    return value.rstrip(",").split(",") if value.strip(",") or not value else ()
 
 
 def invalid(name: str, shown: str, why: str) -> str:

@@ -25,9 +25,10 @@ from collections.abc import Mapping
 
 from fencepost.broker_stub.configs.dynamic_broker_configs import DYNAMIC, DYNAMIC_ONLY
 from fencepost.broker_stub.configs.resource_types import ResourceType
-from fencepost.broker_stub.configs.static_broker_configs import STATIC
+from fencepost.broker_stub.configs.static_broker_configs import STATIC, STATIC_LISTS
 from fencepost.broker_stub.configs.topic_configs import TOPIC_CONFIGS
 from fencepost.broker_stub.configs.types import Type, type_of
+from fencepost.broker_stub.configs.values import java_parts
 from fencepost.broker_stub.handlers.alter_config_checks import (
     answer_about,
     own_configs,
@@ -53,7 +54,10 @@ NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 # The list configs of each type of resource, with their defaults. As in Kafka, those of client metrics are not among them.
 LISTS: Mapping[ResourceType, Mapping[str, str]] = {
     ResourceType.TOPIC: {name: defined.default for name, defined in TOPIC_CONFIGS.items() if type_of(name) is Type.LIST},
-    ResourceType.BROKER: {name: defined.default for name, defined in DYNAMIC.items() if defined.kind is Type.LIST},
+    ResourceType.BROKER: {
+        **dict.fromkeys(STATIC_LISTS, ""),
+        **{name: defined.default for name, defined in DYNAMIC.items() if defined.kind is Type.LIST},
+    },
     ResourceType.GROUP: {},
     ResourceType.CLIENT_METRICS: {},
 }
@@ -126,7 +130,7 @@ def _changed(config: AlterableConfig, current: str | None, default: str) -> str 
         return None
     before = current if current is not None else default
     parts = [part for part in before.split(",") if part]
-    for part in (config.value or "").split(","):
+    for part in java_parts(config.value or ""):
         if config.config_operation == APPEND and part not in parts:
             parts.append(part)
         elif config.config_operation == SUBTRACT and part in parts:

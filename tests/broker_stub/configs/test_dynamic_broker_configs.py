@@ -162,3 +162,24 @@ def test_listeners_do_not_change(name: str) -> None:
     (answer,) = world.ask(change(BROKER, "1", {name: FIXED[name]}), 1, node=1).responses
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert "do not change while it runs" in answer.error_message
+
+
+def test_threads_double_from_what_is_in_force() -> None:
+    """As in Kafka, a pool can double again after it doubled. Each step is compared with the number that is in force."""
+    world = Inside()
+    assert configure(world, "1", num_io_threads="32") == ErrorCode.INVALID_REQUEST
+    assert configure(world, "1", num_io_threads="16") == ErrorCode.NONE
+    assert configure(world, "1", num_io_threads="32") == ErrorCode.NONE
+    assert configure(world, "1", num_io_threads="15") == ErrorCode.INVALID_REQUEST
+    assert configure(world, "1", num_network_threads="7") == ErrorCode.INVALID_REQUEST
+
+
+def test_a_ratio_in_javas_forms_is_obeyed() -> None:
+    """Java reads 0x1p-1 and 0.5d as a half, and so do the logs."""
+    world = Inside()
+    for number, value in enumerate(("0x1p-1", "0.5d", " .5 ")):
+        assert configure(world, log_cleaner_min_cleanable_ratio=value) == ErrorCode.NONE
+        world.topic(f"t{number}")
+        found = world.cluster.find(f"t{number}", 0)
+        assert found is not None
+        assert found.log._config().min_cleanable_dirty_ratio == 0.5

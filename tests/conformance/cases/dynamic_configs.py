@@ -377,3 +377,54 @@ def permissions_to_change_them(w: World) -> None:
         request_to_describe = configs.DescribeConfigsRequest(resources=asked)
         sets = on_group(group, Operation.DESCRIBE_CONFIGS) if kind == GROUP else on_cluster(Operation.DESCRIBE_CONFIGS)
         each_holding(w, request_to_describe, 4, sets, what=f"describe type {kind}")
+
+
+@case("KIP-226", restarts=True)
+def junk_for_brokers(w: World) -> None:
+    """Numbers as only Java writes or reads them, limits that depend on each other, and lists of nothing. Nothing is changed."""
+    me = str(w.nodes[0])
+    ratio, overrides = "log.cleaner.min.cleanable.ratio", "max.connections.per.ip.overrides"
+    junk: dict[str, Sequence[str]] = {
+        ratio: ("1d", "0.5f", "0x1p-1", "0x1p3", "1_000", "9223372036854775807", "-2147483649", "1e-5", "-1e-5", "NaN", "-Infinity", ".5."),
+        "log.cleaner.io.max.bytes.per.second": ("1_000", "1e3f", "d", "Infinityf"),
+        overrides: ("", "127.0.0.1:5", "127.0.0.1:5 , ::1:6", "127.0.0.1", "a:", "a:x", ":1", ",", "a:1.5"),
+        "max.connection.creation.rate": ("0", "1"),
+        "remote.log.manager.follower.thread.pool.size": ("0", "1", "4", "5"),
+        "remote.log.reader.threads": ("4", "21"),
+        "log.local.retention.ms": ("-2", "-1", "604800000", "604800001"),
+        "log.local.retention.bytes": ("-1", "5"),
+        "log.cleaner.threads": ("-1", "0", "2"),
+    }
+    for kind in ("consumer", "share", "streams"):
+        junk[f"group.{kind}.assignment.interval.ms"] = ("15000", "15001")
+    for name, values in junk.items():
+        for value in values:
+            w.alter(BROKER, me, [(name, SET, value)], worded=True, validate_only=True, label=f"{name} {value!r}")
+    for operation in (APPEND, SUBTRACT):
+        for name in ("advertised.listeners", "log.dirs", "broker.id"):
+            w.alter(BROKER, me, [(name, operation, "x")], worded=True, validate_only=True, label=f"{name} {operation}")
+        for value in ("a,,b", ",,", ",delete", ""):
+            w.alter(BROKER, me, [("log.cleanup.policy", operation, value)], worded=True, validate_only=True, label=f"{operation} {value!r}")
+    w.alter(BROKER, me, [(ratio, SET, "0x1p-1d")], worded=True, label="half, in hexadecimal")
+    w.describe_configs(BROKER, me, keys=[ratio], synonyms=True, label="half, described")
+    w.alter(BROKER, me, [(ratio, DELETE, None)], worded=True, label="half, deleted")
+
+
+@case("KIP-848")
+def junk_for_topics_and_groups(w: World) -> None:
+    """Values with blanks around them, numbers as only Java reads them, and lists with nothing in them. Nothing is changed."""
+    topic, group = w.topic().name, w.group()
+    junk: dict[str, Sequence[str]] = {
+        "min.cleanable.dirty.ratio": ("1d", "0.5f", "0x1p-1", "0x1p3", "1_000", "2147483648", "NaN"),
+        "cleanup.policy": ("a,,b", "delete,,a", ","),
+        "leader.replication.throttled.replicas": (",", "0:1,", "0:1,,1:2", "0:1:2", "\u0660:1", "*,0:1"),
+    }
+    for name, values in junk.items():
+        for value in values:
+            w.alter(TOPIC, topic, [(name, SET, value)], worded=True, validate_only=True, label=f"{name} {value!r}")
+    for value in (" latest ", " 5 ", "by_duration:PT1H ", ""):
+        change = ("share.auto.offset.reset", SET, value)
+        w.alter(GROUP, group, [change], worded=True, validate_only=True, label=f"group {value!r}")
+    w.alter(TOPIC, topic, [("cleanup.policy", APPEND, ",,")], worded=True, label="commas appended")
+    w.alter(TOPIC, topic, [("min.cleanable.dirty.ratio", SET, "0x1p-1d")], worded=True, label="half, in hexadecimal")
+    w.describe_configs(TOPIC, topic, keys=["min.cleanable.dirty.ratio", "cleanup.policy"], label="described")
