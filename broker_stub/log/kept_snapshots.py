@@ -6,7 +6,7 @@ few batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from fencepost.broker_stub.log.segment import DIGITS, file_name
@@ -48,12 +48,21 @@ class Snapshots:
         if len(self._between) > NEWEST:
             del self._between[next(iter(self._between))]
 
+    def add_once(self, offset: int, snapshot: Callable[[], bytes], *, log_bytes: int) -> None:
+        """The same in a file, unless there is one for that offset."""
+        if offset not in self._files:
+            self.add(offset, snapshot(), log_bytes=log_bytes, in_file=True)
+
     def until(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Those at or before the offset with their offsets, the newest first."""
         for each in sorted((each for each in (*self._files, *self._between) if each <= offset), reverse=True):
             found = self._between.get(each) or self._directory.read(file_name(each, SNAPSHOT))
             if found is not None:
                 yield each, found
+
+    def forget(self, offset: int) -> None:
+        """Forgets the one for that offset."""
+        self._forget([offset])
 
     def forget_from(self, offset: int) -> None:
         """Forgets those at or past the offset."""

@@ -17,12 +17,13 @@ class LeaderEpochs:
     """(epoch, start offset) entries, ascending in both. `save` gets the new entries before they count. If it raises, nothing has
     changed."""
 
-    __slots__ = ("_epochs", "_save", "_starts")
+    __slots__ = ("_epochs", "_is_saved", "_save", "_starts")
 
     def __init__(self, entries: Sequence[tuple[int, int]] = (), *, save: Callable[[Entries], None] = lambda _: None) -> None:
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self._save = save
+        self._is_saved = True
 
     @property
     def latest(self) -> int:
@@ -38,9 +39,16 @@ class LeaderEpochs:
         its earlier start.
         """
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
-            return
-        count = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
-        self._set([*self._epochs[:count], epoch], [*self._starts[:count], start_offset])
+            if not self._is_saved:
+                self._set(self._epochs, self._starts)
+        else:
+            self._set(*self._with(epoch, start_offset))
+
+    def begin(self, epoch: int, log_end_offset: int) -> None:
+        """The same for an epoch in which nothing was written yet. A start forgets such an epoch, so it is saved with its first batch."""
+        if epoch != self.latest:
+            self._epochs, self._starts = self._with(epoch, log_end_offset)
+            self._is_saved = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The greatest epoch not above `epoch`, and the offset where it ended; UNDEFINED if unknown."""
@@ -78,6 +86,10 @@ class LeaderEpochs:
         if before and (before > 1 or self._starts[0] != offset):
             self._set(self._epochs[before - 1 :], [offset, *self._starts[before:]])
 
+    def _with(self, epoch: int, start_offset: int) -> tuple[list[int], list[int]]:
+        count = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        return [*self._epochs[:count], epoch], [*self._starts[:count], start_offset]
+
     def _set(self, epochs: list[int], starts: list[int]) -> None:
         self._save(list(zip(epochs, starts, strict=True)))
-        self._epochs, self._starts = epochs, starts
+        self._epochs, self._starts, self._is_saved = epochs, starts, True

@@ -286,7 +286,7 @@ class PartitionLog:
     def lead(self, epoch: int) -> None:
         """Begins this replica's leader epoch. What only a leader knows is new."""
         self._verifications = Verifications()
-        self._epochs.assign(epoch, self.log_end_offset)
+        self._epochs.begin(epoch, self.log_end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Notes that everything before `offset` is replicated. The high watermark never falls and never passes the end."""
@@ -429,9 +429,11 @@ class PartitionLog:
         """Writes what is only in memory, so that `load` reads few batches. After that the log can be used as before."""
         self._local.active.close()
         self._local.active.flush(self._aborted_in_active)
-        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self._local.size, in_file=True)
-        self._directory.sync()
-        self.recovery_point = self.log_end_offset
+        if self._producers.entries or self.size:
+            self._snapshots.add_once(self.log_end_offset, self.snapshot, log_bytes=self.size)
+        if self.recovery_point < self.log_end_offset:
+            self._directory.sync()
+            self.recovery_point = self.log_end_offset
 
     def corrupt(self, offset: int) -> bool:
         """Flips a bit in the batch with that offset, so that readers find a wrong checksum. False: there is none."""
@@ -444,7 +446,7 @@ class PartitionLog:
             if (end := ends.get(segment.base_offset)) is not None:
                 segment.close()
                 segment.flush(self._producers.transactions.ended_between(segment.base_offset, end))
-        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=True)
+        self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=False)
 
     def _config(self) -> LogConfig:
         return self.config
@@ -470,8 +472,8 @@ class PartitionLog:
         for epoch, offset in known.entries:
             found.assign(epoch, offset)
         found.truncate_from_start(start)
-        epochs = LeaderEpochs(read, save=self._save_epochs)
-        if found.entries != read:
+        epochs = LeaderEpochs(found.entries, save=self._save_epochs)
+        if found.entries != [(epoch, offset) for epoch, offset in read if offset < self.log_end_offset]:
             epochs.set_all(found.entries)
         return epochs
 
@@ -499,6 +501,7 @@ class PartitionLog:
                 break
             except CorruptSnapshot as error:
                 _log.warning("the snapshot at offset %d cannot be read, an older one is: %s", offset, error)
+                self._snapshots.forget(offset)
         known = [txn for txn in self._producers.transactions.aborted if txn.last_offset < at]
         self._producers = ProducerStateManager(entries, known)
         missing = deque(segment.base_offset for segment in self.segments[1:] if replay_from is not None and segment.base_offset > at)

@@ -58,6 +58,7 @@ class LogSegment:
         "_bytes_since_entry",
         "_directory",
         "_index_interval_bytes",
+        "_is_flushed",
         "_last_of_largest",
         "_suffix",
         "base_offset",
@@ -87,6 +88,7 @@ class LogSegment:
         self._last_of_largest = base_offset
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
+        self._is_flushed = False
         self.first_timestamp = UNKNOWN_TIME
 
     def __repr__(self) -> str:
@@ -184,6 +186,7 @@ class LogSegment:
         """Removes the batches that end at or past the offset."""
         self.file.truncate(self.position_of(offset))
         self.file.sync()  # what comes next must not be followed by what was here
+        self._is_flushed = False
         self._remove_index_files()
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
@@ -207,13 +210,15 @@ class LogSegment:
 
     def forget_indexes(self) -> None:
         """Begins to index it anew."""
+        self._is_flushed = False
         self._remove_index_files()
         self.offset_index.truncate(self.base_offset)
         self.time_index.truncate(self.base_offset)
         self.largest_timestamp, self._last_of_largest = UNKNOWN_TIME, self.base_offset
 
     def restore(self, offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]) -> None:
-        """Takes over the entries of the index files."""
+        """Takes over the entries of the index files of a segment that was flushed."""
+        self._is_flushed = True
         for entry in offset_entries:
             self.offset_index.append(*entry)
         for timestamp, offset in time_entries:
@@ -223,7 +228,14 @@ class LogSegment:
         self.first_timestamp = UNKNOWN_TIME if first is None else first.max_timestamp
 
     def flush(self, aborted: list[AbortedTxn]) -> None:
-        """Syncs the batches and writes the index files. `aborted`: the aborted transactions whose markers are in the segment."""
+        """Syncs the batches and writes the index files, unless nothing has changed since. `aborted`: the aborted transactions whose markers
+        are in the segment."""
+        if self._is_flushed:
+            return
+        if not self.size:
+            for kind in (INDEX, TIME_INDEX):
+                self._directory.open(file_name(self.base_offset, kind) + self._suffix)
+            return
         self.file.sync()
         self.file.modified_ms = self.modified_ms
         self._write(INDEX, write_offset_index(self.base_offset, self.offset_index.entries))
@@ -232,6 +244,7 @@ class LogSegment:
             self._write(TXN_INDEX, write_txn_index(aborted))
         else:
             self._directory.remove(file_name(self.base_offset, TXN_INDEX) + self._suffix)
+        self._is_flushed = True
 
     def rename(self, suffix: str) -> None:
         """Gives its files another suffix."""
@@ -275,6 +288,7 @@ class LogSegment:
         return None
 
     def _note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        self._is_flushed = False
         if max_timestamp > self.largest_timestamp:
             self.largest_timestamp, self._last_of_largest = max_timestamp, last_offset
         if self._bytes_since_entry > self._index_interval_bytes:

@@ -583,6 +583,31 @@ def test_few_files_are_open(tmp_path: Path) -> None:
     assert not len(open_files)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_idle_logs_are_not_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+    """A start, and the next shutdown, sync as often with 40 logs in which nothing was written as with one."""
+    synced, fsync = [0], os.fsync
+
+    def counted(file: int) -> None:
+        synced[0] += 1
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    counts = set()
+    for partitions in (1, 40):
+        path = tmp_path / str(partitions)
+        with stub_in(path) as stub:
+            stub.create_topic("t", partitions=partitions)
+            if killed:
+                path = Path(shutil.copytree(path, f"{path}-killed"))
+        synced[0] = 0
+        with stub_in(path) as stub:
+            assert stub.end_offset("t", partitions - 1) == 0
+            at_start = synced[0]
+        counts.add((at_start, synced[0]))
+    assert len(counts) == 1, counts
+
+
 def test_nothing_is_left_open(tmp_path: Path) -> None:
     """Starting and closing a stub leaves no file descriptor."""
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
