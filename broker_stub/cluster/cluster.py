@@ -610,7 +610,7 @@ class Cluster(Context):
             self._resume_acls(found)
         self._random.seed(f"{seed}, start {start.number}")  # no id is given twice
         self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
-        kept = {topic_id: [found.partitions[topic_id][index] for index in sorted(found.partitions[topic_id])] for topic_id in found.topics}
+        kept = {topic_id: self._after_stop(record, found.partitions[topic_id]) for topic_id, record in found.topics.items()}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)
             self.topics.add(topic)
@@ -624,14 +624,28 @@ class Cluster(Context):
                 )
         for broker in self.brokers.values():
             broker.logs.loaded()
-        unclean = [node for node, broker in self.brokers.items() if not broker.logs.is_clean]
         with self._together():
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):
-                    partition.resume(of, unclean=unclean)
+                    partition.resume(of)
         for node in self.brokers:
             self._obey_for_log_dirs(node)
             self.logs.moves.resume(node)
+
+    def _after_stop(self, topic: TopicRecord, states: Mapping[int, PartitionState]) -> list[PartitionState]:
+        """What still counts of the topic's partitions, in the order of their numbers. It is kept before the logs that were lost are created
+        anew, and before other brokers no longer count as cleanly stopped: a crash in between must not make a lost log count."""
+        unclean = [node for node, broker in self.brokers.items() if not broker.logs.is_clean]
+        elects_unclean = self.config.of_topic(topic.overrides)["unclean.leader.election.enable"].lower() == "true"
+        counts = []
+        with self._together():
+            for index in sorted(states):
+                state = states[index]
+                lost = [node for node in state.replicas if not self.brokers[node].logs.has((topic.name, index), topic.id)]
+                counts.append(state.after_stop(unclean=unclean, lost=lost, has_eligible=self.has_eligible, elects_unclean=elects_unclean))
+                if counts[-1] != state:
+                    self._keep(counts[-1])
+        return counts
 
     def _resume_acls(self, found: Metadata) -> None:
         """Goes on with the ACLs that were kept. Those that this start was given are created beside them."""

@@ -111,6 +111,12 @@ class LogManager:
         """An empty log in memory, in the place of one that is not there."""
         return PartitionLog(clock_ms=self._clock_ms, config=config, directory=MemoryDirectory(disk))
 
+    def has(self, key: Key, topic_id: UUID) -> bool:
+        """Whether a directory has that log, or the future log that takes its place after a crash."""
+        if any(each.has(name_of(key)) and each.has_segments(key) for each in self.online):
+            return True
+        return all(any(each.has(name_of(key, topic_id, suffix)) for each in self.online) for suffix in (FUTURE, DELETED))
+
     def load(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """The log of that partition as the directories have it, and its future log; without one an empty log. ValueError for files that
         cannot be read, or that are another topic's, and for a log that is in two directories."""

@@ -17,7 +17,7 @@ An administrator can give it other replicas. The old ones leave when the new one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -183,18 +183,12 @@ class Partition:
         self._newest = self._replicas[isr[0]]
         self._decide(replace(self.state, isr=isr, leader=leader, leader_epoch=0))
 
-    def resume(self, state: PartitionState, *, unclean: Collection[int]) -> None:
-        """Goes on after every broker was down: elects a leader, the same one if it may lead. `unclean`: the brokers that did not shut down
-        cleanly. They are not eligible any more, and with a cleaner one in the ISR not in sync either, because they may have lost records
-        (KIP-966)."""
+    def resume(self, state: PartitionState) -> None:
+        """Goes on after every broker was down (`PartitionState.after_stop`): elects a leader, the same one if it may lead."""
         newest = next((node for node in (state.leader, state.last_leader) if node in self._replicas), self.replicas[0])
         self._newest = self._replicas[newest]
-        clean = [node for node in state.isr if node not in unclean] if self._cluster.has_eligible else []
         self.state = replace(
             state,
-            isr=clean or state.isr,
-            eligible=[node for node in state.eligible if node not in unclean],
-            last_leader=state.last_leader if state.leader == NO_LEADER else NO_LEADER,
             offline=(),
             leader_epoch=max(state.leader_epoch, *(replica.log.leader_epoch for replica in self._replicas.values())),
         )
