@@ -1,39 +1,76 @@
-"""The command line as typer sees it: every command with its options, help and error messages.
+"""The command line as typer sees it: the names of the commands, help and error messages.
 
-It holds no command itself. Each command is in the module of its name.
+It holds no command itself. Each command is in the module of its name, and that module is imported when the command is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from fencepost.cli.broker import run as run_broker
-from fencepost.cli.consume import consume
-from fencepost.cli.demo import demo
-from fencepost.cli.doctor import doctor
-from fencepost.cli.fault_brokers import fault
-from fencepost.cli.groups import groups
-from fencepost.cli.jobs import jobs
-from fencepost.cli.ledger import ledger
-from fencepost.cli.log import log
 from fencepost.cli.output import printable, say
-from fencepost.cli.produce import produce
-from fencepost.cli.proxy import Control, proxy
-from fencepost.cli.spark_demo import spark_demo
-from fencepost.cli.topics import topics
-from fencepost.cli.txn import txn
+from fencepost.cli.profiles import DEFAULT, FILE_VARIABLE, NAME_VARIABLE, ask_for
 
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """The base class of typer's errors about mistakes. typer exports no name for it."""
 
 
+class Command(NamedTuple):
+    """A command: a function or a group of `fencepost.cli.<module>`. `help`: what `fencepost --help` says of it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: Final = {
+    "broker": Command("broker_command", "broker", "Run a Kafka-compatible cluster, until Ctrl-C."),
+    "produce": Command("produce", "produce", "Send lines, JSON lines, CSV or Parquet to a topic, exactly once each."),
+    "consume": Command("consume", "consume", "Print a topic's values, one on each line, until Ctrl-C. Control characters are escaped."),
+    "doctor": Command(
+        "doctor", "doctor", "Find out why a producer would fail: addresses, versions, permissions, and with --topic the topic."
+    ),
+    "topics": Command("topics", "topics", "List, create, delete and describe topics."),
+    "groups": Command("groups", "groups", "Show consumer groups, set their offsets, and see what a rebalance would do."),
+    "txn": Command("txn", "txn", "Show transactions, end prepared ones by their tokens, and find and end those that hang."),
+    "ledger": Command("ledger", "ledger", "Show the ledger of exactly-once micro-batches, and delete a sink's entry."),
+    "jobs": Command("jobs", "jobs", "Show the positions of jobs, and set them."),
+    "log": Command("log", "log", "Print and check the log files of a Kafka broker."),
+    "demo": Command(
+        "demo",
+        "demo",
+        "Send every flight that left New York in 2013 while replies, connections, leaders and brokers fail; then read back and count.",
+    ),
+    "spark-demo": Command(
+        "spark_demo",
+        "spark_demo",
+        "Write every flight that left New York in 2013 with Spark while an executor and then the driver are killed; read back and count.",
+    ),
+    "proxy": Command("proxy", "proxy", "Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address."),
+    "fault": Command(
+        "fault_brokers",
+        "fault",
+        "Make a running broker or proxy fail: rules for requests, links between brokers, stops, disks, damaged logs.",
+    ),
+}
+"""In the order of `fencepost --help`."""
+
+
 class Commands(TyperGroup):
-    """Makes the messages about mistakes printable. They quote the argument, which may be a file's name with control characters."""
+    """Imports a command when it is given, and none to list them. Makes the messages about mistakes printable: they quote the argument,
+    which may be a file's name with control characters."""
+
+    lists_only = False
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        known = super().get_command(ctx, cmd_name)
+        return known if known is None or self.lists_only else command(cmd_name)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         with _printable_mistakes():
@@ -42,6 +79,22 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _printable_mistakes():
             return super().invoke(ctx)
+
+    def format_help(self, *arguments: Any) -> None:
+        with self._names_alone():
+            super().format_help(*arguments)
+
+    def shell_complete(self, *arguments: Any) -> Any:
+        with self._names_alone():
+            return super().shell_complete(*arguments)
+
+    @contextmanager
+    def _names_alone(self) -> Iterator[None]:
+        self.lists_only = True
+        try:
+            yield
+        finally:
+            self.lists_only = False
 
 
 @contextmanager
@@ -53,14 +106,21 @@ def _printable_mistakes() -> Iterator[None]:
         raise
 
 
-app = typer.Typer(
-    cls=Commands,
-    help="Write to Kafka exactly once, and try it: a producer, a broker for tests and a proxy that loses replies.",
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
+@cache
+def command(name: str) -> Any:
+    """The command of this name with its options, or the group with its commands."""
+    place = COMMANDS[name]
+    found = getattr(import_module(f"fencepost.cli.{place.module}"), place.attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, help=_paragraphs(found))(found)
+    return typer.main.get_command(alone)
+
+
+def _paragraphs(function: Callable[..., None]) -> str:
+    """The docstring with one line for each paragraph. typer would keep the ends of the lines."""
+    return "\n\n".join(" ".join(each.split()) for each in (function.__doc__ or "").split("\n\n"))
 
 
 def _print_version(asked: bool) -> None:
@@ -71,110 +131,40 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _paragraphs(command: Callable[..., None]) -> str:
-    """The docstring with one line for each paragraph. typer would keep the ends of the lines."""
-    return "\n\n".join(" ".join(each.split()) for each in (command.__doc__ or "").split("\n\n"))
+app = typer.Typer(
+    cls=Commands,
+    help="Write to Kafka exactly once, and try it: a producer, a broker for tests and a proxy that loses replies.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
 
 
 @app.callback()
 def _root(
+    config: Annotated[
+        str | None,
+        typer.Option(
+            envvar=FILE_VARIABLE,
+            metavar="FILE",
+            help="A TOML file of profiles, or a client.properties of Kafka: the brokers' address, and how to log in."
+            " Default: ~/.config/fencepost/config.toml, if there is one.",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(envvar=NAME_VARIABLE, metavar="NAME", help=f"The profile to use; default: {DEFAULT}.")
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and whether it is compiled.")
     ] = False,
 ) -> None:
-    """The options without a command."""
+    """The options before a command."""
+    ask_for(config or None, profile or None)
 
 
-@app.command()
-def broker(
-    brokers: Annotated[int, typer.Option(min=1, help="The number of brokers.")] = 1,
-    host: Annotated[str | None, typer.Option(help="The address to listen on; default: 127.0.0.1.")] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="The first broker's port; the others follow it. 0: free ports. Default: 9092."),
-    ] = None,
-    advertised_host: Annotated[
-        str | None, typer.Option(metavar="HOST", help="The host that the brokers advertise to clients; default: --host.")
-    ] = None,
-    partitions: Annotated[
-        int | None, typer.Option(min=1, help="The number of partitions of automatically created topics; 1 if left out.")
-    ] = None,
-    config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A broker config of Kafka; repeatable.")] = None,
-    properties: Annotated[str | None, typer.Option(metavar="FILE", help="A server.properties of Kafka; --config overrides it.")] = None,
-    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The brokers' certificate (PEM): clients must use TLS.")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key, if it is in a separate file.")] = None,
-    tls_client_ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The CA of clients' certificates: each client must have one.")
-    ] = None,
-    sasl_user: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|@FILE",
-            help="A user for PLAIN and SCRAM: NAME prompts for the password; @FILE has lines NAME:PASSWORD. Repeatable.",
-        ),
-    ] = None,
-    sasl_mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MECHANISM",
-            help="The only SASL mechanisms to accept; repeatable. OAUTHBEARER accepts unsigned tokens and is off unless named.",
-        ),
-    ] = None,
-    authorizer: Annotated[
-        bool, typer.Option("--authorizer", help="Check permissions as Kafka does: clients may do only what an ACL allows.")
-    ] = False,
-    super_user: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A user that may do everything; repeatable. It turns on --authorizer.")
-    ] = None,
-    acl: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ACL", help='A permission, such as "allow alice READ,WRITE topic=orders"; repeatable. See docs/cli.md.'),
-    ] = None,
-    control: Control = None,
-    virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
-    emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
-    data_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Keep the cluster in this directory, and go on with what it has. Default: in memory.")
-    ] = None,
-    log_dirs: Annotated[int, typer.Option(min=1, help="The number of log directories that each broker has (JBOD).")] = 1,
-) -> None:
-    """Run a Kafka-compatible cluster, until Ctrl-C."""
-    raise typer.Exit(
-        run_broker(
-            brokers=brokers,
-            host=host,
-            port=port,
-            advertised_host=advertised_host,
-            partitions=partitions,
-            config=config,
-            properties=properties,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_client_ca=tls_client_ca,
-            sasl_user=sasl_user,
-            sasl_mechanism=sasl_mechanism,
-            authorizer=authorizer,
-            super_user=super_user,
-            acl=acl,
-            control=control,
-            virtual_clock=virtual_clock,
-            emulate=emulate,
-            data_dir=data_dir,
-            log_dirs=log_dirs,
-        )
-    )
+def _listed() -> None:
+    """What `Commands.lists_only` finds in place of a command."""
 
 
-app.command(help=_paragraphs(produce))(produce)
-app.command(help=_paragraphs(consume))(consume)
-app.command(help=_paragraphs(doctor))(doctor)
-app.add_typer(topics, name="topics")
-app.add_typer(groups, name="groups")
-app.add_typer(txn, name="txn")
-app.add_typer(ledger, name="ledger")
-app.add_typer(jobs, name="jobs")
-app.add_typer(log, name="log")
-app.command(help=_paragraphs(demo))(demo)
-app.command("spark-demo", help=_paragraphs(spark_demo))(spark_demo)
-app.command(help=_paragraphs(proxy))(proxy)
-app.add_typer(fault, name="fault")
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_command.help)(_listed)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
 from fencepost.producer.foundations.counted import counted
@@ -54,8 +54,8 @@ def consume(
     with reporting_errors("consume"):
         if from_beginning and offset is not None:
             raise CommandError("--from-beginning and --offset exclude each other")
-        servers = bootstrap_from(bootstrap)
-        reader = Reader(servers, client_settings("--config", config), isolation)
+        servers, settings = connection(bootstrap, "--config", config)
+        reader = Reader(servers, settings, isolation)
         try:
             begin = 0 if from_beginning else offset
             with waiting(f"where topic {topic!r} at {servers} begins and ends", METADATA_TIMEOUT_S):

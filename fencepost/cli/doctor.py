@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say_json
 from fencepost.cli.waiting import waiting
 
@@ -43,9 +43,9 @@ def doctor(
 
         if address is not None and bootstrap is not None:
             raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")
-        bootstrap = bootstrap_from(address or bootstrap)
-        settings = settings_for(bootstrap, {"client_id": "fencepost-doctor", **client_settings("--config", config)})
-        with waiting(f"answers of the brokers at {bootstrap}, for at most {REQUEST_TIMEOUT_S:g} s each"):
+        servers, given = connection(address or bootstrap, "--config", config)
+        settings = settings_for(servers, {"client_id": "fencepost-doctor", **given})
+        with waiting(f"answers of the brokers at {servers}, for at most {REQUEST_TIMEOUT_S:g} s each"):
             findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
         if json:
             for finding in findings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from fencepost.cli.error_lines import running_command
-from fencepost.cli.options import bootstrap_from, client_settings
+from fencepost.cli.options import connection
 from fencepost.cli.output import warn
 from fencepost.cli.txn_options import ask_within
 
@@ -29,7 +29,8 @@ def ask_cluster(ask: Callable[[ClusterClient], Awaitable[T]], bootstrap: str | N
     """The answer of `ask` within the timeout."""
     from fencepost.cli.reachability import settings_for
 
-    settings = settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-groups", **client_settings("--config", config)})
+    servers, given = connection(bootstrap, "--config", config)
+    settings = settings_for(servers, {"client_id": "fencepost-groups", **given})
     return ask_within(ask, settings, timeout_s)
 
 

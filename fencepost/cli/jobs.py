@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors, running_command
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection
 from fencepost.cli.output import json_line, warn
 from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
@@ -168,7 +168,8 @@ def _positions(bootstrap: str | None, config: list[str] | None, topic: str) -> P
     from fencepost.producer.errors import ConfigError
     from fencepost.txn.jobs.positions import Positions
 
-    settings = settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-jobs", **client_settings("--config", config)})
+    servers, given = connection(bootstrap, "--config", config)
+    settings = settings_for(servers, {"client_id": "fencepost-jobs", **given})
     try:
         return Positions(settings, topic)
     except ConfigError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection
 from fencepost.cli.output import say
 from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
@@ -126,7 +126,8 @@ def _row(ledger: Ledger, key: str, found: Found) -> dict[str, Any] | None:
 def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledger:
     from fencepost.cli.reachability import settings_for
 
-    return Ledger(settings_for(bootstrap_from(bootstrap), {"client_id": "fencepost-ledger", **client_settings("--config", config)}), topic)
+    servers, given = connection(bootstrap, "--config", config)
+    return Ledger(settings_for(servers, {"client_id": "fencepost-ledger", **given}), topic)
 
 
 def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]) -> T:

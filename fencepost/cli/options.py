@@ -13,6 +13,7 @@ import typer
 
 from fencepost.cli.error_lines import CommandError
 from fencepost.cli.passwords import value_of, with_environment
+from fencepost.cli.profiles import SERVERS, profile
 
 BOOTSTRAP_VARIABLES: Final = ("FENCEPOST_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 
@@ -23,11 +24,32 @@ Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=f"A bro
 
 
 def bootstrap_from(option: str | None) -> str:
-    """The given address, or the environment's."""
-    found = option or next(filter(None, map(os.environ.get, BOOTSTRAP_VARIABLES)), None)
+    """The given address, or that of the profile in use, or the environment's."""
+    found = option or _profile(option).get(SERVERS) or _of_environment()
     if not found:
-        raise CommandError(f"no broker address: give --bootstrap HOST:PORT, or set {' or '.join(BOOTSTRAP_VARIABLES)}")
+        raise CommandError(f"no broker address: give --bootstrap HOST:PORT or --profile NAME, or set {' or '.join(BOOTSTRAP_VARIABLES)}")
     return found
+
+
+def connection(bootstrap: str | None, option: str, given: Sequence[str] | None) -> tuple[str, dict[str, str]]:
+    """The brokers' address, and the client's settings, `given` as NAME=VALUE with the option of that name."""
+    return bootstrap_from(bootstrap), client_settings(bootstrap, option, given)
+
+
+def client_settings(bootstrap: str | None, option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """The profile's settings, replaced by the given ones, with passwords from the environment."""
+    named = pairs(option, given)
+    replaced = {SERVERS, *(name.replace("_", ".") for name in named)}
+    kept = {name: value for name, value in _profile(bootstrap).items() if name.replace("_", ".") not in replaced}
+    return with_environment({**kept, **named})
+
+
+def _profile(bootstrap: str | None) -> dict[str, str]:
+    return profile(addressed=bool(bootstrap or _of_environment()))
+
+
+def _of_environment() -> str | None:
+    return next(filter(None, map(os.environ.get, BOOTSTRAP_VARIABLES)), None)
 
 
 def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -42,8 +64,3 @@ def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
             raise CommandError(f"{option} {name} is given twice")
         found[name] = value
     return found
-
-
-def client_settings(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """The pairs as settings of a client, with passwords from the environment."""
-    return with_environment(pairs(option, given))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import Bootstrap, bootstrap_from, client_settings
+from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.producing import bar, closed, producer_for
 from fencepost.producer.foundations.counted import counted
 from fencepost.txn.files.formats import PARQUET_NEEDS, Format, format_of, is_compressed
@@ -76,23 +76,32 @@ def produce(
             if failed_to is not None:
                 raise CommandError("--failed-to is no part of a transaction, so it cannot be used with --job: give --dead-letters TOPIC")
             raise typer.Exit(
-                run_job(job, files, topic, bootstrap_from(bootstrap), format, named, config, dead_letters, complete=complete, quiet=quiet)
+                run_job(
+                    job,
+                    files,
+                    topic,
+                    connection(bootstrap, "--config", config),
+                    format,
+                    named,
+                    dead_letters,
+                    complete=complete,
+                    quiet=quiet,
+                )
             )
         for option, given in (("--dead-letters", dead_letters is not None), ("--complete", complete)):
             if given:
                 raise CommandError(f"{option} is for jobs: add --job ID")
         if len(files) > 1:
             raise CommandError(f"{len(files)} files are given: name one, or add --job ID, which sends several")
-        raise typer.Exit(_run(files[0], topic, bootstrap_from(bootstrap), format, named, config, failed_to, quiet))
+        raise typer.Exit(_run(files[0], topic, connection(bootstrap, "--config", config), format, named, failed_to, quiet))
 
 
 def _run(
     name: str,
     topic: str,
-    bootstrap: str,
+    where: tuple[str, dict[str, str]],
     format: Format | None,
     named: tuple[str | None, str | None, list[str] | None],
-    config: list[str] | None,
     failed_to: Path | None,
     quiet: bool,
 ) -> int:
@@ -103,6 +112,7 @@ def _run(
     from fencepost.txn.files.errors import BadInput
     from fencepost.txn.files.fields import Fields
 
+    servers, settings = where
     fields = Fields(named[0], named[1], tuple(named[2] or ()))
     kind = format or format_of(name)
     if kind is Format.LINES and not fields.none:
@@ -110,7 +120,7 @@ def _run(
     console = Screen(stderr=True)
     with ExitStack() as stack:
         fd = _opened(name, stack)
-        producer, read = producer_for(bootstrap, topic, client_settings("--config", config))
+        producer, read = producer_for(servers, topic, settings)
         stack.callback(closed, producer)
         begun = time.monotonic()
         with Stop() as stop:
@@ -122,7 +132,7 @@ def _run(
                 patience_s=read.patience_s,
                 leave_s=read.leave_s,
                 deliver_s=read.deliver_s,
-                place=f"topic {topic!r} at {bootstrap}",
+                place=f"topic {topic!r} at {servers}",
                 told=failed.note,
             )
             stack.callback(failed.close)

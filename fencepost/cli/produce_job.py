@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.cli.error_lines import CommandError
-from fencepost.cli.options import client_settings
 from fencepost.cli.producing import bar, closed, producer_for
 from fencepost.producer.foundations.counted import counted
 from fencepost.txn.files.formats import Format, format_of, is_compressed
@@ -29,10 +28,9 @@ def run_job(
     name: str,
     files: list[str],
     topic: str,
-    bootstrap: str,
+    where: tuple[str, dict[str, str]],
     format: Format | None,
     named: tuple[str | None, str | None, list[str] | None],
-    config: list[str] | None,
     dead_letters: str | None,
     *,
     complete: bool,
@@ -48,7 +46,7 @@ def run_job(
         raise CommandError("--job cannot read standard input, because a later run must be able to read it again: name files")
     if any(named) and any((format or format_of(each)) is Format.LINES for each in files):
         raise CommandError("--key-field, --value-field and --header-field are for records with fields: add --format json or csv")
-    settings = client_settings("--config", config)
+    bootstrap, settings = where
     for each in dict.fromkeys([topic, *([dead_letters] if dead_letters is not None else [])]):
         producer, limits = producer_for(bootstrap, each, settings)
         closed(producer)  # It has shown that the brokers answer, and that the topic is there.

@@ -1,4 +1,4 @@
-"""What `produce` has in common with and without a job: a producer that has the topic's metadata, and the progress bar."""
+"""What `produce` has in common with and without a job: a producer that has the topic's metadata, and the progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fencepost.cli.error_lines import CommandError
+from fencepost.cli.error_lines import CommandError, running_command
+from fencepost.cli.output import warn
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 TOPIC_WAIT_S: Final = 15.0
 FULL_WAIT_S: Final = 60.0
 ACCEPT_MS: Final = 500
+LINE_S: Final = 10.0
+"""How often the progress is a line, where standard error is no terminal."""
 
 
 class Limits(NamedTuple):
@@ -73,11 +76,28 @@ def closed(producer: Producer) -> None:
         return  # another error is already being raised
 
 
+def _lines(count: Callable[[], int], total: int) -> Callable[[int], None]:
+    begun = said = time.monotonic()
+
+    def tick(done: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < LINE_S:
+            return
+        said = now
+        acknowledged = count()
+        read = f"{min(done / total, 1.0):.0%} read, " if total else ""
+        warn(f"fencepost {running_command()}: {read}{acknowledged:,} acknowledged, {acknowledged / (now - begun):,.0f} records/s")
+
+    return tick
+
+
 @contextmanager
 def bar(console: Screen, count: Callable[[], int], *, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar: how much of the input is read, how many records are acknowledged, and how fast. None if standard error is no terminal."""
+    """Shows how much of the input is read, how many records are acknowledged, and how fast: as a bar, or, if standard error is no terminal,
+    as a line from time to time."""
     if quiet or not console.is_terminal:
-        yield lambda done: None
+        yield (lambda done: None) if quiet else _lines(count, total)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings, pairs
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection, pairs
 from fencepost.cli.output import say
 from fencepost.cli.tables import show
 from fencepost.cli.waiting import waiting
@@ -166,7 +166,7 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
 
     from fencepost.cli.reachability import reach
 
-    servers, settings = bootstrap_from(bootstrap), client_settings("--client-config", given)
+    servers, settings = connection(bootstrap, "--client-config", given)
     reach(servers, settings)
     try:
         return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})

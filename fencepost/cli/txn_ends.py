@@ -99,7 +99,7 @@ def _end(
             raise
         servers = None if token.wrote else NOBODY
     try:
-        settings = settings_for(token, servers, {**shared, **client_settings("--config", config)})
+        settings = settings_for(token, servers, {**shared, **client_settings(bootstrap, "--config", config)})
         asked = ",".join(settings.bootstrap_servers)
         with waiting(f"an answer about transactional id {token.transactional_id!r} from the brokers at {asked}", timeout):
             said = call(Resumed(token, settings))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from fencepost.cli.error_lines import CommandError
-from fencepost.cli.options import bootstrap_from, client_settings
+from fencepost.cli.options import connection
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ T = TypeVar("T")
 def settings_from(bootstrap: str | None, config: list[str] | None) -> Settings:
     from fencepost.cli.reachability import settings_for
 
-    return settings_for(bootstrap_from(bootstrap), {"client_id": CLIENT_ID, **client_settings("--config", config)})
+    servers, given = connection(bootstrap, "--config", config)
+    return settings_for(servers, {"client_id": CLIENT_ID, **given})
 
 
 def ask_within(ask: Callable[[ClusterClient], Awaitable[T]], settings: Settings, timeout_s: float) -> T:

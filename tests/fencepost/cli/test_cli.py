@@ -19,7 +19,7 @@ import pytest
 
 import fencepost
 from fencepost import AuthenticationFailed, BrokerStub, FencepostError, Producer
-from fencepost.cli import app, broker
+from fencepost.cli import app, broker, broker_command
 from fencepost.producer.wire import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -212,9 +212,36 @@ def test_everything_else_is_left_to_typer(arguments: list[str]) -> None:
     assert broker.read_plain(arguments) is None
 
 
+@pytest.mark.parametrize("name", app.COMMANDS)
+def test_the_list_of_commands_says_what_a_command_says_of_itself(name: str) -> None:
+    """`fencepost --help` has the first paragraph of the command's own help."""
+    assert app.command(name).help.partition("\n\n")[0] == app.COMMANDS[name].help
+
+
+def test_help_imports_no_command() -> None:
+    """`fencepost --help`, a mistyped name and the completion of names load none of the commands' modules, so that they take no time."""
+    asked: dict[str, dict[str, str]] = {
+        "--help": {},
+        "topcs": {},
+        "": {"_FENCEPOST_COMPLETE": "complete_bash", "COMP_WORDS": "fencepost t", "COMP_CWORD": "1"},
+    }
+    script = (
+        "import atexit, sys; atexit.register(lambda: print(sorted(each for each in sys.modules if each.startswith('fencepost.')),"
+        " file=sys.stderr)); from fencepost.cli import main; main()"
+    )
+    for word, environment in asked.items():
+        words = [sys.executable, "-c", script, *([word] if word else [])]
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, env=os.environ | environment, check=False)
+        loaded = ran.stderr.splitlines()[-1]
+        assert "'fencepost.cli.app'" in loaded
+        for command in app.COMMANDS.values():
+            assert f"'fencepost.cli.{command.module}'" not in loaded
+        assert ("topics" in ran.stdout) if word != "topcs" else ("'topics'" in ran.stderr)
+
+
 def test_both_ways_have_the_same_options_and_defaults() -> None:
     """What typer declares for `fencepost broker` is what the quick way runs with."""
-    declared = {name: parameter.default for name, parameter in inspect.signature(app.broker).parameters.items()}
+    declared = {name: parameter.default for name, parameter in inspect.signature(broker_command.broker).parameters.items()}
     assert declared == {name: parameter.default for name, parameter in inspect.signature(broker.run).parameters.items()}
 
 

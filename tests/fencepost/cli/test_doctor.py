@@ -77,7 +77,10 @@ def test_the_address_comes_as_for_every_command(stub: BrokerStub, how: str) -> N
 
 def test_no_address_and_two() -> None:
     """One line says what to give."""
-    none = "fencepost doctor: no broker address: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
+    none = (
+        "fencepost doctor: no broker address: give --bootstrap HOST:PORT or --profile NAME,"
+        " or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
+    )
     assert complaint(run("doctor")) == none
     two = complaint(run("doctor", "one:9092", "--bootstrap", "two:9092"))
     assert two == "fencepost doctor: BOOTSTRAP one:9092 and --bootstrap two:9092 exclude each other"

@@ -290,7 +290,8 @@ def test_no_command_passes_a_control_on(stub: BrokerStub, control: str, tmp_path
 
 
 def names_of(group: Any, before: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         yield from names_of(command, f"{before}{name} ") if hasattr(command, "commands") else (f"{before}{name}",)
 
 

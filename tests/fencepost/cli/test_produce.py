@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import signal
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.cli import producing
 from fencepost.producer.wire import Api, ErrorCode
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
@@ -267,10 +269,28 @@ def test_ctrl_c_waits_no_longer_than_it_may(stub: BrokerStub, tmp_path: Path) ->
 # -- mistakes ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("job", [(), ("--job", "lines")], ids=["without a job", "with a job"])
+def test_progress_without_a_terminal(stub: BrokerStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: tuple[str, ...]) -> None:
+    """It is a line from time to time: how much is read, acknowledged, and how fast. With --quiet there is none."""
+    monkeypatch.setattr(producing, "LINE_S", 0.0)
+    file = tmp_path / "numbers"
+    file.write_text("".join(f"{number}\n" for number in range(20_000)))
+    ran = produce(stub, *job, file)
+    assert ran.returncode == 0, ran
+    lines = [line for line in ran.stderr.splitlines() if "records/s" in line and "read, " in line]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"fencepost produce: \d+% read, [\d,]+ acknowledged, [\d,]+ records/s", line), line
+    more = tmp_path / "more"
+    more.write_text(file.read_text())
+    assert "% read" not in produce(stub, *job[:1], *(f"{each}-quiet" for each in job[1:]), "--quiet", more).stderr
+
+
 def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
     """Wrong options, files and settings end with exit code 2 and one line that names the option; nothing is sent."""
     assert complaint(run("produce", "--topic", "t", "-")) == (
-        "fencepost produce: no broker address: give --bootstrap HOST:PORT, or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
+        "fencepost produce: no broker address: give --bootstrap HOST:PORT or --profile NAME,"
+        " or set FENCEPOST_BOOTSTRAP or KAFKA_BOOTSTRAP_SERVERS"
     )
     assert "nowhere.txt cannot be read: No such file" in complaint(produce(stub, tmp_path / "nowhere.txt"))
     assert "is a directory" in complaint(produce(stub, tmp_path))

@@ -1,0 +1,122 @@
+"""Files of settings: which brokers a command asks, and how it logs in.
+
+A TOML file has a table for each profile. A file of another suffix is Kafka's client.properties: it is one profile. The names are Kafka's,
+with dots. A password comes from the file, from another file, or from the environment, so that no command line has it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.cli.error_lines import CommandError
+from fencepost.cli.output import warn
+from fencepost.cli.passwords import is_secret
+
+FILE_VARIABLE: Final = "FENCEPOST_CONFIG"
+NAME_VARIABLE: Final = "FENCEPOST_PROFILE"
+DEFAULT: Final = "default"
+SERVERS: Final = "bootstrap.servers"
+FROM_FILE, FROM_ENV = "from_file", "from_env"
+
+_asked: ContextVar[tuple[str | None, str | None]] = ContextVar("asked", default=(None, None))
+
+
+def ask_for(file: str | None, name: str | None) -> None:
+    """Use this file, or the usual one, and its profile of this name, or `default`."""
+    _asked.set((file, name))
+    _read.cache_clear()
+
+
+def usual_file() -> Path:
+    """Where the profiles are if no option and no variable names a file."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "fencepost" / "config.toml"
+
+
+def profile(*, addressed: bool) -> dict[str, str]:
+    """The settings of the profile in use. `addressed`: the brokers' address is known already. Then the profile `default` is not used unless
+    it was asked for, because its password is not meant for other brokers."""
+    file, name = _asked.get()
+    if file is not None or name is not None:
+        return _read(Path(file) if file is not None else usual_file(), name)
+    if addressed or not usual_file().is_file():
+        return {}
+    return _read(usual_file(), None)
+
+
+@cache
+def _read(file: Path, name: str | None) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"settings in {file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"settings in {file}: the file is not UTF-8") from None
+    found = _of_toml(file, text, name) if file.suffix == ".toml" else _of_properties(file, text, name)
+    settings = {key: _value(file, key, value) for key, value in found.items()}
+    if os.name == "posix" and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        for key, value in found.items():
+            if is_secret(key) and not isinstance(value, Mapping):
+                warn(f"{file}: other users can read {key}: chmod 600, or give {{{FROM_FILE} = ...}} or {{{FROM_ENV} = ...}}")
+    return settings
+
+
+def _of_toml(file: Path, text: str, name: str | None) -> dict[str, object]:
+    import tomllib
+
+    try:
+        profiles = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CommandError(f"settings in {file}: {error}") from None
+    wanted = profiles.get(name or DEFAULT)
+    if isinstance(wanted, Mapping):
+        return dict(_flat(wanted))
+    known = ", ".join(each for each, table in profiles.items() if isinstance(table, Mapping)) or "none"
+    raise CommandError(f"settings in {file}: there is no profile {name or DEFAULT!r}; known: {known}")
+
+
+def _of_properties(file: Path, text: str, name: str | None) -> dict[str, object]:
+    from fencepost.broker_stub.configs.server_properties import read_properties
+
+    if name is not None:
+        raise CommandError(f"profile {name!r}: {file} is a file of one profile without a name; .toml files have profiles")
+    try:
+        return dict(read_properties(text))
+    except ValueError as error:
+        raise CommandError(f"settings in {file}: {error}") from None
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, object]]:
+    """TOML takes `sasl.mechanism` for a table in a table."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and not value.keys() & {FROM_FILE, FROM_ENV}:
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _value(file: Path, key: str, value: object) -> str:
+    match value:
+        case {"from_file": str(other), **more} if not more:
+            try:
+                return (file.parent / Path(other).expanduser()).read_text(encoding="utf-8").rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise CommandError(f"settings in {file}: {key} from {other}: {getattr(error, 'strerror', None) or error}") from None
+        case {"from_env": str(variable), **more} if not more:
+            found = os.environ.get(variable)
+            if found is None:
+                raise CommandError(f"settings in {file}: {key}: the environment has no {variable}")
+            return found
+        case bool():
+            return str(value).lower()
+        case str() | int() | float():
+            return str(value)
+        case _:
+            raise CommandError(
+                f"settings in {file}: {key}: give a text, a number, true, false, {{{FROM_FILE} = PATH}} or {{{FROM_ENV} = NAME}}"
+            )

@@ -1,0 +1,154 @@
+"""Files of settings: each command that asks brokers takes address, login and password from a profile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub
+from tests.fencepost.cli.shell import complaint, run
+
+PASSWORD = 'a =:@"secret'
+COMMANDS = [
+    ("produce", "--topic", "t", os.devnull),
+    ("produce", "--topic", "t", "--job", "empty", __file__),
+    ("consume", "--topic", "t", "--from-beginning", "--exit-eof"),
+    ("topics", "list"),
+    ("groups", "list"),
+    ("txn", "list"),
+    ("ledger", "list"),
+    ("jobs", "list"),
+    ("doctor",),
+]
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(sasl={"alice": PASSWORD}) as stub:
+        stub.create_topic("t")
+        yield stub
+
+
+@pytest.fixture
+def home(stub: BrokerStub, tmp_path: Path) -> Path:
+    """A user's configuration, with a profile of the stub and one of no broker."""
+    (tmp_path / "fencepost").mkdir()
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    file = tmp_path / "fencepost" / "config.toml"
+    file.write_text(f"""
+[default]
+bootstrap.servers = "127.0.0.1:1"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "PLAIN"
+sasl.username = "alice"
+sasl.password = "of the default"
+
+[stub]
+bootstrap.servers = "{stub.bootstrap}"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "SCRAM-SHA-256"
+sasl.username = "alice"
+sasl.password = {{from_file = "../password"}}
+
+[by-variable]
+bootstrap.servers = "{stub.bootstrap}"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "SCRAM-SHA-256"
+sasl.username = "alice"
+sasl.password = {{from_env = "OF_ALICE"}}
+""")
+    file.chmod(0o600)
+    return tmp_path
+
+
+def at_home(home: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with the user's configuration."""
+    return run(*arguments, given=None, **{"XDG_CONFIG_HOME": str(home), **environment})
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command).replace(__file__, "FILE"))
+def test_each_command_takes_a_profile(home: Path, command: tuple[str, ...]) -> None:
+    """Its address, its login and its password, by the option or by the variable, and without a word about either."""
+    for options, environment in (
+        (("--profile", "stub"), {}),
+        (("--profile", "by-variable"), {"OF_ALICE": PASSWORD}),
+        ((), {"FENCEPOST_PROFILE": "stub"}),
+        (("--config", home / "fencepost" / "config.toml", "--profile", "stub"), {"XDG_CONFIG_HOME": "/nowhere"}),
+    ):
+        ran = at_home(home, *options, *command, **environment)
+        assert ran.returncode == 0, ran
+        assert "password" not in ran.stderr
+
+
+def test_a_file_of_kafka(stub: BrokerStub, tmp_path: Path) -> None:
+    """`client.properties` is one profile. A command's own settings replace the file's."""
+    file = tmp_path / "client.properties"
+    lines = {
+        "bootstrap.servers": stub.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+    }
+    file.write_text("\n".join([*(f"{name}={value}" for name, value in lines.items()), "sasl.password=wrong"]))
+    file.chmod(0o600)
+    assert "refused" in complaint(run("--config", file, "topics", "list"))
+    (tmp_path / "password").write_text(PASSWORD)
+    for name in ("sasl.password", "sasl_password"):
+        ran = run("--config", file, "txn", "list", "--config", f"{name}@{tmp_path / 'password'}")
+        assert ran.returncode == 0, ran
+    assert "one profile without a name" in complaint(run("--config", file, "--profile", "x", "topics", "list"))
+
+
+def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> None:
+    """The profile `default` is used where nothing else names the brokers: its password does not go to others. Nor does an option of the
+    command that names them lose to a profile that was asked for."""
+    assert "127.0.0.1:1" in complaint(at_home(home, "topics", "list"))
+    with BrokerStub() as other:
+        assert at_home(home, "txn", "list", "--bootstrap", other.bootstrap).returncode == 0
+        assert at_home(home, "txn", "list", FENCEPOST_BOOTSTRAP=other.bootstrap).returncode == 0
+        assert at_home(home, "--profile", "stub", "txn", "list", FENCEPOST_BOOTSTRAP=other.bootstrap).returncode == 0
+        assert other.bootstrap in complaint(at_home(home, "--profile", "stub", "topics", "list", "--bootstrap", other.bootstrap))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a]\nlinger.ms = 5", "there is no profile 'default'; known: a"),
+        ("[default]\nlinger.ms = [5]", "linger.ms: give a text, a number, true, false, {from_file = PATH} or {from_env = NAME}"),
+        ('[default]\nsasl.password = {from_env = "NOT_SET"}', "sasl.password: the environment has no NOT_SET"),
+        ('[default]\nsasl.password = {from_file = "missing"}', "sasl.password from missing: No such file or directory"),
+        ("[default", "Expected ']' at the end of a table declaration"),
+        ("[default]\nlinger.ms = 5", "no broker address"),
+        (b"\xff", "the file is not UTF-8"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str | bytes | None, said: str) -> None:
+    """Each is one line with the file, and exit code 2."""
+    file = tmp_path / "config.toml"
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    words = complaint(run("--config", file, "topics", "list"))
+    assert said in words
+    assert str(file) in words or "no broker address" in words
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_a_password_that_others_can_read(home: Path, stub: BrokerStub) -> None:
+    """The command says so once, without the password."""
+    file = home / "config.toml"
+    lines = [f'bootstrap.servers = "{stub.bootstrap}"', 'security.protocol = "SASL_PLAINTEXT"', 'sasl.mechanism = "PLAIN"']
+    file.write_text("\n".join(["[default]", *lines, 'sasl.username = "alice"', f"sasl.password = '{PASSWORD}'"]))
+    file.chmod(0o644)
+    ran = run("--config", file, "txn", "list")
+    assert ran.returncode == 0, ran
+    assert ran.stderr.splitlines()[0] == (
+        f"{file}: other users can read sasl.password: chmod 600, or give {{from_file = ...}} or {{from_env = ...}}"
+    )
+    assert PASSWORD not in ran.stderr
+    file.chmod(0o600)
+    assert "other users" not in run("--config", file, "txn", "list").stderr
