@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
 from fencepost.txn.pipeline.applying import listing
-from fencepost.txn.pipeline.attempts import Attempts, Failed
+from fencepost.txn.pipeline.attempts import Attempts, Failed, called, inside
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows, rows_of_many
 from fencepost.txn.pipeline.settings import is_async
@@ -27,9 +28,13 @@ class Transform:
     async def apply(self, item: Any) -> Rows | Failed:
         """The rows that the record becomes, by topic, or why it cannot be written."""
         try:
-            made = await self._calls.call(self._function, item) if self._is_async else self._function(item)
+            made = await called(self._calls, self._function, item) if self._is_async else self._function(item)
         except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
             made = await self._attempts.again(error, self._function, item)
+        except asyncio.CancelledError as error:
+            if self._is_async:
+                raise
+            made = await self._attempts.again(inside(error), self._function, item)
         if isinstance(made, Failed):
             return made
         try:

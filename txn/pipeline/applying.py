@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from fencepost.txn.pipeline.attempts import Attempts, Failed
+from fencepost.txn.pipeline.attempts import Attempts, Failed, called, inside
 from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
@@ -81,6 +81,8 @@ class Transform:
                     add(transform(message))
             except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
                 add(await self._again(messages[len(results)], error))
+            except asyncio.CancelledError as error:  # in a function that does not wait, so this task was not cancelled in it
+                add(await self._again(messages[len(results)], inside(error)))
             if self._stops_at_failure and results and isinstance(results[-1], Failed):
                 break
         return results
@@ -98,7 +100,7 @@ class Transform:
                     results[place] = known
                     continue
                 try:
-                    results[place] = await self._calls.call(self._one, message)
+                    results[place] = await called(self._calls, self._one, message)
                 except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
                     results[place] = await self._again(message, error)
 
@@ -133,7 +135,7 @@ class Transform:
 
     async def _called(self, messages: list[Message]) -> Rows:
         assert self._many is not None
-        return rows_of_many(await self._calls.call(self._many, messages), self._sink)
+        return rows_of_many(await called(self._calls, self._many, messages), self._sink)
 
     async def _again(self, message: Message, error: Exception) -> object:
         """The result of another attempt, or Failed after the last."""

@@ -1,7 +1,11 @@
-"""Calls a function of the program again where it raises, with growing pauses, and says why after the last attempt."""
+"""Calls a function of the program, again where it raises, with growing pauses, and says why after the last attempt.
+
+A function may raise CancelledError although its task is not cancelled: it awaited something that was. That is a failure like any other.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +14,10 @@ from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_excepti
 
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.pipeline.calls import Calls
+
+
+class CancelledInside(Exception):
+    """The function raised CancelledError, and its own task was not cancelled."""
 
 
 class Failed(Struct, frozen=True):
@@ -52,13 +60,37 @@ class Attempts:
         )
         await self._calls.sleep(self._pause(first_state()))
         try:
-            return await trying(self._calls.call, function, given)
+            return await trying(called, self._calls, function, given)
         except RetryError as late:
             failure = late.last_attempt.exception()
             return Failed(failure if isinstance(failure, Exception) else error, self._number)
 
     def _count(self, state: RetryCallState) -> None:
         self._counters.retries += 1
+
+
+async def called(calls: Calls, function: Callable[..., Any], given: Any) -> Any:
+    """What the function returns. Raises CancelledError only if this task is cancelled."""
+    try:
+        return await calls.call(function, given)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise inside(error) from error
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is. Without an event loop nothing can be cancelled."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def inside(error: asyncio.CancelledError) -> CancelledInside:
+    """The failure that a CancelledError of the function is."""
+    return CancelledInside(f"the transform raised {error!r}, and its own task was not cancelled")
 
 
 def pauses(first_ms: int, longest_ms: int) -> wait_random_exponential:

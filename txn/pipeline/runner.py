@@ -83,7 +83,8 @@ class Runner:
             taken_over=f"another pipeline uses transactional id {own['transactional_id']!r}: give each process its own instance. Nothing of"
             " the open batch is visible",
         )
-        self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked)
+        own_topics = [topic for topic in (settings.sink, settings.dead_letters) if topic is not None]
+        self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked, own_topics=own_topics)
         self._transform = Transform(settings, calls, counters)
         self._writer = Writer(settings, self._name, calls, self._transform, lambda: self._producer.record_limit, self._suspect)
         self._pending: list[Message] = []

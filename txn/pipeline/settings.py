@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -170,8 +172,30 @@ def _check_topics(settings: PipelineSettings) -> None:
             raise ConfigError(
                 f"{name}={getattr(settings, name)!r}: the pipeline reads this topic, so it would process its own output forever"
             )
+    for name in ("sink", "dead_letters"):
+        for pattern in settings.topics:
+            if pattern.startswith(PATTERN) and matches(pattern, getattr(settings, name) or "", whole=_is_matched_by_brokers(settings)):
+                raise ConfigError(
+                    f"{name}={getattr(settings, name)!r}: the source {pattern!r} matches it, so the pipeline would process its own output"
+                    " forever. Give the topic a name that the pattern does not match"
+                )
     if settings.dead_letters is not None and settings.dead_letters == settings.sink:
         raise ConfigError(f"dead_letters={settings.dead_letters!r}: a topic of its own, not the sink")
+
+
+def matches(pattern: str, topic: str, *, whole: bool) -> bool:
+    """Whether a pattern of the source matches the topic, as far as Python can tell. `whole`: it must match the whole name."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about classes such as [[:alpha:]], which Python reads in its own way
+            found = re.compile(pattern)
+    except re.error:
+        return False  # librdkafka and the brokers have expressions of their own. `Source` looks again at what is assigned
+    return bool(topic) and (found.fullmatch(topic) if whole else found.match(topic)) is not None
+
+
+def _is_matched_by_brokers(settings: PipelineSettings) -> bool:
+    """With the consumer protocol (KIP-848) brokers match patterns, and with whole names only."""
+    return str(settings.consumer.get("group.protocol", "")).lower() == "consumer"
 
 
 def _check_transform(settings: PipelineSettings, *, on_loop: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from itertools import repeat
 from operator import is_
 from typing import Any, Final
@@ -53,9 +53,18 @@ SAME_S: Final = 30.0
 
 class Source:
     """See the module. `assigned`: the partitions of this member. `ended`: those of them that are read to their end. `rewinds`: where to
-    continue before the next read, by partition."""
+    continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read."""
 
-    def __init__(self, settings: Mapping[str, Any], topics: list[str], calls: Calls, counters: Counters, on_revoked: OnRevoked) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        topics: list[str],
+        calls: Calls,
+        counters: Counters,
+        on_revoked: OnRevoked,
+        *,
+        own_topics: Collection[str] = (),
+    ) -> None:
         self.assigned: set[TP] = set()
         self.ended: set[TP] = set()
         self.rewinds: dict[TP, int] = {}
@@ -73,6 +82,7 @@ class Source:
         except KafkaException as error:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
         self._topics = topics
+        self._own_topics = own_topics
 
     async def open(self) -> None:
         """Join the group."""
@@ -123,6 +133,12 @@ class Source:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         given = _tps(partitions)
+        own = sorted({topic for topic, _ in given if topic in self._own_topics})
+        if own:
+            self._failure = self._failure or PipelineFailed(
+                f"the source {self._topics} matches {own[0]!r}, to which the pipeline writes, so it would process its own output forever."
+                " Give the topic a name that the pattern does not match"
+            )
         self.assigned |= given
         self.ended -= given
         self._counters.rebalances += 1

@@ -190,3 +190,40 @@ def test_rebalances_and_aborts(stub: BrokerStub) -> None:
     run_story(story())
     assert results(stub.bootstrap) == invoices(range(N))
     assert sum(group_at(stub.bootstrap)) == N
+
+
+@pytest.mark.parametrize("kind", ["one", "many", "plain"])
+@pytest.mark.parametrize("again", [True, False], ids=["once", "always"])
+def test_a_cancellation_inside_the_transform(stub: BrokerStub, kind: str, again: bool) -> None:
+    """A transform awaits something that was cancelled, and raises CancelledError, though the pipeline was not cancelled: this is a failure
+    of the message. It is tried again, or becomes a dead letter, and no message is lost."""
+    raised: list[int] = []
+
+    def check(message: Message) -> bytes:
+        if b"order 7" in (message.value() or b"") and not (again and raised):
+            raised.append(1)
+            raise asyncio.CancelledError
+        return bill(message)
+
+    async def one(message: Message) -> bytes:
+        if b"order 7" in (message.value() or b"") and not (again and raised):
+            raised.append(1)
+            inner = asyncio.create_task(asyncio.sleep(60))
+            inner.cancel()
+            await inner
+        return bill(message)
+
+    async def many(messages: list[Message]) -> list[bytes]:
+        return [await one(message) for message in messages]
+
+    async def story() -> None:
+        given: dict[str, Any] = {"dead_letters": DEAD, "attempts": 2, "transform_many": many if kind == "many" else None}
+        pipeline = made(stub, {"one": one, "plain": check, "many": None}[kind], **given)
+        stats = await pipeline.run_until_idle(timeout=LIMIT_S)
+        assert (stats.records_in, stats.dead_letters) == (10, 0 if again else 1)
+
+    order(stub.bootstrap, range(10))
+    run_story(story())
+    wanted = set(invoices(range(10))) - (set() if again else {b"invoice for order 7"})
+    assert results(stub.bootstrap) == sorted(wanted)
+    assert results(stub.bootstrap, DEAD) == ([] if again else [b"order 7"])

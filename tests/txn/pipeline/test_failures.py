@@ -268,3 +268,12 @@ def test_what_a_killed_run_left_open(stub: BrokerStub) -> None:
         tx.send_offsets({(SOURCE, 0): N}, GroupMetadata("billing"), LIMIT_S)
         quick(stub, bill, instance="a").run_until_idle(timeout=LIMIT_S)
     is_whole(stub)
+
+
+def test_a_pattern_that_only_the_consumer_understands(stub: BrokerStub) -> None:
+    """A source [[:alpha:]]+ matches the sink for librdkafka, and not for Python. When the pipeline gets the sink's partitions it stops, and
+    has written nothing."""
+    order(stub.bootstrap, range(3))
+    with quick(stub, bill, source="^[[:alpha:]]+$") as pipeline, pytest.raises(PipelineFailed, match="matches 'invoices', to which"):
+        pipeline.run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []

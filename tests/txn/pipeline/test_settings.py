@@ -29,6 +29,9 @@ async def waits(message: object) -> bytes:
         ({"sink": "a/b"}, "sink='a/b'"),
         ({"sink": "orders"}, "sink='orders': the pipeline reads this topic"),
         ({"dead_letters": "orders"}, "dead_letters='orders': the pipeline reads this topic"),
+        ({"source": "^inv.*"}, r"sink='invoices': the source '\^inv\.\*' matches it.*forever"),
+        ({"source": ["orders", "^o"], "dead_letters": "odd"}, r"dead_letters='odd': the source '\^o' matches it"),
+        ({"source": "^inv.*s$", "consumer": {"group.protocol": "consumer"}}, "matches it"),
         ({"dead_letters": "invoices"}, "dead_letters='invoices': a topic of its own"),
         ({"batch_size": 0}, "batch_size=0: a whole number from 1"),
         ({"batch_ms": 2.5}, r"batch_ms=2\.5: a whole number"),
@@ -103,3 +106,14 @@ def test_a_wrong_max_batches(given: Any, error: type[Exception]) -> None:
     """It is refused before anything happens."""
     with pytest.raises(error, match="max_batches="):
         Pipeline(**SOUND).run(max_batches=given)
+
+
+@pytest.mark.parametrize(
+    ("source", "protocol"),
+    [("^orders.*", "classic"), ("^inv", "consumer"), ("^[[:alpha:]]+[0-9]", "classic"), ("^(", "classic"), ("invoice", "classic")],
+)
+def test_a_pattern_beside_its_own_topics(source: str, protocol: str) -> None:
+    """A source that does not match the sink is taken. Brokers match patterns of the consumer protocol with whole names only. What Python
+    cannot read is left to the consumer."""
+    pipeline = Pipeline(**{**SOUND, "source": source, "consumer": {"group.protocol": protocol}})
+    pipeline.close()
