@@ -7,29 +7,36 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from typing import Final
+from weakref import WeakValueDictionary
 
 from fencepost.broker_stub.storage.disk_state import DiskState
 
 WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
 TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
-RECENT_MAX: Final = 64
-"""So many joined chunks are remembered: replicas store the same ones, one soon after the other."""
 
 
-class RecentChunks:
-    """The newest joined chunks of a cluster's files. Files that have the same chunk share it."""
+class Chunk:
+    """Bytes of a file that no longer change."""
+
+    __slots__ = ("__weakref__", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class SharedChunks:
+    """The joined chunks of a cluster's files, as long as a file has them. Files that have the same one share it, however late the second
+    one gets it."""
 
     def __init__(self) -> None:
-        self._chunks: dict[bytes, bytes] = {}
+        self._chunks = WeakValueDictionary[int, Chunk]()
 
-    def shared(self, chunk: bytes) -> bytes:
-        """The same bytes, as an object that another file has if one has."""
-        known = self._chunks.get(chunk)
-        if known is not None:
+    def shared(self, data: bytes) -> Chunk:
+        """A chunk with these bytes: that of another file if one has it."""
+        known = self._chunks.get(hash(data))
+        if known is not None and known.data == data:
             return known
-        if len(self._chunks) >= RECENT_MAX:
-            del self._chunks[next(iter(self._chunks))]
-        self._chunks[chunk] = chunk
+        chunk = self._chunks[hash(data)] = Chunk(data)
         return chunk
 
 
@@ -41,14 +48,14 @@ class MemoryFile:
     chunks, and share them.
     """
 
-    __slots__ = ("_chunks", "_disk", "_recent", "_starts", "_synced", "_tail", "_tail_start", "modified_ms")
+    __slots__ = ("_chunks", "_disk", "_shared", "_starts", "_synced", "_tail", "_tail_start", "modified_ms")
 
-    def __init__(self, disk: DiskState | None = None, recent: RecentChunks | None = None) -> None:
+    def __init__(self, disk: DiskState | None = None, shared: SharedChunks | None = None) -> None:
         self.modified_ms = 0
         self._disk = disk or DiskState()
-        self._recent = recent or RecentChunks()
+        self._shared = shared or SharedChunks()
         self._synced = 0
-        self._chunks: list[bytes] = []
+        self._chunks: list[Chunk] = []
         self._starts: list[int] = []
         self._tail = bytearray()
         self._tail_start = 0
@@ -62,7 +69,7 @@ class MemoryFile:
             self._disk.check_write()
         if len(data) >= WHOLE_BYTES_MIN:
             self._seal()
-            self._keep(data)
+            self._keep(Chunk(data))
             return
         self._tail += data
         if len(self._tail) >= TAIL_BYTES_MAX:
@@ -98,10 +105,10 @@ class MemoryFile:
             del self._tail[size - self._tail_start :]
             return
         number = bisect_right(self._starts, size) - 1
-        kept = self._chunks[number][: size - self._starts[number]]
+        kept = self._chunks[number].data[: size - self._starts[number]]
         del self._chunks[number:], self._starts[number:]
         self._tail.clear()
-        self._tail_start = self._starts[-1] + len(self._chunks[-1]) if self._chunks else 0
+        self._tail_start = self._starts[-1] + len(self._chunks[-1].data) if self._chunks else 0
         if kept:
             self.append(kept)
 
@@ -114,32 +121,32 @@ class MemoryFile:
         self.truncate(self._synced)
 
     def _part(self, number: int, position: int, end: int) -> bytes | memoryview:
-        chunk = self._chunks[number]
+        chunk = self._chunks[number].data
         start = position - self._starts[number]
         stop = min(end - self._starts[number], len(chunk))
         return chunk if stop - start == len(chunk) else memoryview(chunk)[start:stop]
 
     def _seal(self) -> None:
         if self._tail:
-            self._keep(self._recent.shared(bytes(self._tail)))
+            self._keep(self._shared.shared(bytes(self._tail)))
             self._tail = bytearray()
 
-    def _keep(self, chunk: bytes) -> None:
+    def _keep(self, chunk: Chunk) -> None:
         self._starts.append(self._tail_start)
         self._chunks.append(chunk)
-        self._tail_start += len(chunk)
+        self._tail_start += len(chunk.data)
 
 
 class MemoryDirectory:
     """See the module. A small file is a `bytes` object, a file that grows a MemoryFile."""
 
-    __slots__ = ("_directories", "_disk", "_files", "_recent")
+    __slots__ = ("_directories", "_disk", "_files", "_shared")
     path: Final = None
     space_bytes: Final = (-1, -1)
 
-    def __init__(self, disk: DiskState | None = None, recent: RecentChunks | None = None) -> None:
+    def __init__(self, disk: DiskState | None = None, shared: SharedChunks | None = None) -> None:
         self._disk = disk or DiskState()
-        self._recent = recent or RecentChunks()
+        self._shared = shared or SharedChunks()
         self._files: dict[str, MemoryFile | bytes] = {}
         self._directories: dict[str, MemoryDirectory] = {}
 
@@ -152,14 +159,14 @@ class MemoryDirectory:
     def directory(self, name: str, disk: DiskState | None = None) -> MemoryDirectory:
         found = self._directories.get(name)
         if found is None:
-            found = self._directories[name] = MemoryDirectory(disk or self._disk, self._recent)
+            found = self._directories[name] = MemoryDirectory(disk or self._disk, self._shared)
         return found
 
     def open(self, name: str) -> MemoryFile:
         found = self._files.get(name)
         if isinstance(found, MemoryFile):
             return found
-        opened = self._files[name] = MemoryFile(self._disk, self._recent)
+        opened = self._files[name] = MemoryFile(self._disk, self._shared)
         if found:
             opened.append(found)
         return opened
