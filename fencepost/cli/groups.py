@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import NO_GROUP, Group, ask_cluster, progress, warn_of
+from fencepost.cli.groups_options import NO_GROUP, Group, asks_cluster, progress, warn_of
 from fencepost.cli.groups_plan import plan
 from fencepost.cli.groups_reset import reset
-from fencepost.cli.options import TIMEOUT_S, Bootstrap
 from fencepost.cli.output import say, say_json
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import Config, Json, Timeout
 
 if TYPE_CHECKING:
     from fencepost.cli.groups_asking import Committed, Described, Found
@@ -26,19 +25,19 @@ groups = typer.Typer(help="Show consumer groups, set their offsets, and see what
 
 
 @groups.command("list")
+@asks_cluster
 def list_all(
     state: Annotated[list[str] | None, typer.Option(help="Only with this state, in any case; repeatable.")] = None,
     type_: Annotated[list[str] | None, typer.Option("--type", help="Only of this type, in any case; repeatable.")] = None,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """List the groups, with state, type, protocol and coordinator."""
     with reporting_errors("groups list"):
         from fencepost.cli.groups_asking import list_groups
 
-        found = ask_cluster(list_groups, bootstrap, config, timeout)
+        found = cluster.ask(list_groups)
         rows = [
             {
                 "group": each.group,
@@ -58,12 +57,12 @@ def _among(value: str | None, wanted: list[str] | None) -> bool:
 
 
 @groups.command()
+@asks_cluster
 def describe(
     group: Group,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show a group's members: client, host, partitions, and how far behind each is. Exit code 1 if there is no such group."""
     with reporting_errors("groups describe"):
@@ -77,7 +76,7 @@ def describe(
             partitions = [tp for each in described.members for tp in each.partitions] if described is not None else []
             return described, await committed_offsets(client, group), await find_offsets(client, partitions), None
 
-        described, committed, ends, shared = ask_cluster(look, bootstrap, config, timeout)
+        described, committed, ends, shared = cluster.ask(look)
         if shared is not None:
             show_share_group(shared, json=json)
             return
@@ -118,12 +117,12 @@ def describe(
 
 
 @groups.command()
+@asks_cluster
 def offsets(
     group: Group,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show a group's committed offsets, the ends of the partitions, and the lag. Exit code 1 if there is no such group."""
     with reporting_errors("groups offsets"):
@@ -133,7 +132,7 @@ def offsets(
             committed = await committed_offsets(client, group)
             return bool(committed) or await describe_group(client, group) is not None, committed, await find_offsets(client, committed)
 
-        exists, committed, ends = ask_cluster(look, bootstrap, config, timeout)
+        exists, committed, ends = cluster.ask(look)
         if not exists:
             raise CommandError(_no_group(group), code=NO_GROUP)
         warn_of(ends.unknown.values())

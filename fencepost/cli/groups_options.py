@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from fencepost.cli.cluster_options import asking_as
 from fencepost.cli.error_lines import running_command
-from fencepost.cli.options import connection
 from fencepost.cli.output import warn
-from fencepost.cli.txn_options import ask_within
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
     from fencepost.cli.groups_asking import Committed, Found
-    from fencepost.txn.protocol.cluster_client import ClusterClient
-
-    T = TypeVar("T")
 
 NO_GROUP: Final = 1
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
-
-def ask_cluster(ask: Callable[[ClusterClient], Awaitable[T]], bootstrap: str | None, config: list[str] | None, timeout_s: float) -> T:
-    """The answer of `ask` within the timeout."""
-    from fencepost.cli.reachability import settings_for
-
-    servers, given = connection(bootstrap, "--config", config)
-    settings = settings_for(servers, {"client_id": "fencepost-groups", **given})
-    return ask_within(ask, settings, timeout_s)
+asks_cluster = asking_as("fencepost-groups")
 
 
 def in_words(partitions: Iterable[TopicPartition]) -> str:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import NO_GROUP, ask_cluster, in_words
-from fencepost.cli.options import TIMEOUT_S, Bootstrap
+from fencepost.cli.groups_options import NO_GROUP, asks_cluster, in_words
 from fencepost.cli.output import say_json
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import Config, Json, Timeout
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.assignors import Assignor
@@ -39,6 +38,7 @@ class Outcome(NamedTuple):
     rounds: int
 
 
+@asks_cluster
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group's id; not with --members.")] = None,
     members: Annotated[
@@ -51,10 +51,9 @@ def plan(
     leave: Annotated[
         list[str] | None, typer.Option(metavar="MEMBER", help="A member that leaves: its member id, instance id or client id; repeatable.")
     ] = None,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show what each assignor would do if members came or left: which partitions each member has then, and how many move. Exit code 1 if
     there is no such group."""
@@ -69,7 +68,7 @@ def plan(
             known = read_group(members)
         else:
             assert group is not None
-            known, client_ids = ask_cluster(lambda client: _ask(client, group, extra), bootstrap, config, timeout)
+            known, client_ids = cluster.ask(lambda client: _ask(client, group, extra))
         from fencepost.broker_stub.groups.assignors import ASSIGNORS, COOPERATIVE
 
         gone = [_leaver(each, known.members, client_ids) for each in leave or ()]

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import Group, ask_cluster, warn_of
-from fencepost.cli.options import TIMEOUT_S, Bootstrap
+from fencepost.cli.groups_options import Group, asks_cluster, warn_of
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import Config, Json, Timeout
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
@@ -38,6 +37,7 @@ class NewOffsets(NamedTuple):
     notes: list[str]
 
 
+@asks_cluster
 def reset(
     group: Group,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
@@ -54,10 +54,9 @@ def reset(
     topic: Annotated[list[str] | None, typer.Option(metavar="NAME[:P,P]", help="In this topic, or these partitions; repeatable.")] = None,
     all_topics: Annotated[bool, typer.Option("--all-topics", help="In every partition that has a committed offset.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Commit the offsets. Without it they are only shown.")] = False,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Set a group's committed offsets. Its consumers must be stopped. Without --execute nothing changes. Exit code 2: nothing was set."""
     with reporting_errors("groups reset"):
@@ -90,12 +89,12 @@ def reset(
             file=saved_offsets(from_file, group) if from_file else {},
         )
         named = topic_partitions(topic) if topic is not None else None
-        new = ask_cluster(lambda client: _new_offsets(client, group, wish, named), bootstrap, config, timeout)
+        new = cluster.ask(lambda client: _new_offsets(client, group, wish, named))
         warn_of(new.notes)
         if execute:
             # The offsets stay the same if the request is repeated: a shift happens once.
-            left_s = max(0.0, timeout - (time.monotonic() - began))
-            ask_cluster(lambda client: commit_offsets(client, group, new.offsets), bootstrap, config, left_s)
+            left_s = max(0.0, cluster.timeout_s - (time.monotonic() - began))
+            cluster._replace(timeout_s=left_s).ask(lambda client: commit_offsets(client, group, new.offsets))
         rows = [
             {
                 "topic": tp.topic,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
 from fencepost.cli.error_lines import CommandError, reporting_errors, running_command
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection
 from fencepost.cli.output import json_line, warn
 from fencepost.cli.tables import show, show_fields
-from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
-from fencepost.cli.waiting import waiting
+from fencepost.cli.txn_options import OTHER_WAY, moment
 from fencepost.txn.jobs.positions import ID_PREFIX, TOPIC
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 jobs = typer.Typer(help="Show the positions of jobs, and set them.", no_args_is_help=True)
 
+asks_cluster = asking_as("fencepost-jobs")
+
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 Topic = Annotated[str, typer.Option("--positions-topic", metavar="NAME", help="The topic of positions.")]
 
@@ -34,38 +35,38 @@ COLUMNS: Final = ("job", "source", "records", "topic", "written", "partition", "
 
 
 @jobs.command("list")
-def list_jobs(
-    bootstrap: Bootstrap = None, json: Json = False, positions_topic: Topic = TOPIC, config: Config = None, timeout: Timeout = TIMEOUT_S
-) -> None:
+@asks_cluster
+def list_jobs(json: Json = False, positions_topic: Topic = TOPIC, *, cluster: ClusterOptions) -> None:
     """List the jobs that have a position: how many records each has committed, and when it committed last."""
     with reporting_errors("jobs list"):
-        positions = _positions(bootstrap, config, positions_topic)
-        found = _ask(bootstrap, positions_topic, timeout, lambda: positions.list(timeout))
+        positions = _positions(cluster, positions_topic)
+        found = _ask(cluster, positions_topic, lambda: positions.list(cluster.timeout_s))
         show([_row(name, each) for name, each in sorted(found.items())], json=json, columns=COLUMNS)
 
 
 @jobs.command()
+@asks_cluster
 def describe(
     job: JobId,
-    bootstrap: Bootstrap = None,
     json: Json = False,
     positions_topic: Topic = TOPIC,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show a job's position, and whether its transaction is open. Exit code 1 if it has no position."""
     with reporting_errors("jobs describe"):
-        positions = _positions(bootstrap, config, positions_topic)
-        found = _found(positions, job, bootstrap, positions_topic, timeout)
+        positions = _positions(cluster, positions_topic)
+        found = _found(positions, job, cluster, positions_topic)
         if found is None:
             raise CommandError(_no_job(job), code=OTHER_WAY)
         row = _row(job, found)
         transactional_id = row["transactional_id"] or ID_PREFIX + job
-        row["transaction"] = _ask(bootstrap, positions_topic, timeout, lambda: positions.state(transactional_id, timeout))
+        row["transaction"] = _ask(cluster, positions_topic, lambda: positions.state(transactional_id, cluster.timeout_s))
         show_fields(row if json else {**row, "position": json_line(row["position"])}, json=json)
 
 
 @jobs.command()
+@asks_cluster
 def reset(
     job: JobId,
     to: Annotated[
@@ -80,11 +81,10 @@ def reset(
     transactional_id: Annotated[
         str | None, typer.Option(metavar="ID", help=f"The job's transactional id, if its position does not name it. [{ID_PREFIX}JOB]")
     ] = None,
-    bootstrap: Bootstrap = None,
     json: Json = False,
     positions_topic: Topic = TOPIC,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Set a job's position. Stop the job first: a run that is still alive ends. Without --execute nothing changes. Exit code 2: nothing was
     set."""
@@ -94,8 +94,8 @@ def reset(
         if (to is not None) + to_start != 1:
             raise CommandError("give one of --to and --to-start")
         position = _position(to) if to is not None else None
-        positions = _positions(bootstrap, config, positions_topic)
-        found = _found(positions, job, bootstrap, positions_topic, timeout)
+        positions = _positions(cluster, positions_topic)
+        found = _found(positions, job, cluster, positions_topic)
         entry = found.entry if found is not None else None
         if to_start and found is None:
             raise CommandError(_no_job(job), code=OTHER_WAY)
@@ -103,7 +103,7 @@ def reset(
         if to is not None and kind is None:
             raise CommandError(f"job {job!r} has no position that can be read, so its kind of source is not known: add --source")
         id_ = transactional_id or (entry.transactional_id if entry is not None else ID_PREFIX + job)
-        state = _ask(bootstrap, positions_topic, timeout, lambda: positions.state(id_, timeout))
+        state = _ask(cluster, positions_topic, lambda: positions.state(id_, cluster.timeout_s))
         if state is not None and not force:
             raise CommandError(
                 f"job {job!r} is active: its transaction ({id_}) is {state}. Stop it. If it was killed, wait until the transaction times "
@@ -114,7 +114,7 @@ def reset(
             records, topic = (entry.records, entry.topic) if entry is not None else (0, None)
             new = entry_of(job, position, source=kind, records=records, topic=topic, transactional_id=id_)
         if execute:
-            _ask(bootstrap, positions_topic, timeout, lambda: positions.replace(job, new, id_, timeout))
+            _ask(cluster, positions_topic, lambda: positions.replace(job, new, id_, cluster.timeout_s))
         before = entry.position if entry is not None else None
         row = {"job": job, "before": before, "position": position}
         show([row if json else {"job": job, "before": json_line(before), "position": json_line(position)}], json=json, columns=tuple(row))
@@ -153,34 +153,27 @@ def _no_job(job: str) -> str:
     return f"job {job!r} has no position; `fencepost jobs list` shows the jobs that have one"
 
 
-def _found(positions: Positions, job: str, bootstrap: str | None, topic: str, timeout: float) -> FoundJob | None:
+def _found(positions: Positions, job: str, cluster: ClusterOptions, topic: str) -> FoundJob | None:
     from fencepost.txn.jobs.entry import BadJobEntry, job_name
 
     try:
         job_name(job)
     except BadJobEntry as error:
         raise CommandError(str(error)) from None
-    return _ask(bootstrap, topic, timeout, lambda: positions.list(timeout)).get(job)
+    return _ask(cluster, topic, lambda: positions.list(cluster.timeout_s)).get(job)
 
 
-def _positions(bootstrap: str | None, config: list[str] | None, topic: str) -> Positions:
-    from fencepost.cli.reachability import settings_for
+def _positions(cluster: ClusterOptions, topic: str) -> Positions:
     from fencepost.producer.errors import ConfigError
     from fencepost.txn.jobs.positions import Positions
 
-    servers, given = connection(bootstrap, "--config", config)
-    settings = settings_for(servers, {"client_id": "fencepost-jobs", **given})
+    settings = cluster.settings()
     try:
         return Positions(settings, topic)
     except ConfigError as error:
         raise CommandError(str(error)) from None
 
 
-def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]) -> T:
-    from fencepost.producer.errors import FencepostError
-
-    try:
-        with waiting(f"the positions {topic!r} at {bootstrap_from(bootstrap)}", timeout):
-            return ask()
-    except FencepostError as error:
-        raise CommandError(str(error)) from None
+def _ask(cluster: ClusterOptions, topic: str, ask: Callable[[], T]) -> T:
+    with cluster.wait(f"the positions {topic!r}"):
+        return ask()

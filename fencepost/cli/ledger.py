@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection
 from fencepost.cli.output import say
 from fencepost.cli.tables import show, show_fields
-from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, moment
-from fencepost.cli.waiting import waiting
+from fencepost.cli.txn_options import OTHER_WAY, moment
 from fencepost.txn.ledger.ledger import TOPIC, Found, Ledger
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 ledger = typer.Typer(help="Show the ledger of exactly-once micro-batches, and delete a sink's entry.", no_args_is_help=True)
 
+asks_cluster = asking_as("fencepost-ledger")
+
 Sink = Annotated[str, typer.Argument(metavar="SINK", help="The sink's id; SINK#JOB for a job of write_once.")]
 Topic = Annotated[str, typer.Option(metavar="NAME", help="The ledger's topic.")]
 
@@ -32,30 +33,29 @@ COLUMNS: Final = ("sink", "query", "batch", "rows", "written", "partition", "off
 
 
 @ledger.command("list")
-def list_sinks(
-    bootstrap: Bootstrap = None, json: Json = False, topic: Topic = TOPIC, config: Config = None, timeout: Timeout = TIMEOUT_S
-) -> None:
+@asks_cluster
+def list_sinks(json: Json = False, topic: Topic = TOPIC, *, cluster: ClusterOptions) -> None:
     """List the newest committed entry of every sink."""
     with reporting_errors("ledger list"):
-        kept = _ledger(bootstrap, config, topic)
-        found = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout))
+        kept = _ledger(cluster, topic)
+        found = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s))
         rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
         show(rows, json=json, columns=COLUMNS)
 
 
 @ledger.command("show")
+@asks_cluster
 def show_sink(
     sink: Sink,
-    bootstrap: Bootstrap = None,
     json: Json = False,
     topic: Topic = TOPIC,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show the newest committed entry of a sink. Exit code 1 if there is none."""
     with reporting_errors("ledger show"):
-        kept = _ledger(bootstrap, config, topic)
-        each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
+        kept = _ledger(cluster, topic)
+        each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
             raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
@@ -64,29 +64,29 @@ def show_sink(
 
 
 @ledger.command("reset")
+@asks_cluster
 def reset_sink(
     sink: Sink,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm: afterwards the query may write batches again that the sink has.")] = False,
-    bootstrap: Bootstrap = None,
     json: Json = False,
     topic: Topic = TOPIC,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
     transactional_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The sink's transactional id, if its entry does not name it. [fencepost.SINK]")
     ] = None,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Delete a sink's entry in the ledger. Stop the sink's query first. Exit code 1 if there is no entry."""
     with reporting_errors("ledger reset"):
-        kept = _ledger(bootstrap, config, topic)
-        each = _ask(bootstrap, topic, timeout, lambda: kept.look(timeout)).get(sink)
+        kept = _ledger(cluster, topic)
+        each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
             raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
             raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
-        _ask(bootstrap, topic, timeout, lambda: kept.reset(sink, timeout, transactional_id=transactional_id))
+        _ask(cluster, topic, lambda: kept.reset(sink, cluster.timeout_s, transactional_id=transactional_id))
         if json:
             show([row], json=True, columns=())
         else:
@@ -123,18 +123,10 @@ def _row(ledger: Ledger, key: str, found: Found) -> dict[str, Any] | None:
     }
 
 
-def _ledger(bootstrap: str | None, config: list[str] | None, topic: str) -> Ledger:
-    from fencepost.cli.reachability import settings_for
-
-    servers, given = connection(bootstrap, "--config", config)
-    return Ledger(settings_for(servers, {"client_id": "fencepost-ledger", **given}), topic)
+def _ledger(cluster: ClusterOptions, topic: str) -> Ledger:
+    return Ledger(cluster.settings(), topic)
 
 
-def _ask(bootstrap: str | None, topic: str, timeout: float, ask: Callable[[], T]) -> T:
-    from fencepost.producer.errors import FencepostError
-
-    try:
-        with waiting(f"the ledger {topic!r} at {bootstrap_from(bootstrap)}", timeout):
-            return ask()
-    except FencepostError as error:
-        raise CommandError(str(error)) from None
+def _ask(cluster: ClusterOptions, topic: str, ask: Callable[[], T]) -> T:
+    with cluster.wait(f"the ledger {topic!r}"):
+        return ask()

@@ -11,17 +11,18 @@ from typing import Annotated
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap
 from fencepost.cli.tables import show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
-from fencepost.cli.txn_options import OTHER_WAY, STATES, Config, Json, Timeout, ask_within, moment, settings_from
+from fencepost.cli.txn_options import OTHER_WAY, STATES, asks_cluster, moment
 
 txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
 
 @txn.command("list")
+@asks_cluster
 def list_ids(
     state: Annotated[
         list[str] | None, typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES.values())}.")
@@ -30,10 +31,9 @@ def list_ids(
         float | None, typer.Option(min=0, metavar="SECONDS", help="Only transactions that have been open for longer.")
     ] = None,
     pattern: Annotated[str | None, typer.Option(metavar="REGEX", help="Only ids that match completely (Kafka 4.1 or newer).")] = None,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """List the transactional ids that coordinators know."""
     with reporting_errors("txn list"):
@@ -45,7 +45,7 @@ def list_ids(
             longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
             pattern=pattern,
         )
-        found = ask_within(asked, settings_from(bootstrap, config), timeout)
+        found = cluster.ask(asked)
         rows = [
             {
                 "transactional_id": each.transactional_id,
@@ -59,19 +59,19 @@ def list_ids(
 
 
 @txn.command()
+@asks_cluster
 def describe(
     transactional_id: Annotated[str, typer.Argument(metavar="ID", help="The transactional id.")],
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Show what the coordinator of an id knows about it. Exit code 1 if no coordinator knows the id."""
     with reporting_errors("txn describe"):
         from fencepost.cli.txn_asking import described
 
         asked = partial(described, transactional_id=transactional_id)
-        said, coordinator = ask_within(asked, settings_from(bootstrap, config), timeout)
+        said, coordinator = cluster.ask(asked)
         if said is None:
             raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
         begun_ms = said.transaction_start_time_ms

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json
 from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, client_settings
 from fencepost.cli.output import say, say_json
-from fencepost.cli.txn_options import CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, Config, Json, Timeout
+from fencepost.cli.txn_options import CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, asks_cluster
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -29,22 +29,25 @@ NOBODY: Final = "localhost:9092"
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prepare() returned: its text, @FILE, or - for standard input.")]
 
 
-def commit(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
+@asks_cluster
+def commit(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Commit a prepared transaction. Exit code 1: it was aborted. 3: the outcome is unknown."""
     with reporting_errors("txn commit"):
-        _end("commit", token, lambda resumed: resumed.commit(timeout), bootstrap, config, timeout=timeout, json=json)
+        _end("commit", token, lambda resumed: resumed.commit(cluster.timeout_s), cluster, json=json)
 
 
-def abort(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
+@asks_cluster
+def abort(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Abort a prepared transaction. Exit code 1: it was committed. 3: the outcome is unknown."""
     with reporting_errors("txn abort"):
-        _end("abort", token, lambda resumed: resumed.abort(timeout), bootstrap, config, timeout=timeout, json=json)
+        _end("abort", token, lambda resumed: resumed.abort(cluster.timeout_s), cluster, json=json)
 
 
-def status(token: Token, bootstrap: Bootstrap = None, json: Json = False, config: Config = None, timeout: Timeout = TIMEOUT_S) -> None:
+@asks_cluster
+def status(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Show the outcome of a prepared transaction, and the evidence. It changes nothing. Exit code 3: the outcome is unknown."""
     with reporting_errors("txn status"):
-        _end("status", token, lambda resumed: resumed.status(timeout), bootstrap, config, timeout=timeout, json=json)
+        _end("status", token, lambda resumed: resumed.status(cluster.timeout_s), cluster, json=json)
 
 
 def read_token_argument(given: str) -> PreparedTransaction:
@@ -73,16 +76,7 @@ def read_token_argument(given: str) -> PreparedTransaction:
         ) from None
 
 
-def _end(
-    what: str,
-    given: str,
-    call: Callable[[Resumed], PreparedStatus],
-    bootstrap: str | None,
-    config: list[str] | None,
-    *,
-    timeout: float,
-    json: bool,
-) -> None:
+def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], cluster: ClusterOptions, *, json: bool) -> None:
     """Make the call and print its result."""
     from fencepost.cli.reachability import REACH_MS
     from fencepost.producer.errors import FencepostError
@@ -93,15 +87,15 @@ def _end(
     token = read_token_argument(given)
     shared = {"client_id": CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}
     try:
-        servers: str | None = bootstrap_from(bootstrap)
+        servers: str | None = cluster.address
     except CommandError:
         if token.coordinator is None and token.wrote:
             raise
         servers = None if token.wrote else NOBODY
     try:
-        settings = settings_for(token, servers, {**shared, **client_settings(bootstrap, "--config", config)})
+        settings = settings_for(token, servers, {**shared, **cluster.given()})
         asked = ",".join(settings.bootstrap_servers)
-        with waiting(f"an answer about transactional id {token.transactional_id!r} from the brokers at {asked}", timeout):
+        with waiting(f"an answer about transactional id {token.transactional_id!r} from the brokers at {asked}", cluster.timeout_s):
             said = call(Resumed(token, settings))
     except (TransactionAborted, TransactionCommitted) as error:
         outcome = Outcome.ABORTED if isinstance(error, TransactionAborted) else Outcome.COMMITTED

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
 from fencepost.cli.error_lines import USAGE, CommandError, reporting_errors
-from fencepost.cli.options import TIMEOUT_S, Bootstrap
 from fencepost.cli.output import say, warn
 from fencepost.cli.tables import show
-from fencepost.cli.txn_options import OTHER_WAY, Config, Json, Timeout, ask_within, moment, settings_from
+from fencepost.cli.txn_options import CLIENT_ID, OTHER_WAY, moment
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
@@ -26,6 +26,7 @@ MINUTE_MS: Final = 60_000
 LONG_S: Final = 60.0
 
 
+@asking_as(CLIENT_ID, timeout_s=LONG_S)
 def find_hanging(
     topic: Annotated[str | None, typer.Option(help="Only in this topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only in this partition of it.")] = None,
@@ -38,10 +39,9 @@ def find_hanging(
             help="Only transactions without a new record for longer; at least the brokers' transaction.max.timeout.ms.",
         ),
     ] = 15,
-    bootstrap: Bootstrap = None,
     json: Json = False,
-    config: Config = None,
-    timeout: Timeout = LONG_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """List open transactions that no coordinator will end. Exit code 1 if there are any."""
     with reporting_errors("txn find-hanging"):
@@ -58,7 +58,7 @@ def find_hanging(
             known = [(each, theirs.get(each)) for each in old]
             return [(each, owner) for each, owner in known if owner is None or not owner.has_it], left_out
 
-        hanging, left_out = ask_within(look, settings_from(bootstrap, config), timeout)
+        hanging, left_out = cluster.ask(look)
         for reason in left_out.values():
             warn(f"fencepost txn find-hanging: not checked: {reason}")
         if topic is not None and topic in left_out and not hanging:
@@ -84,6 +84,7 @@ Topic = Annotated[str, typer.Option(help="The topic.")]
 Partition = Annotated[int, typer.Option(min=0, help="The partition.")]
 
 
+@asking_as(CLIENT_ID)
 def abort_hanging(
     topic: Topic,
     partition: Partition,
@@ -95,9 +96,8 @@ def abort_hanging(
         bool,
         typer.Option("--force", help="Abort even if a coordinator still has the transaction, or has committed it in other partitions."),
     ] = False,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Write an abort marker into one partition, without the coordinator (needs ALTER on the cluster). Exit code 2: not written."""
     with reporting_errors("txn abort-hanging"):
@@ -118,16 +118,16 @@ def abort_hanging(
             await write_marker(client, hanging, commit=False)
             return hanging
 
-        _said(ask_within(end, settings_from(bootstrap, config), timeout), "aborted")
+        _said(cluster.ask(end), "aborted")
 
 
+@asking_as(CLIENT_ID)
 def commit_hanging(
     topic: Topic,
     partition: Partition,
     start_offset: Annotated[int, typer.Option(min=0, help="The transaction's first offset, as find-hanging shows it.")],
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    timeout: Timeout = TIMEOUT_S,
+    *,
+    cluster: ClusterOptions,
 ) -> None:
     """Write the missing commit marker into one partition (needs ALTER on the cluster). The coordinator must confirm that the transaction
     was committed in the other partitions. Exit code 2: not written."""
@@ -143,7 +143,7 @@ def commit_hanging(
             await write_marker(client, hanging, commit=True)
             return hanging
 
-        _said(ask_within(end, settings_from(bootstrap, config), timeout), "committed")
+        _said(cluster.ask(end), "committed")
 
 
 async def _chosen(
