@@ -39,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million epochs conformance-3.9 late txn-clients install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -152,7 +152,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 	@$(COMPILED) tests/bench/spark.py $(if $(BASE),--base .base) $(BENCH_ARGS)
 
 # The long versions of what the suite runs sampled.
-simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
+simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million ecosystem conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/broker_stub/replication -s --timeout 7200
@@ -213,6 +213,10 @@ kill-clusters: .venv/.built
 # Any one of three brokers killed at any moment, on the stub and on Apache Kafka, as a table.
 million: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_MILLION=$(RECORDS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_any_one_killed.py -s
+
+# Kafka Streams, Kafka Connect and quixstreams, killed while 100,000 records flow through each, on the stub and on Apache Kafka.
+ecosystem: .venv/.built
+	@FENCEPOST_KAFKA=require FENCEPOST_ECOSYSTEM=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/ecosystem -s
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py

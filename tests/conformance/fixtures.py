@@ -8,7 +8,7 @@ FENCEPOST_KAFKA=off they are skipped without a search for one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -75,12 +75,17 @@ def require_older_kafka() -> None:
     require_kafka()
     from tests.conformance.kafka_home import OLDER_VERSION, kafka_home
 
+    require(lambda: kafka_home(OLDER_VERSION))
+
+
+def require(find: Callable[[], object]) -> None:
+    """Skip or fail the test, as `require_kafka` does, if this raises KafkaUnavailable."""
     try:
-        kafka_home(OLDER_VERSION)
+        find()
     except KafkaUnavailable as missing:
         if os.environ.get("FENCEPOST_KAFKA") == "require":
             pytest.fail(f"FENCEPOST_KAFKA=require, but {missing}", pytrace=False)
-        raise NoKafka(f"no Kafka {OLDER_VERSION}: {missing}") from None
+        raise NoKafka(str(missing)) from None
 
 
 class NoKafka(Skipped):

@@ -31,14 +31,16 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <artifactId>kafka-libs</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{kafka}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{kafka}</version></dependency>
+    {kafka}
     <dependency>
       <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>{log4j}</version>
     </dependency>
   </dependencies>
 </project>
 """
+
+_DEPENDENCY = "<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+_ARTIFACTS = ("kafka_2.13", "kafka-tools")
 
 
 class KafkaUnavailable(Exception):
@@ -58,11 +60,19 @@ def find_java() -> Path:
 
 
 @cache
-def kafka_home(version: str = KAFKA_VERSION) -> Path:
-    """The directory with Kafka's `libs/*.jar`. Maven fetches them if they are missing."""
+def kafka_home(version: str = KAFKA_VERSION, *, also: tuple[str, ...] = ()) -> Path:
+    """The directory with Kafka's `libs/*.jar`. Maven fetches them if they are missing.
+
+    `also` are more of Kafka's artifacts. With them it is another directory, because an archive of classes fits only the jars that it was
+    made with.
+    """
+    artifacts = (*_ARTIFACTS, *also)
     named = os.environ.get(_NAMED_BY[version])
-    home = Path(named or Path.home() / ".cache" / "fencepost" / f"kafka-{version}")
-    if _complete(home, version):
+    if named and _complete(Path(named), version, artifacts):
+        return Path(named)
+    cached = Path.home() / ".cache" / "fencepost" / "-".join((f"kafka-{version}", *also))
+    home = Path(named) if named and not also else cached
+    if _complete(home, version, artifacts):
         return home
     java = find_java()
     maven = shutil.which("mvn")
@@ -70,8 +80,8 @@ def kafka_home(version: str = KAFKA_VERSION) -> Path:
         raise KafkaUnavailable(f"Kafka {version} is not in {home} and there is no Maven (mvn) on the PATH to fetch it")
     home.parent.mkdir(parents=True, exist_ok=True)
     with locked(home.with_name(home.name + ".lock")):
-        if not _complete(home, version):
-            _fetch(maven, java, home, version)
+        if not _complete(home, version, artifacts):
+            _fetch(maven, java, home, version, artifacts)
     return home
 
 
@@ -96,22 +106,23 @@ def _java_version(path: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _complete(home: Path, version: str) -> bool:
-    # The directory gets its name when Maven has finished, so one jar shows that all of them are there.
-    return (home / "libs" / f"kafka_2.13-{version}.jar").exists()
+def _complete(home: Path, version: str, artifacts: tuple[str, ...]) -> bool:
+    # The directory gets its name when Maven has finished, so these jars show that all of them are there.
+    return all((home / "libs" / f"{artifact}-{version}.jar").exists() for artifact in artifacts)
 
 
-def _fetch(maven: str, java: Path, home: Path, version: str) -> None:
+def _fetch(maven: str, java: Path, home: Path, version: str, artifacts: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory(prefix=home.name + ".part-", dir=home.parent) as work_dir:
         work = Path(work_dir)
-        (work / "pom.xml").write_text(_POM.format(kafka=version, log4j=LOG4J_VERSION))
+        wanted = "\n    ".join(_DEPENDENCY.format(artifact=artifact, version=version) for artifact in artifacts)
+        (work / "pom.xml").write_text(_POM.format(kafka=wanted, log4j=LOG4J_VERSION))
         environment = {"JAVA_HOME": str(java.resolve().parent.parent), **os.environ}
         command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
         try:
             done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise KafkaUnavailable(f"Maven did not fetch Kafka {version} within {FETCH_TIMEOUT_S:.0f} s") from None
-        if done.returncode != 0 or not _complete(work, version):
+        if done.returncode != 0 or not _complete(work, version, artifacts):
             lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
             raise KafkaUnavailable(f"Maven could not fetch Kafka {version}: {lines[0] if lines else 'no reason given'}")
         home.mkdir(exist_ok=True)
