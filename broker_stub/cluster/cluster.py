@@ -610,6 +610,9 @@ class Cluster(Context):
             self._resume_acls(found)
         self._random.seed(f"{seed}, start {start.number}")  # no id is given twice
         self.producer_ids = ProducerIds(found.next_producer_id, reserve=lambda end: self._keep(ProducerIdsRecord(end)))
+        if found.deleted:
+            for broker in self.brokers.values():
+                broker.logs.remove_deleted(found.deleted)
         kept = {topic_id: self._after_stop(record, found.partitions[topic_id]) for topic_id, record in found.topics.items()}
         for record in found.topics.values():
             topic = Topic(record.name, record.id, config=self.config.of_topic(record.overrides), overrides=record.overrides)

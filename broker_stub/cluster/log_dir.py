@@ -8,7 +8,8 @@ directory whose name says so. This decides nothing about replicas; `log_manager`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Final
 from uuid import UUID, uuid4
@@ -34,6 +35,7 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 FUTURE: Final = "-future"
 DELETED: Final = "-delete"
 STRAY: Final = "-stray"
+_IS_DELETED: Final = re.compile(rf".*\.[0-9a-f]{{32}}{DELETED}").fullmatch
 
 Key = tuple[str, int]
 """A topic and the number of a partition."""
@@ -125,7 +127,7 @@ class LogDir:
             log = self.futures[key] = self._load(key, name, topic_id, config)
         except ValueError as error:
             _log.warning("%s", error)
-            self.directory.remove_directory(name)
+            self._remove(name)
             return None
         return log
 
@@ -142,24 +144,33 @@ class LogDir:
         self._names = self._offsets = None
 
     def tidy_up(self) -> None:
-        """Removes the directories of logs that no replica has."""
+        """Removes the directories of logs that no replica has, and what is left of deleted ones."""
         logs, futures = {name_of(key) for key in self.logs}, {name_of(key) for key in self.futures}
-        for name in self.partitions():
+        for name in self.directory.directories():
             current, _, _ = name.rpartition(".")
-            if name not in logs and not (name.endswith(FUTURE) and current in futures):
+            if _IS_DELETED(name):
                 self.directory.remove_directory(name)
+            elif name not in logs and not (name.endswith(FUTURE) and current in futures) and self._is_partition(name):
+                self._remove(name)
+
+    def remove_deleted(self, topic_ids: Container[UUID]) -> None:
+        """Removes the logs of these topics."""
+        for name in self.directory.directories():
+            data = self.directory.directory(name).read(PARTITION_METADATA)
+            with suppress(CorruptFile):
+                if data is not None and read_partition_metadata(data) in topic_ids:
+                    self._remove(name)
 
     def delete(self, key: Key, topic_id: UUID) -> None:
         """Deletes the log of that partition and the future log, with their files. A disk that failed keeps them until the next start."""
         for logs, name in ((self.logs, name_of(key)), (self.futures, name_of(key, topic_id, FUTURE))):
             if logs.pop(key, None) is not None and not self.is_offline:
-                self.directory.remove_directory(name)
+                self._remove(name)
 
     def delete_future(self, key: Key, topic_id: UUID) -> None:
         """Deletes the future log with its files. It must not come back: a later one may be elsewhere."""
         if self.futures.pop(key, None) is not None and not self.is_offline:
-            self.directory.remove_directory(name_of(key, topic_id, FUTURE))
-            self.directory.sync()
+            self._remove(name_of(key, topic_id, FUTURE))
 
     def take_out(self, key: Key, topic_id: UUID) -> None:
         """The log is to be deleted: from now on a start does not take it for the partition's."""
@@ -220,8 +231,19 @@ class LogDir:
 
     def partitions(self) -> list[str]:
         """The directories of partitions, by their names. There may be others beside them."""
-        there = self.directory
-        return [name for name in there.directories() if there.directory(name).read(PARTITION_METADATA) is not None]
+        return [name for name in self.directory.directories() if self._is_partition(name)]
+
+    def _is_partition(self, name: str) -> bool:
+        return self.directory.directory(name).read(PARTITION_METADATA) is not None
+
+    def _remove(self, name: str) -> None:
+        """Removes the directory of a log, which first gets a name that says so: what a crash leaves of it counts as no log. A disk that
+        failed keeps it, and the next start removes it."""
+        aside = f"{name}.{uuid4().hex}{DELETED}"
+        with suppress(StorageFailed):
+            self.directory.rename_directory(name, aside)
+            self.directory.sync()
+            self.directory.remove_directory(aside)
 
     def _create(self, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
         self._make_room(name)
@@ -239,7 +261,10 @@ class LogDir:
             aside = f"{name}.{uuid4().hex}{STRAY}"
             _log.warning("%s/%s is not the log of a partition; it is %s now", self.path, name, aside)
             self.directory.rename_directory(name, aside)
-        self.directory.remove_directory(name)
+        if there is not None:
+            self._remove(name)
+        else:
+            self.directory.remove_directory(name)  # what is known of one whose files are gone
 
     def _load(self, key: Key, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
         directory = self.directory.directory(name)

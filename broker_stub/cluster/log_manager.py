@@ -7,7 +7,7 @@ is in `log_dir`; when logs move is in `log_dir_moves`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from uuid import UUID
 
@@ -113,7 +113,7 @@ class LogManager:
 
     def has(self, key: Key, topic_id: UUID) -> bool:
         """Whether a directory has that log, or the future log that takes its place after a crash."""
-        if any(each.has(name_of(key)) and each.has_segments(key) for each in self.online):
+        if any(each.has_log(key, topic_id) and each.has_segments(key) for each in self.online):
             return True
         return all(any(each.has(name_of(key, topic_id, suffix)) for each in self.online) for suffix in (FUTURE, DELETED))
 
@@ -144,6 +144,11 @@ class LogManager:
             if each not in there:
                 each.load_future(key, topic_id=topic_id, config=config)
         return log
+
+    def remove_deleted(self, topic_ids: Container[UUID]) -> None:
+        """Removes the logs of these topics, which are in the way of those of topics with the same names."""
+        for each in self.online:
+            each.remove_deleted(topic_ids)
 
     def loaded(self) -> None:
         """Every log is loaded."""

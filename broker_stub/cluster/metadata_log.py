@@ -107,7 +107,8 @@ Record = (
 
 
 class Metadata(msgspec.Struct):
-    """The newest of each. `partitions`: by topic id, in the order of their numbers."""
+    """The newest of each. `partitions`: by topic id, in the order of their numbers. `deleted`: topics that were deleted in the last two
+    lives of the cluster, and whether a start has begun since, which removes logs that were left of them."""
 
     cluster: ClusterRecord | None = None
     start: StartRecord = StartRecord(0, 0)
@@ -119,6 +120,7 @@ class Metadata(msgspec.Struct):
     scram: dict[tuple[str, str], ScramRecord] = {}
     configs: dict[tuple[int, str], ConfigsRecord] = {}
     features: dict[str, int] = {}
+    deleted: dict[UUID, bool] = {}
 
     def take(self, record: Record) -> None:
         match record:
@@ -126,6 +128,7 @@ class Metadata(msgspec.Struct):
                 self.cluster = record
             case StartRecord():
                 self.start = record
+                self.deleted = dict.fromkeys(self.deleted, True)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next
             case TopicRecord():
@@ -135,6 +138,7 @@ class Metadata(msgspec.Struct):
             case TopicDeleted():
                 self.topics.pop(record.id, None)
                 self.partitions.pop(record.id, None)
+                self.deleted[record.id] = False
             case AclsRecord():
                 self.acls = record
             case QuotasRecord(entity=entity, values=values):
@@ -164,6 +168,7 @@ class Metadata(msgspec.Struct):
         yield from self.quotas.values()
         yield from self.scram.values()
         yield from self.configs.values()
+        yield from (TopicDeleted(topic_id) for topic_id, is_old in self.deleted.items() if not is_old)
         if self.features:
             yield FeaturesRecord(self.features)
 

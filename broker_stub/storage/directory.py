@@ -94,7 +94,8 @@ class Directory(Protocol):
         ...
 
     def rename_directory(self, name: str, to: str) -> None:
-        """Renames a directory. There must be none with the new name. Its files stay open, and its `Directory` is the same object."""
+        """Renames a directory. There must be none with the new name. Its files stay open, and its `Directory` is the same object. A full
+        disk does so, too."""
         ...
 
     def remove_directory(self, name: str) -> None:

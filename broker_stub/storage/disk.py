@@ -286,7 +286,8 @@ class DiskDirectory:
     def rename_directory(self, name: str, to: str) -> None:
         path = self.path / name
         self._open.close_all(path)
-        with writing(self._disk):
+        self._disk.check_read()
+        with failing(self._disk):
             path.rename(self.path / to)
         renamed = self._directories.pop(name, None)
         if renamed is not None:

@@ -186,7 +186,7 @@ class MemoryDirectory:
         self._files.pop(name, None)
 
     def rename_directory(self, name: str, to: str) -> None:
-        self._disk.check_write()
+        self._disk.check_read()
         self._directories[to] = self._directories.pop(name)
 
     def remove_directory(self, name: str) -> None:
