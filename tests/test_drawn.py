@@ -44,7 +44,8 @@ def run(directory: Path, seed: str, *arguments: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-v", "-c", os.devnull, "--rootdir", str(directory), "-p", "tests.drawn", *arguments],
         cwd=directory,
-        env={**os.environ, SEED: seed, "PYTHONPATH": str(ROOT), "FENCEPOST_PURE": "1"},
+        # Plugins take most of the time that pytest needs to start, hypothesis's above all.
+        env={**os.environ, SEED: seed, "PYTHONPATH": str(ROOT), "FENCEPOST_PURE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=60,

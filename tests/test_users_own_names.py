@@ -65,7 +65,7 @@ def test_the_pytest_fixture_beside_them(tmp_path: Path, package: bool) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text("MINE = 1\n")
     (tmp_path / "test_mine.py").write_text(TEST)
-    assert "1 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py", cwd=tmp_path)
+    assert "1 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "test_mine.py", cwd=tmp_path)
 
 
 def test_what_is_installed(expected_build: str | None) -> None:

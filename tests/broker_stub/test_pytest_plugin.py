@@ -92,6 +92,8 @@ def run_pytest(directory: Path, source: str, *options: str) -> subprocess.Comple
         "pytest",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "no:hypothesispytest",  # which takes most of the time that pytest needs to start
         "-c",
         os.devnull,
         "--rootdir",
@@ -143,8 +145,6 @@ def test_pytest_starts_without_a_stub(tmp_path: Path) -> None:
         "no:xdist",
         "-p",
         "no:timeout",
-        "-p",
-        "no:hypothesispytest",
         "-p",
         "no:asyncio",
     )

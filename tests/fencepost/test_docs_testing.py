@@ -20,7 +20,8 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     """Each of them, with nothing but pytest and fencepost."""
     program = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
     (tmp_path / "test_page.py").write_text(program)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path), "test_page.py"]
+    plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-c", os.devnull, "--rootdir", str(tmp_path), "test_page.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stdout
     assert f"{program.count('def test_')} passed" in ran.stdout

@@ -69,6 +69,8 @@ def test_the_example_with_tests_passes_under_pytest() -> None:
         "no:cacheprovider",
         "-p",
         "no:timeout",
+        "-p",
+        "no:hypothesispytest",
         str(EXAMPLES[0].with_name("07_testing.py")),
     ]
     where = {**os.environ, "PYTHONPATH": str(Path(fencepost.__file__).parents[1])}
