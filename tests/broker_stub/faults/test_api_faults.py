@@ -51,6 +51,7 @@ from fencepost.producer.wire.messages import (
 from fencepost.producer.wire.schema.declarations import describe
 from fencepost.producer.wire.schema.fields import NEVER
 from tests.broker_stub.groups.group_calls import Groups
+from tests.drawn import drawn
 
 CODE = ErrorCode.REQUEST_TIMED_OUT
 TOPIC = 2
@@ -240,6 +241,8 @@ AT_START = {
 
 BY_NAME = {Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9}
 POINTS = pytest.mark.parametrize("point", ["before", "after_append", "reply"])
+ONE_POINT = drawn(3, kind=lambda row: row["api"])
+"""A run takes each API at one point."""
 ABOUT_TOPICS = [
     api
     for api in REQUESTS
@@ -313,6 +316,7 @@ def test_every_api_is_here() -> None:
     assert {each.api for each in served()} == set(REQUESTS) | AT_START | ELSEWHERE
 
 
+@ONE_POINT
 @POINTS
 @pytest.mark.parametrize("api", REQUESTS, ids=lambda api: api.name)
 def test_every_api_can_be_made_to_fail(world: Groups, api: Api, point: str) -> None:
@@ -327,6 +331,7 @@ def test_every_api_can_be_made_to_fail(world: Groups, api: Api, point: str) -> N
     assert CODE not in codes(ask(world, api))
 
 
+@ONE_POINT
 @POINTS
 @pytest.mark.parametrize("api", ABOUT_TOPICS, ids=lambda api: api.name)
 def test_faults_find_their_topic(world: Groups, api: Api, point: str) -> None:
@@ -397,6 +402,7 @@ def test_every_list_that_may_be_null_asks_for_all() -> None:
     assert found == {request.api for request, _ in FOR_ALL} - {Api.DESCRIBE_TOPIC_PARTITIONS}
 
 
+@ONE_POINT
 @POINTS
 @pytest.mark.parametrize("api", [api for api in REQUESTS if groups_of(REQUESTS[api])], ids=lambda api: api.name)
 def test_faults_find_their_group(world: Groups, api: Api, point: str) -> None:

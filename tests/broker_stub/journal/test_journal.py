@@ -135,7 +135,7 @@ def test_large_answers_push_out_the_oldest() -> None:
     """What many large answers hold on to is bounded like what was asked, also where it was asked in few bytes; an answer that comes when
     its exchange has gone is counted no more."""
     with BrokerStub(journal=100) as stub:
-        stub.create_topic("t", partitions=3000)
+        stub.create_topic("t", partitions=1000)
         with Talker(stub) as talker:
             for _ in range(60):
                 answer = talker.metadata("t")

@@ -49,6 +49,7 @@ from fencepost.producer.wire.messages.share_groups import ShareGroupDescribeRequ
 from tests.broker_stub.filled_requests import filled, request_of
 from tests.broker_stub.odd_requests import GROUPS, TOPICS, OddRequests
 from tests.broker_stub.stub_calls import Talker, numbered
+from tests.drawn import drawn
 from tests.producer.wire.damage import damage
 
 FRAMES = int(os.environ.get("FENCEPOST_FRAMES", "4000"))
@@ -256,6 +257,7 @@ class OddWorld:
         self.rng.choice([cluster.broker_links.sever, cluster.broker_links.mend, cluster.broker_links.mend])(one, other)
 
 
+@drawn(2)
 @pytest.mark.parametrize("sasl", [False, True])
 def test_the_stub_survives_odd_requests(sasl: bool, caplog: pytest.LogCaptureFixture) -> None:
     """For all contents of well-formed requests, also repeated ones, no handler and no timer fails. Afterwards all clients are served as

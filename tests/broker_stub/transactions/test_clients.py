@@ -23,6 +23,7 @@ from tests.broker_stub.transactions.stock_client_java import Java, require_compi
 from tests.broker_stub.transactions.stock_clients_python import Aiokafka, Confluent, KafkaPython
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
+from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.waiting import until
 
@@ -245,6 +246,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert makers(READER_OF[maker.name]).read(patient.bootstrap, patient.topic, PARTITIONS, PARTITIONS) == sent("in time")
 
 
+@drawn(2, kind=lambda row: row["maker"])
 def test_a_transaction_survives_the_coordinators_restart(site: Site, sender: Sender, read: Callable[[str, int], list[str]]) -> None:
     """The broker that coordinates goes down and comes back while a transaction is open; it commits."""
     stub = site.stub
