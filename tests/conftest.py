@@ -35,7 +35,16 @@ KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
 LEFT_S: Final = 5.0
 """How long the thread of a producer that a test has let go of may take to end."""
-LONGEST: Final = (KILLS, SINK, SPARK, "tests/conformance/", "tests/txn_walk/", "tests/simulation/", "tests/test_packaging.py")
+LONGEST: Final = (
+    KILLS,
+    SINK,
+    SPARK,
+    "tests/conformance/",
+    "tests/ecosystem/",
+    "tests/txn_walk/",
+    "tests/simulation/",
+    "tests/test_packaging.py",
+)
 """What begins first, so that no worker is left alone with a long file at the end."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -11,7 +11,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
-from tests.ecosystem.sizes import BROKERS
+from tests.ecosystem.sizes import BROKERS, FULL
 
 SESSION_MS: Final = 3_000
 CONFIG: Final = {
@@ -38,6 +38,11 @@ LOST: Final = (
 """The requests whose replies get lost."""
 
 
+def drawn_version() -> int:
+    """A level of transaction.version: with 0 and 1 clients do without the epochs of KIP-890."""
+    return random.SystemRandom().choice((0, 1, 2)) if FULL else 2
+
+
 class Brokers(Protocol):
     """What both kinds of brokers have."""
 
@@ -48,7 +53,7 @@ class Brokers(Protocol):
 class Site:
     """The brokers, and what may happen to them: name to mishap."""
 
-    def __init__(self, name: str, brokers: Brokers, mishaps: dict[str, Callable[[random.Random], object]]) -> None:
+    def __init__(self, name: str, brokers: Brokers, mishaps: Mapping[str, Callable[[random.Random], object]]) -> None:
         self.name = name
         self.bootstrap = brokers.bootstrap
         self.mishaps = mishaps
@@ -61,7 +66,8 @@ class Site:
 @contextmanager
 def on_stub() -> Iterator[Site]:
     """On the stub."""
-    with BrokerStub(brokers=BROKERS, config=CONFIG, journal=0) as stub:
+    version = drawn_version()
+    with BrokerStub(brokers=BROKERS, config=CONFIG, journal=0, transaction_version=version) as stub:
 
         def restart_broker(drawn: random.Random) -> None:
             stub.restart_broker(drawn.randint(1, BROKERS), clean=False)
@@ -76,18 +82,20 @@ def on_stub() -> Iterator[Site]:
             for api in LOST:
                 stub.faults.on(api).reply().disconnect().times(2)
 
-        yield Site("the stub", stub, {"broker": restart_broker, "coordinators": move_coordinators, "replies": lose_replies})
+        mishaps = {"broker": restart_broker, "coordinators": move_coordinators, "replies": lose_replies}
+        yield Site(f"the stub (transaction.version {version})", stub, mishaps)
 
 
 @contextmanager
 def on_kafka() -> Iterator[Site]:
     """On Apache Kafka."""
-    with KafkaCluster(brokers=BROKERS, config=CONFIG) as cluster:
+    version = drawn_version()
+    with KafkaCluster(brokers=BROKERS, config=CONFIG, features={"transaction.version": version}) as cluster:
 
         def restart_broker(drawn: random.Random) -> None:
             cluster.restart_broker(drawn.randint(1, BROKERS), clean=False)
 
-        yield Site("Apache Kafka", cluster, {"broker": restart_broker})
+        yield Site(f"Apache Kafka (transaction.version {version})", cluster, {"broker": restart_broker})
 
 
 SITES: Final = {"stub": on_stub, "kafka": on_kafka}

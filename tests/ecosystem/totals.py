@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.producer import Producer
-from tests.ecosystem.campaign import FED, LIMIT_S, Command, campaign
+from tests.ecosystem.campaign import FED, LIMIT_S, campaign
+from tests.ecosystem.instance import Command
 from tests.ecosystem.site import Site
 from tests.ecosystem.sizes import FULL, VALUES
 
@@ -19,7 +20,7 @@ PARTITIONS: Final = 4
 SOURCE, TARGET = "numbers", "totals"
 
 
-def totals_hold(program: str, site: Site, command: Command, directory: Path) -> dict[str, str]:
+def totals_hold(program: str, site: Site, command: Command, directory: Path, *, supervised: bool = False) -> dict[str, str]:
     """Each number is counted once, with the total that all before it led to. Return the last total of each key."""
     site.create(SOURCE, PARTITIONS)
     site.create(TARGET, PARTITIONS)
@@ -29,7 +30,9 @@ def totals_hold(program: str, site: Site, command: Command, directory: Path) -> 
             values = [b"%d" % number for number in numbers]
             producer.send_many(SOURCE, values, partition=numbers.start // FED % PARTITIONS).result(LIMIT_S)
 
-        told = campaign(program, site, command, directory, output=TARGET, partitions=PARTITIONS, feed=feed, values=VALUES)
+        told = campaign(
+            program, site, command, directory, output=TARGET, partitions=PARTITIONS, feed=feed, values=VALUES, supervised=supervised
+        )
     totals: defaultdict[str, list[list[int]]] = defaultdict(list)
     for message in told.output:
         totals[(message.key() or b"").decode()].append([int(word) for word in (message.value() or b"").split(b",")])
