@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, InitProducerIdResponse
+from tests.drawn import drawn
 from tests.producer.child_programs import run
 from tests.producer.stub_helpers import values
 
@@ -190,6 +191,7 @@ def test_multiprocessing_with_fork() -> None:
         assert ended.code == 0
 
 
+@drawn(3, kind=lambda row: row["last"])
 @pytest.mark.parametrize(
     ("last", "code"), [("return", 0), ("sys.exit(7)", 7), ("sys.exit('bad')", 1), ("raise ValueError", 1), ("os._exit(3)", 3)]
 )

@@ -99,7 +99,7 @@ def test_no_findings_in_a_sound_log(tmp_path: Path, compacted: bool, killed: boo
     """After random appends, transactions, truncations, compactions, deletions and starts, and perhaps a kill."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
-    for number in range(25):
+    for number in range(12):
         rng = random.Random(f"{seed} {number}")
         path = tmp_path / f"t-{number}"
         history = History(rng, DiskDirectory(path, later=lambda _, run: run()), compacted=compacted)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from fencepost.producer.wire.codecs.codec import LEVELS, Codec, CorruptBatch, Levels, compress, decompress
 from fencepost.producer.wire.records import check_crc, read_header, read_records
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD
+from tests.drawn import drawn
 
 PAYLOAD = bytes.fromhex("60000000046b6b50") + b"v" * 40 + bytes.fromhex("0048000a02013c") + b"w" * 30 + b"\0"
 VECTORS = {
@@ -281,6 +282,7 @@ def test_a_million_bytes_of_the_smallest_parts(name: str) -> None:
 
 
 @pytest.mark.alone
+@drawn(2, kind=lambda row: row["opening"])
 @EACH
 @pytest.mark.parametrize("opening", [False, True], ids=["compress", "decompress"])
 def test_other_threads_go_on(codec: Codec, opening: bool) -> None:
