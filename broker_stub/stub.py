@@ -410,6 +410,16 @@ class BrokerStub(Restrictions):
         check_delay(ms)
         self._call(lambda: setattr(self.cluster.brokers[node], "loading_ms", ms))
 
+    def slow_disk(self, node: int, ms: int) -> None:
+        """From now on each write to a broker's disk takes so long, one after the other: the appends of a Produce request, of a coordinator,
+        and of a follower's Fetch response. 0 ends that. `ms`: at most 2147483647.
+
+        As in Kafka, the broker goes on and is not fenced. A follower that falls behind by that for replica.lag.time.max.ms leaves the ISR.
+        """
+        self._known(node=node)
+        check_delay(ms)
+        self._call(lambda: setattr(self.cluster.brokers[node], "slow_disk_ms", ms))
+
     def fail_disk(self, node: int, fault: DiskFault = "failed", *, log_dir: int | None = None) -> None:
         """Makes the disks of a broker fail, or the one of the log directory with that number, from 1 on. "full": writes fail; "failed":
         reads fail as well.

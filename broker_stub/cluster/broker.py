@@ -38,14 +38,16 @@ class Connection(Protocol):
 class Broker:
     """A broker. `image`: what it knows of the cluster. `fenced`: the controller does not hear from it, and counts it as down. `generation`
     counts its starts: what began in an earlier one has ended. `clock_ms`: the cluster's clock. The broker's own is `ahead_ms` ahead of it.
-    `loading_ms`: how long its coordinators take to load a partition. `move_bytes_per_second`: what it copies between its log
+    `loading_ms`: how long its coordinators take to load a partition. `slow_disk_ms`: how long its disk takes
+    for a write. `move_bytes_per_second`: what it copies between its log
     directories (replica.alter.log.dirs.io.max.bytes.per.second); None: no limit."""
 
     def __init__(
         self, node_id: int, logs: Callable[[Callable[[], int]], LogManager], image: MetadataImage, clock_ms: Callable[[], int]
     ) -> None:
         self.node_id = node_id
-        self.ahead_ms = self.loading_ms = 0
+        self.ahead_ms = self.loading_ms = self.slow_disk_ms = 0
+        self._written_at_ms = 0  # when its slow disk will have done everything
         self.move_bytes_per_second: int | None = None
         self.paused = False
         self._clock_ms = clock_ms
@@ -70,6 +72,7 @@ class Broker:
         """Cuts every connection and abandons waiting requests."""
         self.alive = self.halts = self.paused = False
         self._held.clear()
+        self._written_at_ms = 0
         self.generation += 1
         self.cut_connections()
         self.sessions.clear()
@@ -78,6 +81,17 @@ class Broker:
     def now_ms(self) -> int:
         """The time by its own clock."""
         return max(0, self._clock_ms() + self.ahead_ms)
+
+    def writing_ms(self) -> int:
+        """How long the next write to its disk takes: those before come first, also when the disk is fast again. 0: no time."""
+        if not self.slow_disk_ms and not self._written_at_ms:
+            return 0
+        now_ms = self._clock_ms()
+        if not self.slow_disk_ms and self._written_at_ms < now_ms:
+            self._written_at_ms = 0
+            return 0
+        self._written_at_ms = max(self._written_at_ms, now_ms) + (self.slow_disk_ms or 1)
+        return self._written_at_ms - now_ms
 
     def when_running(self, run: Callable[[], None]) -> None:
         """Runs it now, or when the paused broker goes on. If it stops before, never."""

@@ -145,6 +145,10 @@ class Context:
         """How long a message between that broker and the controller takes."""
         return self.delay_ms(node, CONTROLLER)
 
+    def writing_ms(self, node: int) -> int:
+        """How long that broker takes to write to its disk now."""
+        return self.brokers[node].writing_ms()
+
     def starts(self, node: int) -> int:
         """How often that broker has started and stopped."""
         return self.brokers[node].generation

@@ -39,7 +39,24 @@ PLAINLY: Final = How()
 
 
 def append(context: Context, replica: Replica, data: bytes, *, timeout_ms: int, then: Then, how: How = PLAINLY) -> None:
-    """Appends one batch as a coordinator does."""
+    """Appends one batch as a coordinator does, after the time that a slow disk takes."""
+    node, epoch = replica.node, replica.leader_epoch
+    starts = context.starts(node)
+
+    def write() -> None:
+        if (context.starts(node), replica.leader_epoch) == (starts, epoch):
+            _append(context, replica, data, timeout_ms=timeout_ms, then=then, how=how)
+        else:
+            then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    writing_ms = context.writing_ms(node)
+    if writing_ms:
+        context.later_on(node, writing_ms, write)
+    else:
+        write()
+
+
+def _append(context: Context, replica: Replica, data: bytes, *, timeout_ms: int, then: Then, how: How) -> None:
     if not replica.leads:
         then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return

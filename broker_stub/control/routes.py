@@ -178,6 +178,12 @@ class Routes:
         self._cluster.slow_loading(node, ms)
         return HTTPStatus.OK, {"node": node, "ms": ms}
 
+    def slow_disk(self, request: Request, arguments: list[str]) -> Told:
+        node = _number(arguments[0], "a broker")
+        (ms,) = _body(request, ms=...)
+        self._cluster.slow_disk(node, ms)
+        return HTTPStatus.OK, {"node": node, "ms": ms}
+
     def disk(self, request: Request, arguments: list[str]) -> Told:
         node = _number(arguments[0], "a broker")
         fault, log_dir = _body(request, fault=None, log_dir=None)
@@ -270,6 +276,7 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("POST", "/brokers/{node}/clock"): Routes.clock,
     ("POST", "/brokers/{node}/loading"): Routes.loading,
     ("POST", "/brokers/{node}/disk"): Routes.disk,
+    ("POST", "/brokers/{node}/slow-disk"): Routes.slow_disk,
     ("POST", "/brokers/{node}/start"): Routes.start,
 }
 

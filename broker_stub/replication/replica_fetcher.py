@@ -63,6 +63,10 @@ class Surroundings(Protocol):
         """Runs it on that broker after so many milliseconds, or in the next tick."""
         ...
 
+    def writing_ms(self, node: int) -> int:
+        """How long that broker takes to write to its disk now."""
+        ...
+
     def reach(self, one: int, other: int) -> bool:
         """Whether these brokers can talk to each other."""
         ...
@@ -234,7 +238,10 @@ class ReplicaFetcher:
         if number == self._number:
             self._number += 1
             self._out = None
-            self._cluster.later_on(self._follower, 0, partial(self._process, self._number, response))
+            writing_ms = self._cluster.writing_ms(self._follower) if response is not None and _has_records(response) else 0
+            if writing_ms:
+                self._cluster.watch_lag()
+            self._cluster.later_on(self._follower, writing_ms, partial(self._process, self._number, response))
 
     def _process(self, number: int, response: FetchResponse | None) -> None:
         if number != self._number:
@@ -323,6 +330,10 @@ class ReplicaFetcher:
     def _leaders(self, followed: _Followed) -> Replica:
         """The leader's replica; the follower's own where that one has left."""
         return followed.replica.partition.on(self._leader) or followed.replica
+
+
+def _has_records(response: FetchResponse) -> bool:
+    return any(data.records for topic in response.responses for data in topic.partitions)
 
 
 def _key(replica: Replica) -> Key:

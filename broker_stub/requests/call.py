@@ -24,7 +24,7 @@ from fencepost.broker_stub.requests.client import LOCAL_CLIENT, Client
 from fencepost.broker_stub.requests.permissions import INJECTED, Asker, Needs
 from fencepost.broker_stub.requests.services import Services
 from fencepost.broker_stub.security.operations import CLUSTER_NAME, OLDER, SUPPORTED, Operation, Resource
-from fencepost.producer.wire import ErrorCode, Message
+from fencepost.producer.wire import Api, ErrorCode, Message
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
@@ -294,6 +294,13 @@ class Call:
 
     def _process_here(self, *, delay_ms: int = 0) -> None:
         """`delay_ms`: how long the controller's response takes."""
+        writing_ms = self.broker.writing_ms() if self.exchange.api == Api.PRODUCE else 0
+        if writing_ms:
+            self.cluster.later_on(self.broker.node_id, writing_ms, lambda: None if self.over else self._write())
+        else:
+            self._write(delay_ms=delay_ms)
+
+    def _write(self, *, delay_ms: int = 0) -> None:
         result = self._handler(self, self.request)
         if self._twice:
             self._process_again()

@@ -1,5 +1,5 @@
-"""`fencepost fault stop`, `start`, `power`, `pause`, `resume`, `clock`, `loading`, `disk` and `corrupt`: a running stub's brokers, their
-clocks, disks and logs."""
+"""`fencepost fault stop`, `start`, `power`, `pause`, `resume`, `clock`, `loading`, `disk`, `slow-disk` and `corrupt`: a running stub's
+brokers, their clocks, disks and logs."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class OwnClock(TypedDict):
 
 
 class SlowLoading(TypedDict):
+    node: int
+    ms: int
+
+
+class SlowDisk(TypedDict):
     node: int
     ms: int
 
@@ -130,6 +135,17 @@ def disk(
     body: dict[str, Any] = {} if state == DISK_WORKS else {"fault": state}
     body |= {} if log_dir is None else {"log_dir": log_dir}
     _change("disk", control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
+
+
+@fault.command()
+def slow_disk(
+    node: Node,
+    ms: Annotated[int, typer.Argument(metavar="MS", min=0, help="Milliseconds for each write; 0: none.")],
+    control: ControlUrl = None,
+    json: Json = False,
+) -> None:
+    """Make each write to a broker's disk take so long: those of clients, of coordinators and of its followers. The broker is not fenced."""
+    _change("slow-disk", control, f"/brokers/{node}/slow-disk", SlowDisk, {"ms": ms}, "broker {node}: a write takes {ms} ms", json=json)
 
 
 @fault.command()

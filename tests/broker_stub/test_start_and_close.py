@@ -135,6 +135,7 @@ CHANGES: dict[str, Callable[[BrokerStub], object]] = {
     "resume_broker": lambda stub: stub.resume_broker(1),
     "set_clock": lambda stub: stub.set_clock(1, 5),
     "slow_loading": lambda stub: stub.slow_loading(1, 5),
+    "slow_disk": lambda stub: stub.slow_disk(1, 5),
     "fail_disk": lambda stub: stub.fail_disk(1),
     "repair_disk": lambda stub: stub.repair_disk(1),
     "corrupt": lambda stub: stub.corrupt("orders", 0, 0),

@@ -253,6 +253,7 @@ def test_a_proxy_is_controlled_alike(ask_proxy: Asked) -> None:
         ("POST", "/links/slow", {"one": 1, "other": 2, "ms": -1}, 400, ["ms=-1", "0 or more"]),
         ("POST", "/links/slow", {"one": 1, "other": 2, "ms": 1 << 31}, 400, ["ms=2147483648", "at most 2147483647"]),
         ("POST", "/brokers/1/loading", {"ms": 1 << 31}, 400, ["ms=2147483648", "at most 2147483647"]),
+        ("POST", "/brokers/1/slow-disk", {"ms": 1 << 31}, 400, ["ms=2147483648", "at most 2147483647"]),
         ("POST", "/brokers/1/clock", {"ahead_ms": 1 << 62}, 400, ["ahead_ms=4611686018427387904", "3153600000000, a hundred years"]),
         ("POST", "/brokers/9/lose-power", {}, 404, ["no broker 9"]),
         ("POST", "/brokers/1/disk", {"fault": "slow"}, 400, ["fault='slow'", "'full' or 'failed'"]),

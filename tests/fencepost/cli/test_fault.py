@@ -146,6 +146,8 @@ def test_a_broker_is_paused_and_has_its_own_clock(broker: Running) -> None:
     assert json.loads(fault(broker, "clock", 2, 0, "--json")) == {"node": 2, "ahead_ms": 0}
     assert fault(broker, "loading", 2, 5) == "broker 2: loading takes 5 ms\n"
     assert json.loads(fault(broker, "loading", 2, 0, "--json")) == {"node": 2, "ms": 0}
+    assert fault(broker, "slow-disk", 2, 5) == "broker 2: a write takes 5 ms\n"
+    assert json.loads(fault(broker, "slow-disk", 2, 0, "--json")) == {"node": 2, "ms": 0}
     assert "there is no broker 7" in complaint(run("fault", "pause", 7, FENCEPOST_CONTROL=broker.control))
 
 

@@ -73,6 +73,7 @@ TALKING: dict[str, tuple[object, ...]] = {
     "fault resume": (1,),
     "fault clock": (1, -5),
     "fault loading": (1, 5),
+    "fault slow-disk": (1, 5),
     "fault disk": (1, "full"),
     "fault corrupt": ("t", 0, 0),
 }
