@@ -117,6 +117,8 @@ class Runner:
         self._patience.ends_at, self._patience.stop_ends_at = ends_at, None
         if not self._is_open:
             await self._open()
+        elif until_idle:
+            await self._source.look_again()
         while not self.stopping and time.monotonic() < ends_at and self._counters.batches < goal:
             if until_idle and self._is_idle():
                 self._counters.lag = 0

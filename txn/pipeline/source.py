@@ -14,12 +14,13 @@ from operator import is_
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.pipeline.consumer_settings import MAX_POLL_MS
 from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.stats import Counters
 
@@ -47,6 +48,11 @@ ADVICE: Final = {
 NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 """Answers of a seek while the partition is being started."""
 REWIND_LIMIT_S: Final = 30.0
+ASK_S: Final = 5.0
+"""How long the brokers have for one answer about offsets."""
+PAUSES: Final = wait_random_exponential(multiplier=0.01, max=0.5)
+PLACES: Final = dict.fromkeys(("earliest", "smallest", "beginning"), 0) | dict.fromkeys(("latest", "largest", "end"), 1)
+"""Which of the low and the high watermark a value of auto.offset.reset means."""
 SAME_S: Final = 30.0
 """The same error is logged once in this time."""
 
@@ -76,11 +82,15 @@ class Source:
         """The group's metadata while partitions are given up: until then no other thread can call the consumer."""
         self._failure: BaseException | None = None
         self._ended_now: set[TP] = set()
+        self._ends: dict[TP, int] = {}
         self._said: dict[str, float] = {}
         try:
             self._consumer = Consumer({"error_cb": self._on_error, **settings})
         except KafkaException as error:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
+        self._reset = PLACES.get(str(settings["auto.offset.reset"]))
+        self._patience_s = int(settings.get("max.poll.interval.ms", MAX_POLL_MS)) / 2000.0
+        self._closing = False
         self._topics = topics
         self._own_topics = own_topics
 
@@ -113,6 +123,13 @@ class Source:
             messages = await self._still_ours(messages)
         return messages
 
+    async def look_again(self) -> None:
+        """Which partitions are still read to their end: nothing was read for a while."""
+        for tp in list(self.ended):
+            _, end = await self._patiently(self._consumer.get_watermark_offsets, TopicPartition(*tp), ASK_S)
+            if end > self._ends[tp]:
+                self.ended.discard(tp)
+
     def lag(self, next_offsets: Mapping[TP, int]) -> int:
         """How many offsets the partitions are behind their ends, as far as it is known."""
         lag = 0
@@ -127,6 +144,7 @@ class Source:
 
     async def close(self) -> None:
         """Leave the group."""
+        self._closing = True
         await self._calls.ask(self._consumer.close)
 
     # -- rebalances, inside a read ---------------------------------------------------------------------------------------
@@ -144,6 +162,36 @@ class Source:
         self._counters.rebalances += 1
         self._counters.partitions = len(self.assigned)
         log.info("assigned: %s", _shown(given))
+        if self._closing:  # The consumer gives them back at once, and asks the brokers nothing more.
+            return
+        try:
+            self._begin(consumer, partitions)
+        except (KafkaException, PipelineFailed) as error:
+            self._failure = self._failure or error
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Have the consumer begin where the group is, or where the topic begins or ends. If librdkafka itself looks for that place, it may
+        look again half a second later, when another member has processed the partition's messages, and deliver them again: an outdated
+        answer about offsets has `rd_kafka_toppar_handle_Offset` ask once more, also about a partition that was given up."""
+        places = self._insisting(_committed, consumer, partitions) if partitions else []
+        for place in places:
+            if place.offset < 0 and self._reset is not None:
+                place.offset = self._insisting(consumer.get_watermark_offsets, place)[self._reset]
+        try:
+            consumer.assign(places)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
+            consumer.incremental_assign(places)
+
+    def _insisting(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A question to the brokers, which is repeated until they answer."""
+        try:
+            return Retrying(retry=retry_if_exception(_may_pass), stop=stop_after_delay(self._patience_s), wait=PAUSES, reraise=True)(
+                function, *arguments, timeout=ASK_S
+            )
+        except KafkaException as error:
+            raise PipelineFailed(f"where to begin is not known: {said(str(error))}") from error
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(_tps(partitions), lost=False)
@@ -186,6 +234,7 @@ class Source:
         newest = last_of(kept)
         self._ended_now = {tp for tp, offset in ended.items() if tp not in newest or offset_of(newest[tp]) < offset}
         self.ended |= self._ended_now & self.assigned
+        self._ends |= ended
         return kept
 
     def _heard(self, error: KafkaError, words: str) -> None:
@@ -237,7 +286,7 @@ class Source:
         asking = AsyncRetrying(
             retry=retry_if_exception(_is_too_early),
             stop=stop_after_delay(REWIND_LIMIT_S),
-            wait=wait_random_exponential(multiplier=0.01, max=0.5),
+            wait=PAUSES,
             sleep=self._calls.sleep,
             reraise=True,
         )
@@ -249,6 +298,19 @@ class Source:
 
 def _is_too_early(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].code() in NOT_YET
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() not in HOPELESS and not error.args[0].fatal()
+
+
+def _committed(consumer: Consumer, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    """The group's offsets; negative where there is none."""
+    places = consumer.committed(partitions, timeout=timeout)
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return places
 
 
 def _tps(partitions: list[TopicPartition]) -> set[TP]:

@@ -14,9 +14,9 @@ from confluent_kafka import Message
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
-from fencepost.producer.wire import Api
+from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitRequest
-from fencepost.txn import OutputRecord, PipelineStats, PoisonMessage, TransactionalProducer
+from fencepost.txn import OutputRecord, PipelineFailed, PipelineStats, PoisonMessage, TransactionalProducer
 from tests.reading import read_messages
 from tests.txn.pipeline.helpers import DEAD, LIMIT_S, PARTITIONS, SINK, SOURCE, bill, group_at, invoices, order, quick, results, stub
 from tests.waiting import until
@@ -61,6 +61,46 @@ def test_it_continues_where_it_stopped(stub: BrokerStub) -> None:
     stats = quick(stub, bill).run_until_idle(timeout=LIMIT_S)
     assert stats.records_in == N
     assert results(stub.bootstrap) == invoices(range(2 * N))
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_it_begins_at_the_end_if_it_is_told_to(stub: BrokerStub, strategy: str) -> None:
+    """With `latest` a group without offsets gets what comes after its first read; one with offsets continues there. In a `with` block
+    `run_until_idle` processes what came since the last time."""
+    consumer = {"auto.offset.reset": "latest", "partition.assignment.strategy": strategy}
+    order(stub.bootstrap, range(N))
+    with quick(stub, bill, consumer=consumer) as pipeline:
+        assert pipeline.run_until_idle(timeout=LIMIT_S).records_in == 0
+        order(stub.bootstrap, range(N, 2 * N))
+        assert pipeline.run_until_idle(timeout=LIMIT_S).records_in == N
+    order(stub.bootstrap, range(2 * N, 3 * N))
+    assert quick(stub, bill, consumer=consumer).run_until_idle(timeout=LIMIT_S).records_in == N
+    assert results(stub.bootstrap) == invoices(range(N, 3 * N))
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.UNSTABLE_OFFSET_COMMIT, None], ids=str
+)
+def test_the_place_to_begin_is_asked_for_until_it_is_known(stub: BrokerStub, code: ErrorCode | None) -> None:
+    """The coordinator is loading, elsewhere, waits for a transaction, or its answers are lost: no message is doubled or left out."""
+    order(stub.bootstrap, range(N))
+    quick(stub, bill).run_until_idle(timeout=LIMIT_S)
+    order(stub.bootstrap, range(N, 2 * N))
+    rule = stub.faults.on(Api.OFFSET_FETCH).times(2)
+    asked = rule.error(code) if code is not None else rule.drop()
+    consumer = {"socket.timeout.ms": 1_000}
+    assert quick(stub, bill, consumer=consumer).run_until_idle(timeout=LIMIT_S).records_in == N
+    assert asked.hits == 2
+    assert results(stub.bootstrap) == invoices(range(2 * N))
+
+
+def test_a_place_to_begin_that_is_refused_ends_the_pipeline(stub: BrokerStub) -> None:
+    """It names the reason, and processes nothing."""
+    order(stub.bootstrap, range(N))
+    stub.faults.on(Api.OFFSET_FETCH).error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(PipelineFailed, match="where to begin is not known"):
+        quick(stub, bill).run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []
 
 
 def test_messages_without_a_result_are_processed(stub: BrokerStub) -> None:
