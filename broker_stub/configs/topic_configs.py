@@ -100,6 +100,7 @@ _ASSIGNORS = ("uniform", "range")
 _assignors = anything(lambda value: set(split(value)) <= set(_ASSIGNORS) and 0 < len(split(value)) == len(set(split(value))))
 
 # Broker configs that are no defaults of topics.
+MIGRATIONS = ("disabled", "upgrade", "downgrade", "bidirectional")
 BROKER_CONFIGS: dict[str, Definition] = {
     "add.partitions.to.txn.retry.backoff.max.ms": Definition("100", whole(0, INT_MAX), ""),
     "add.partitions.to.txn.retry.backoff.ms": Definition("20", whole(1, INT_MAX), ""),
@@ -119,8 +120,7 @@ BROKER_CONFIGS: dict[str, Definition] = {
     "group.consumer.max.heartbeat.interval.ms": Definition("15000", whole(1, INT_MAX), ""),
     "group.consumer.max.session.timeout.ms": Definition("60000", whole(1, INT_MAX), ""),
     "group.consumer.max.size": Definition(str(INT_MAX), whole(1, INT_MAX), ""),
-    # Kafka's default is bidirectional.
-    "group.consumer.migration.policy": Definition("disabled", one_of("disabled"), ""),
+    "group.consumer.migration.policy": Definition("bidirectional", anything(lambda value: value.lower() in MIGRATIONS), ""),
     "group.consumer.min.assignment.interval.ms": Definition("0", whole(0, INT_MAX), ""),
     "group.consumer.min.heartbeat.interval.ms": Definition("5000", whole(1, INT_MAX), ""),
     "group.consumer.min.session.timeout.ms": Definition("45000", whole(1, INT_MAX), ""),

@@ -41,6 +41,7 @@ _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
 _CONNECTIONS: Final = "tests/broker_stub/socket_server/test_connection_quotas.py"
 _CONSUMERS: Final = "tests/broker_stub/groups/test_consumer_protocol.py"
+_MIGRATION: Final = "tests/broker_stub/groups/test_online_migration.py"
 _CLASSIC: Final = "tests/broker_stub/groups/test_classic_protocol.py"
 _TRANSACTIONS: Final = "tests/broker_stub/transactions/test_coordinators.py"
 _REPLICATION: Final = "tests/broker_stub/replication/test_replication.py"
@@ -157,8 +158,8 @@ BROKER_USES: Final[dict[str, Use]] = {
         for name in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
     },
     "group.consumer.max.size": Obeyed("more members are refused", f"{_CONSUMERS}::test_a_full_group_refuses_a_new_member"),
-    "group.consumer.migration.policy": Refused(
-        "only disabled is taken, and it is the default: a group changes its protocol only while it has no members"
+    "group.consumer.migration.policy": Obeyed(
+        "whether a group with members changes its protocol, and in which direction", f"{_MIGRATION}::test_each_policy"
     ),
     "group.consumer.session.timeout.ms": Obeyed(
         "a member without a heartbeat is removed; Kafka needs 45000 to 60000", f"{_CONSUMERS}::test_a_member_without_a_heartbeat_is_removed"

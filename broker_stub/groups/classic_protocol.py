@@ -134,6 +134,22 @@ class ClassicGroups:
         self._rebalances.unload(self.groups.pop(group_id), "a consumer group took its place")
         self._rebalances.send()
 
+    def interrupt(self, group: Group) -> None:
+        """Ends what the members wait for: they must join again, because the group becomes one of the consumer protocol."""
+        for member in group.members.values():
+            self._rebalances.answer_join(member, no_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+            self._rebalances.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        self._rebalances.send()
+
+    def adopt(self, group: Group, *, rebalances: bool) -> None:
+        """Takes up a group that was one of the consumer protocol. `rebalances`: its members must join again."""
+        self.groups[group.id] = group
+        for member in group.members.values():
+            self._rebalances.restart_session(group, member)
+        if rebalances:
+            self._rebalances.prepare(group, "it was a consumer group")
+        self._rebalances.send()
+
     def forget_offsets(self, keys: Sequence[Key], then: Then | None = None) -> None:
         """Notes that these offsets are deleted. Before Kafka 4.0 a group without members goes with its last offset."""
         ending = (

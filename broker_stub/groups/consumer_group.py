@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.broker_stub.groups.consumer_group_records import (
+    ClassicMemberMetadata,
     ConsumerRecord,
     CurrentAssignment,
     CurrentPartitions,
@@ -35,6 +36,8 @@ LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 FIRST_EPOCH: Final = 1
 NOT_OWNED: Final = -1
+CLASSIC_PROTOCOL_TYPE: Final = "consumer"
+"""The type of the classic protocol in which consumers speak."""
 
 Owned = Mapping[UUID, Mapping[int, int]]
 """By topic id and partition: the epoch since which a member owns it."""
@@ -62,7 +65,7 @@ class MemberState(IntEnum):
 
 
 class ConsumerMember(Struct, frozen=True, kw_only=True):
-    """One member. `pending_revocation`: what it has to give up before it gets more."""
+    """One member. `pending_revocation`: what it has to give up before it gets more. `classic`: it uses the classic protocol."""
 
     id: str
     epoch: int = JOIN_EPOCH
@@ -78,6 +81,7 @@ class ConsumerMember(Struct, frozen=True, kw_only=True):
     assignor: str | None = None
     assigned: Owned = {}
     pending_revocation: Owned = {}
+    classic: ClassicMemberMetadata | None = None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
@@ -133,6 +137,25 @@ class ConsumerGroup:
     def targeted(self) -> set[tuple[UUID, int]]:
         """Every partition that some member owns or will own by the last target assignment."""
         return {(topic_id, index) for target in self.target.values() for topic_id, indexes in target.items() for index in indexes}
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether a member of the classic protocol with these assignors fits: the others of that protocol must share at least one."""
+        others = [member.classic for member in self.members.values() if member.classic is not None]
+        known = Counter(each.name for classic in others for each in classic.supported_protocols)
+        return protocol_type == CLASSIC_PROTOCOL_TYPE and any(known[name] == len(others) for name in protocols)
+
+    def is_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
+        """Whether the members that stay use the classic protocol, all of them."""
+        gone = {member.id for member in leaving}
+        return all(member.classic is not None for member in self.members.values() if member.id not in gone)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether another member still owns a partition that this one will own."""
+        return any(
+            index not in member.assigned.get(topic_id, {}) and self.owner_epoch(topic_id, index) != NOT_OWNED
+            for topic_id, indexes in self.target.get(member.id, {}).items()
+            for index in indexes
+        )
 
     def regexes(self, *without: ConsumerMember | None, more: ConsumerMember | None = None) -> Counter[str]:
         """How many members have each regular expression, without some members and with one more."""
@@ -223,6 +246,7 @@ class ConsumerGroupStates:
                 topics=frozenset(value.subscribed_topic_names),
                 regex=value.subscribed_topic_regex or "",
                 assignor=value.server_assignor,
+                classic=value.classic_member_metadata,
             )
         )
 
@@ -305,7 +329,7 @@ def member_metadata(member: ConsumerMember) -> MemberMetadata:
         subscribed_topic_regex=member.regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
-        classic_member_metadata=None,
+        classic_member_metadata=member.classic,
     )
 
 

@@ -44,6 +44,20 @@ class PartitionMetadata(WireStruct):
     """What was known of the group's topics before Kafka 4.1. It is not read, and only its deletion is written."""
 
 
+class ClassicProtocol(WireStruct):
+    """An assignor of a member of the classic protocol, and its metadata for it."""
+
+    name: str = ""
+    metadata: bytes = b""
+
+
+class ClassicMemberMetadata(WireStruct):
+    """What only a member of the classic protocol has."""
+
+    session_timeout_ms: i32 = 0
+    supported_protocols: list[ClassicProtocol] = []
+
+
 class MemberMetadata(WireStruct):
     """A member and its subscription."""
 
@@ -55,8 +69,8 @@ class MemberMetadata(WireStruct):
     subscribed_topic_regex: str | None = None
     rebalance_timeout_ms: i32 = -1
     server_assignor: str | None = None
-    # Kafka writes the null of a member that is none of the classic protocol, as it writes null bytes. The stub has no others.
-    classic_member_metadata: Annotated[bytes | None, tag(0)] = b""
+    # Kafka writes the null of a member of the consumer protocol, because its default is a struct without content.
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tag(0)] = ClassicMemberMetadata()
 
 
 class TargetAssignmentMetadata(WireStruct):

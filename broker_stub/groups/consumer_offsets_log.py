@@ -88,19 +88,29 @@ class Store:
         self._write([(group_key(group.id), group_value(_value(group, assigned)))], _nothing, then or _unheard)
 
     def write_consumer_group(
-        self, group_id: str, records: Sequence[ConsumerRecord], then: Then | None = None, *, replaced: Callable[[], None] | None = None
+        self,
+        group_id: str,
+        records: Sequence[ConsumerRecord],
+        then: Then | None = None,
+        *,
+        replaced: Callable[[], None] | None = None,
+        becomes: Group | None = None,
+        adopt: Callable[[], None] | None = None,
     ) -> None:
         """Writes records of a group of the consumer protocol, which changes once the leader's log has them. `replaced`: called then, if the
-        group takes the place of a classic one."""
+        group takes the place of a classic one. `becomes` and `adopt`: a classic group takes its place, and what is called then."""
 
         def apply() -> None:
             if replaced is not None:
                 replaced()
             for record in records:
                 self.consumers.replay(record)
+            if adopt is not None:
+                adopt()
 
         first = tombstones([group_key(group_id)] if replaced is not None else [])
-        self._write([*first, *(record.entry() for record in records)], apply, then or _unheard, at_append=True)
+        last = [(group_key(group_id), group_value(_value(becomes, None)))] if becomes is not None else []
+        self._write([*first, *(record.entry() for record in records), *last], apply, then or _unheard, at_append=True)
 
     def write_share_group(self, records: Sequence[ShareGroupRecord], then: Then | None = None) -> None:
         """Writes records of a share group, which changes once the leader's log has them."""

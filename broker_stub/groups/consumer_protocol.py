@@ -7,7 +7,7 @@ group changes when its log has them. The response leaves when every in-sync repl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -48,6 +48,8 @@ from fencepost.broker_stub.groups.consumer_group_records import (
     regex_record,
 )
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
+from fencepost.broker_stub.groups.embedded_protocol import Unreadable
+from fencepost.broker_stub.groups.group import Group
 from fencepost.broker_stub.groups.heartbeat_checks import (
     UNCHANGED,
     Refused,
@@ -57,6 +59,7 @@ from fencepost.broker_stub.groups.heartbeat_checks import (
     known_member,
     known_static_member,
 )
+from fencepost.broker_stub.groups.online_migration import MigrationPolicy, check_upgrade, downgraded, upgrade_records, upgraded
 from fencepost.broker_stub.groups.rebalances import cancel
 from fencepost.broker_stub.groups.reconciliation import AbandonAll, Situation, reconciled
 from fencepost.broker_stub.groups.responses import Caller
@@ -98,15 +101,26 @@ class ConsumerSurroundings(NamedTuple):
     topics: Callable[[], Topics]
     timeouts: Callable[[str], Timeouts]
     members_max: int
+    classic_members_max: int
+    policy: MigrationPolicy
     assignors: Sequence[str]
 
 
-class _Result(NamedTuple):
-    """What a request changes, and its response. `replaces`: a classic group without members that ends with it."""
+class Change(NamedTuple):
+    """What a request changes. `replaces`: a classic group that ends with it. `becomes`: the classic group that takes this one's place, and
+    `rebalances` whether its members must join again."""
 
     records: list[ConsumerRecord]
-    response: ConsumerGroupHeartbeatResponse
     replaces: str | None = None
+    becomes: Group | None = None
+    rebalances: bool = True
+
+
+class Subscribed(NamedTuple):
+    """The group's epoch after a request, and whether the member's subscription is another one."""
+
+    epoch: int
+    is_another: bool
 
 
 class ConsumerGroups:
@@ -118,11 +132,13 @@ class ConsumerGroups:
         self._around = around
         self._sessions: dict[tuple[str, str], Timer] = {}
         self._revocations: dict[tuple[str, str], Timer] = {}
+        self._joins: dict[tuple[str, str], Timer] = {}  # of members of the classic protocol that must join again
+        self._syncs: dict[tuple[str, str], Timer] = {}  # of those that must ask for their assignment
         self._resolving: set[str] = set()  # the groups whose regular expressions are about to be resolved
         self.groups = store.consumers.groups
         for group in self.groups.values():
             for member in group.members.values():
-                self._restart_session(group.id, member.id)
+                self.restart_session(group.id, member.id)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     self._limit_revocation(group.id, member)
 
@@ -136,23 +152,35 @@ class ConsumerGroups:
         """The request itself is checked before. `may_describe`: whether the member may know of a topic that its expression matches."""
         try:
             leaves = request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
-            result = self._leave(request) if leaves else self._heartbeat(request, caller, may_describe)
+            change, response = self._leave(request) if leaves else self._heartbeat(request, caller, may_describe)
         except Refused as refused:
             answer(ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
             return
-        response = result.response
 
         def written(code: int) -> None:
             answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=None) if code else response)
 
-        replaced = partial(self._classic.convert, result.replaces) if result.replaces is not None else None
-        self._store.write_consumer_group(request.group_id, result.records, written, replaced=replaced)
+        self.write(request.group_id, change, written)
         if not leaves and response.member_id is not None:
-            self._restart_session(request.group_id, response.member_id)
+            self.restart_session(request.group_id, response.member_id)
+        if change.replaces is not None and request.group_id in self.groups:
+            for member in self.groups[request.group_id].members.values():
+                if member.classic is not None:
+                    self.restart_session(request.group_id, member.id, member.classic.session_timeout_ms)
 
-    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], then: Then) -> None:
-        """Removes members that left by a request of the classic protocol, as administrators' tools send it."""
-        self._store.write_consumer_group(group.id, self._fenced(group, members) if members else [], then)
+    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], then: Then | None = None) -> None:
+        """Removes members that left by a request of the classic protocol, or are late."""
+        self.write(group.id, self._fenced(group, members) if members else Change([]), then)
+
+    def write(self, group_id: str, change: Change, then: Then | None = None) -> None:
+        """Writes what a request changes. `then` is called when every in-sync replica has it."""
+        replaced = partial(self._classic.convert, change.replaces) if change.replaces is not None else None
+        becomes = change.becomes
+        if becomes is None:
+            self._store.write_consumer_group(group_id, change.records, then, replaced=replaced)
+        else:
+            adopt = partial(self._classic.adopt, becomes, rebalances=change.rebalances)
+            self._store.write_consumer_group(group_id, change.records, then, becomes=becomes, adopt=adopt)
 
     # What offsets and administrators need
 
@@ -172,19 +200,21 @@ class ConsumerGroups:
 
     def unload(self) -> None:
         """Stops the timers, because this broker does not coordinate the groups any more."""
-        for timer in (*self._sessions.values(), *self._revocations.values()):
-            timer.cancel()
-        self._sessions.clear()
-        self._revocations.clear()
+        for timers in (self._sessions, self._revocations, self._joins, self._syncs):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     # The heartbeat
 
-    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe) -> _Result:
+    def _heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe
+    ) -> tuple[Change, ConsumerGroupHeartbeatResponse]:
         joins = request.member_epoch == JOIN_EPOCH
-        group, replaces = self._group_of(request.group_id, create=joins)
-        check_room(group, request.member_id, request.instance_id, self._around.members_max)
-        member_id = request.member_id or str(self._around.new_id())
         records: list[ConsumerRecord] = []
+        group, replaces = self._group_of(request.group_id, records, create=joins)
+        self.check_room(group, request.member_id, request.instance_id)
+        member_id = request.member_id or str(self._around.new_id())
         member = self._member_of(group, request, member_id, records)
         updated = replace(
             member,
@@ -196,17 +226,10 @@ class ConsumerGroups:
             regex=member.regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
             client_id=caller.client_id,
             client_host=caller.client_host,
+            classic=None,
         )
-        if updated != member:
-            records.append(member_record(group.id, member_id, member_metadata(updated)))
-        names_changed = updated.topics != member.topics
-        regex_changed = updated.regex != member.regex
-        regex_counts = self._regex_changed(group, member, updated, may_describe, records)
-        epoch = self._epoch_after(group, member, updated, records, bump=names_changed or regex_counts)
-        assignment_epoch, target = self._target(group, member, updated, epoch, records)
-        updated = self._reconciled(
-            group, updated, assignment_epoch, target, request.topic_partitions, records, subscription_changed=names_changed or regex_changed
-        )
+        subscribed = self.subscribe(group, member, updated, may_describe, records)
+        updated = self.follow(group, member, updated, subscribed, request.topic_partitions, records)
         names = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         is_full = request.rebalance_timeout_ms != UNCHANGED and names and request.topic_partitions is not None
         tells = joins or is_full or updated.assigned != member.assigned
@@ -216,10 +239,48 @@ class ConsumerGroups:
             heartbeat_interval_ms=self._around.timeouts(group.id).heartbeat_interval_ms,
             assignment=Assignment(topic_partitions=_listed(updated.assigned)) if tells else None,
         )
-        return _Result(records, response, replaces)
+        return Change(records, replaces), response
 
-    def _group_of(self, group_id: str, *, create: bool) -> tuple[ConsumerGroup, str | None]:
-        """The group, and the classic group that it replaces."""
+    def subscribe(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        may_describe: MayDescribe,
+        records: list[ConsumerRecord],
+    ) -> Subscribed:
+        """Takes up what a member says of itself."""
+        if updated != member:
+            records.append(member_record(group.id, updated.id, member_metadata(updated)))
+        names_changed = updated.topics != member.topics
+        regex_counts = self._regex_changed(group, member, updated, may_describe, records)
+        epoch = self._epoch_after(group, member, updated, records, bump=names_changed or regex_counts)
+        return Subscribed(epoch, names_changed or updated.regex != member.regex)
+
+    def follow(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscribed: Subscribed,
+        owned: Sequence[TopicPartitions] | None,
+        records: list[ConsumerRecord],
+        *,
+        keeps_target: bool = False,
+    ) -> ConsumerMember:
+        """The member on its way to the target assignment, which is computed if the group's epoch is newer. `keeps_target`: it is not."""
+        if keeps_target:
+            assignment_epoch, target = group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
+        else:
+            assignment_epoch, target = self._target(group, member, updated, subscribed.epoch, records)
+        return self._reconciled(group, updated, assignment_epoch, target, owned, records, subscription_changed=subscribed.is_another)
+
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Raises Refused if the group has no room for the member."""
+        check_room(group, member_id, instance_id, self._around.members_max)
+
+    def _group_of(self, group_id: str, records: list[ConsumerRecord], *, create: bool) -> tuple[ConsumerGroup, str | None]:
+        """The group, and the classic group that it replaces. `records` gets what makes it of a classic group with members."""
         group = self.groups.get(group_id)
         if group is not None:
             return group, None
@@ -230,12 +291,15 @@ class ConsumerGroups:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is not None and not create:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        if classic is not None and classic.state is not State.EMPTY:
-            raise Refused(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled.",
-            )
-        return ConsumerGroup(group_id), group_id if classic is not None else None
+        if classic is None:
+            return ConsumerGroup(group_id), None
+        if classic.state is State.EMPTY:
+            return ConsumerGroup(group_id), group_id
+        check_upgrade(classic, self._around.policy, self._around.members_max)
+        self._classic.interrupt(classic)
+        group = upgraded(classic, self._around.topics())
+        records += upgrade_records(group)
+        return group, group_id
 
     def _member_of(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str, records: list[ConsumerRecord]
@@ -254,7 +318,12 @@ class ConsumerGroups:
         before = group.static_member(instance_id)
         if before is None:
             return group.members.get(member_id) or ConsumerMember(id=member_id)
-        check_released(before, member_id, instance_id)
+        if before.classic is None:
+            check_released(before, member_id, instance_id)
+        return self.replace_static(group, before, member_id, records)
+
+    def replace_static(self, group: ConsumerGroup, before: ConsumerMember, member_id: str, records: list[ConsumerRecord]) -> ConsumerMember:
+        """A static member under a new id, in the old one's place."""
         member = replace(before, id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
         records += _removed(group.id, before.id)
         records.append(member_record(group.id, member_id, member_metadata(member)))
@@ -318,7 +387,9 @@ class ConsumerGroups:
             ) from None
         if after != member:
             records.append(member_record(group.id, after.id, current_assignment(after)))
-            if after.state is MemberState.UNREVOKED_PARTITIONS:
+            if after.classic is not None:
+                pass  # it has timers for its join and its sync
+            elif after.state is MemberState.UNREVOKED_PARTITIONS:
                 self._limit_revocation(group.id, after)
             else:
                 cancel(self._revocations.pop((group.id, after.id), None))
@@ -396,18 +467,18 @@ class ConsumerGroups:
 
     # Leaving
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest) -> _Result:
+    def _leave(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Change, ConsumerGroupHeartbeatResponse]:
         group = self._existing(request.group_id)
         response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.instance_id is None:
-            return _Result(self._fenced(group, [known_member(group, request.member_id)]), response)
+            return self._fenced(group, [known_member(group, request.member_id)]), response
         member = known_static_member(group, request.member_id, request.instance_id)
         if request.member_epoch != STATIC_LEAVE_EPOCH:
-            return _Result(self._fenced(group, [member]), response)
+            return self._fenced(group, [member]), response
         nothing: Owned = {}
         kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
         leaving = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=nothing, assigned=kept)
-        return _Result([member_record(group.id, member.id, current_assignment(leaving))], response)
+        return Change([member_record(group.id, member.id, current_assignment(leaving))]), response
 
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self.groups.get(group_id)
@@ -418,32 +489,94 @@ class ConsumerGroups:
             )
         return group
 
-    def _fenced(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[ConsumerRecord]:
-        """Removes the members. The group's epoch is one more."""
+    def _fenced(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
+        """Removes the members. The group's epoch is one more. If only members of the classic protocol stay, it becomes a classic group."""
+        self._cancel(group.id, [member.id for member in members])
+        left_count = len(group.members) - len(members)
+        if left_count and group.is_classic_without(members) and self._may_downgrade(left_count):
+            return self._downgrade(group, [member.id for member in members])
         records = [record for member in members for record in _removed(group.id, member.id)]
         left = group.regexes(*members)
         gone = [regex for regex in dict.fromkeys(member.regex for member in members if member.regex) if not left[regex]]
         records += [no_regex(group.id, regex) for regex in gone]
         found = metadata_hash(group.subscribed(*members), self._around.topics())
         records.append(group_record(group.id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
-        for member in members:
-            cancel(self._sessions.pop((group.id, member.id), None))
-            cancel(self._revocations.pop((group.id, member.id), None))
-        return records
+        return Change(records)
+
+    # The other protocol
+
+    @property
+    def policy(self) -> MigrationPolicy:
+        return self._around.policy
+
+    def new_member_id(self) -> str:
+        return str(self._around.new_id())
+
+    def topics(self) -> Topics:
+        """The topics that the coordinator's broker knows."""
+        return self._around.topics()
+
+    def replaces_last(self, group: ConsumerGroup, before: ConsumerMember) -> bool:
+        """Whether the group can become a classic one when a static member of the classic protocol takes the place of this one."""
+        return before.classic is None and group.is_classic_without([before]) and self._may_downgrade(len(group.members))
+
+    def downgrade_with(self, group: ConsumerGroup, joining: ConsumerMember, records: list[ConsumerRecord], *, rebalances: bool) -> Change:
+        """A classic group with this member in the place of the static one before it."""
+        before = group.static_member(joining.instance_id)
+        assert before is not None
+        classic = downgraded(group, (), self._around.topics(), self._around.now_ms(), joining=joining)
+        self._cancel(group.id, [*group.members])
+        gone = group_tombstones(group, renamed={before.id: joining.id})
+        return Change([*records, *gone], becomes=classic, rebalances=rebalances)
+
+    def _may_downgrade(self, members: int) -> bool:
+        return self._around.policy.downgrades and members <= self._around.classic_members_max
+
+    def _downgrade(self, group: ConsumerGroup, leaving: Sequence[str]) -> Change:
+        try:
+            classic = downgraded(group, leaving, self._around.topics(), self._around.now_ms())
+        except Unreadable as error:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.id}: {error}.") from None
+        _log.info("group %s: becomes a classic group", printable(group.id))
+        self._cancel(group.id, [*group.members])
+        return Change(group_tombstones(group), becomes=classic)
 
     # Timers
 
-    def _restart_session(self, group_id: str, member_id: str) -> None:
+    def restart_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
+        """`timeout_ms`: of a member of the classic protocol. None: the group's."""
         cancel(self._sessions.pop((group_id, member_id), None))
-        expired = partial(self._session_expired, group_id, member_id)
-        self._sessions[group_id, member_id] = self._around.later(self._around.timeouts(group_id).session_timeout_ms, expired)
+        expired = partial(self._late, group_id, member_id, "no heartbeat of")
+        wait_ms = self._around.timeouts(group_id).session_timeout_ms if timeout_ms is None else timeout_ms
+        self._sessions[group_id, member_id] = self._around.later(wait_ms, expired)
 
-    def _session_expired(self, group_id: str, member_id: str) -> None:
-        self._sessions.pop((group_id, member_id), None)
+    def limit_join(self, group_id: str, member: ConsumerMember) -> None:
+        """A member of the classic protocol has its rebalance timeout to join again, from the first answer on that says so."""
+        if (group_id, member.id) not in self._joins:
+            late = partial(self._late, group_id, member.id, "no join of")
+            self._joins[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, late)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        cancel(self._joins.pop((group_id, member_id), None))
+
+    def limit_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A member of the classic protocol that has joined has so long to ask for its assignment."""
+        self.synced(group_id, member_id)
+        self._syncs[group_id, member_id] = self._around.later(timeout_ms, partial(self._late, group_id, member_id, "no sync of"))
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        cancel(self._syncs.pop((group_id, member_id), None))
+
+    def _cancel(self, group_id: str, members: Iterable[str]) -> None:
+        for member_id in members:
+            for timers in (self._sessions, self._revocations, self._joins, self._syncs):
+                cancel(timers.pop((group_id, member_id), None))
+
+    def _late(self, group_id: str, member_id: str, what: str) -> None:
         group = self.groups.get(group_id)
         if group is not None and member_id in group.members:
-            _log.info("group %s: no heartbeat of member %s", printable(group_id), printable(member_id))
-            self._store.write_consumer_group(group_id, self._fenced(group, [group.members[member_id]]))
+            _log.info("group %s: %s member %s", printable(group_id), what, printable(member_id))
+            self.remove(group, [group.members[member_id]])
 
     def _limit_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """The member has its rebalance timeout to give up partitions."""
@@ -457,16 +590,17 @@ class ConsumerGroups:
         member = group.members.get(member_id) if group is not None else None
         if group is not None and member is not None and member.epoch == epoch:
             _log.info("group %s: member %s did not give up its partitions", printable(group_id), printable(member_id))
-            self._store.write_consumer_group(group_id, self._fenced(group, [member]))
+            self.remove(group, [member])
 
 
-def group_tombstones(group: ConsumerGroup) -> list[ConsumerRecord]:
-    """Deletes all records of a group and of its members."""
+def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[ConsumerRecord]:
+    """Deletes all records of a group and of its members. `renamed`: the new ids of members."""
+    members = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
     return [
-        *(no_member(group.id, member_id, CurrentAssignment) for member_id in group.members),
-        *(no_member(group.id, member_id, TargetAssignment) for member_id in group.members),
+        *(no_member(group.id, member_id, CurrentAssignment) for member_id in members),
+        *(no_member(group.id, member_id, TargetAssignment) for member_id in members),
         no_group(group.id, TargetAssignmentMetadata),
-        *(no_member(group.id, member_id, MemberMetadata) for member_id in group.members),
+        *(no_member(group.id, member_id, MemberMetadata) for member_id in members),
         *(no_regex(group.id, regex) for regex in group.resolved),
         no_group(group.id, PartitionMetadata),
         no_group(group.id, GroupMetadata),

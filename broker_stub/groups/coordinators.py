@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.configs.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from fencepost.broker_stub.groups.classic_members import ClassicMembers
 from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
 from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings, Timeouts
 from fencepost.broker_stub.groups.offset_expiration import expire
 from fencepost.broker_stub.groups.offsets import GroupOffsets
+from fencepost.broker_stub.groups.online_migration import MigrationPolicy
 from fencepost.broker_stub.groups.rebalances import Surroundings
 from fencepost.broker_stub.groups.share.share_protocol import ShareGroups, ShareSurroundings
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
@@ -66,6 +68,7 @@ class Shard:
         self.store = store
         self.groups = groups
         self.consumers = consumers
+        self.classic_members = ClassicMembers(consumers)
         self.shares = shares
         self.offsets = offsets
         self.leader_epoch = replica.leader_epoch
@@ -110,6 +113,8 @@ class GroupCoordinators:
             ConsumerSurroundings,
             new_id=context.new_id,
             members_max=int(config["group.consumer.max.size"]),
+            classic_members_max=int(config["group.max.size"]),
+            policy=MigrationPolicy(config["group.consumer.migration.policy"].lower()),
             assignors=self.assignors,
         )
 

@@ -6,7 +6,7 @@ A version that is newer than the newest known one begins with that one's fields.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from fencepost.broker_stub.groups.assignors.subscriptions import NO_GENERATION, TopicPartition
@@ -17,6 +17,7 @@ T = TypeVar("T")
 OWNED_SINCE = 1
 GENERATION_SINCE = 2
 RACK_SINCE = 3
+NEWEST = 3
 
 
 class Unreadable(ValueError):
@@ -50,6 +51,25 @@ def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
     return _read(_assignment, data, "assignment") if data else ()
 
 
+def read_user_data(data: bytes) -> bytes | None:
+    """What an assignor of the program's own put into an assignment. None: nothing. Raises Unreadable."""
+    return _read(_assigned_user_data, data, "assignment") if data else None
+
+
+def read_version(data: bytes) -> int:
+    """The version of a subscription or an assignment. Raises Unreadable."""
+    return _read(lambda reader: reader.number("h"), data, "subscription")
+
+
+def write_assignment(partitions: Mapping[str, Sequence[int]], version: int) -> bytes:
+    """An assignment without user data, by topic. A version above Kafka's newest one becomes that."""
+    parts = [struct.pack(">hi", min(version, NEWEST), len(partitions))]
+    for topic, indexes in partitions.items():
+        name = topic.encode()
+        parts.append(struct.pack(f">h{len(name)}si{len(indexes)}i", len(name), name, len(indexes), *indexes))
+    return b"".join([*parts, struct.pack(">i", -1)])
+
+
 def _read(read: Callable[[_Reader], T], data: bytes, what: str) -> T:
     try:
         return read(_Reader(data))
@@ -65,6 +85,11 @@ def _subscription(reader: _Reader) -> Subscription:
     generation = reader.number("i") if version >= GENERATION_SINCE else NO_GENERATION
     rack = reader.nullable("h") if version >= RACK_SINCE else None
     return Subscription(topics, user_data, owned, generation, rack.decode() if rack is not None else None)
+
+
+def _assigned_user_data(reader: _Reader) -> bytes | None:
+    _assignment(reader)
+    return reader.nullable("i")
 
 
 def _assignment(reader: _Reader) -> tuple[TopicPartition, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from fencepost.broker_stub.groups.consumer_group import ConsumerGroup
+from fencepost.broker_stub.groups.consumer_group import ConsumerGroup, ConsumerMember
 from fencepost.producer.wire import ErrorCode
 
 WITH_EPOCHS_SINCE: Final = 9
@@ -23,9 +23,9 @@ def commit_error(group: ConsumerGroup, member_id: str, epoch: int, *, version: i
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if version < WITH_EPOCHS_SINCE:
+    if version < WITH_EPOCHS_SINCE and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+    return _stale(member) if epoch > member.epoch else ErrorCode.NONE
 
 
 def transactional_commit_error(group: ConsumerGroup, member_id: str, epoch: int, instance_id: str | None) -> int:
@@ -42,7 +42,7 @@ def partitions_error(group: ConsumerGroup, member_id: str, epoch: int, partition
     if member is None or epoch == member.epoch:
         return ErrorCode.NONE
     since = [member.owned_since(topic_id, index) for topic_id, index in partitions]
-    return ErrorCode.STALE_MEMBER_EPOCH if any(each is None or epoch < each for each in since) else ErrorCode.NONE
+    return _stale(member) if any(each is None or epoch < each for each in since) else ErrorCode.NONE
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> int:
@@ -52,4 +52,9 @@ def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> int:
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if epoch == member.epoch else _stale(member)
+
+
+def _stale(member: ConsumerMember) -> int:
+    """The code for another epoch than the member's. Of the classic protocol it is a generation."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

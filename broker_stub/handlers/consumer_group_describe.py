@@ -2,8 +2,7 @@
 
 State, epochs and members of each group of the consumer protocol (KIP-848), with what each member owns and will own. Another group, or a
 missing one, is GROUP_ID_NOT_FOUND. A client that may not DESCRIBE one of the topics gets TOPIC_AUTHORIZATION_FAILED for the whole group.
-
-Leaves out: members of the classic protocol. Every member's host is 127.0.0.1.
+A member may use the classic protocol. Every member's host is 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fencepost.producer.wire.messages.consumer_group_admin import (
     TopicPartitions,
 )
 
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = range(2)
 
 
 @handles(ConsumerGroupDescribeRequest, range(2), group=Operation.DESCRIBE, topic=Operation.DESCRIBE)
@@ -94,7 +93,7 @@ def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Member:
         subscribed_topic_regex=member.regex,
         assignment=_assignment(call, owned),
         target_assignment=_assignment(call, group.target.get(member.id, {})),
-        member_type=CONSUMER_MEMBER,
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 

@@ -5,8 +5,11 @@ coordinator assigns the partitions, with `uniform` or `range`. A member first gi
 response has the assignment where it changed, or where the member told everything. It leaves when every in-sync replica has the records of
 the change. From version 1 on a member makes its own id, and can subscribe by a regular expression.
 
-Leaves out: the conversion of groups while they have members. It answers as with `group.consumer.migration.policy=disabled`. Kafka's
-regular expressions are RE2's, these are Python's. Racks are kept, and decide nothing, as in Kafka's own assignors.
+A classic group that it joins becomes a consumer group, and the classic members stay in it. When only classic members are left, the group
+becomes a classic one again. `group.consumer.migration.policy` forbids one of the two, or both. A classic group whose assignments have user
+data stays as it is, as in Kafka: librdkafka's cooperative-sticky sends such data after its first rebalance.
+
+Leaves out: Kafka's regular expressions are RE2's, these are Python's. Racks are kept, and decide nothing, as in Kafka's own assignors.
 """
 
 from __future__ import annotations

@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencepost.broker_stub.groups.coordinators import NotHere
-from fencepost.broker_stub.groups.heartbeat_checks import Refused, known_static_member
 from fencepost.broker_stub.groups.responses import Caller
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
-    from fencepost.broker_stub.groups.consumer_group import ConsumerGroup
     from fencepost.broker_stub.groups.coordinators import Shard
     from fencepost.broker_stub.requests.call import Call
 
@@ -29,16 +27,6 @@ def find_shard(call: Call, group_id: str, *, may_be_empty: bool = False) -> tupl
         return call.groups.shard_for(group_id, call.broker.node_id), ErrorCode.NONE
     except NotHere as error:
         return None, error.code
-
-
-def stranger_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> int:
-    """The code for a request of the classic protocol to a group of the consumer protocol, whose members do not use that."""
-    if instance_id is not None:
-        try:
-            known_static_member(group, member_id, instance_id)
-        except Refused as refused:
-            return refused.code
-    return ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def caller_of(call: Call) -> Caller:

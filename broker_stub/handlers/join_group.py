@@ -6,13 +6,15 @@ with the old id is fenced (KIP-345). If the group is stable and its protocol sta
 is told to skip the assignment. The first members of an empty group wait `group.initial.rebalance.delay.ms` for more, 0 by default in the
 stub. Members that do not join within the rebalance timeout are removed.
 
-A group of the consumer protocol (KIP-848) without members becomes a classic one, and keeps its offsets.
-
-Leaves out: joining a group of the consumer protocol that has members. It is INCONSISTENT_GROUP_PROTOCOL, as with
-`group.consumer.migration.policy=disabled`.
+A group of the consumer protocol (KIP-848) without members becomes a classic one, and keeps its offsets. A group with members takes the
+member in: it waits for no other, gets its epoch for a generation, and joins again for each step towards what it will own. With
+`group.consumer.migration.policy=disabled` it is INCONSISTENT_GROUP_PROTOCOL. When the last member of the consumer protocol is replaced by
+a static member of the classic one, the group becomes a classic one, if the policy allows that.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -21,7 +23,7 @@ from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
-from fencepost.broker_stub.security.operations import Operation
+from fencepost.broker_stub.security.operations import Operation, Resource
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
 
@@ -49,13 +51,23 @@ def join_group(call: Call, request: JoinGroupRequest) -> Result:
     consumer = shard.consumers.groups.get(request.group_id)
     if consumer is not None and not consumer.members:
         shard.consumers.make_way(request.group_id)
-    elif consumer is not None:
-        return _in_version(call, no_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     if call.version < REBALANCE_TIMEOUT_SINCE:
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     answer: DeferredReply[JoinGroupResponse] = DeferredReply(call)
-    shard.groups.join(request, caller_of(call), lambda response: answer(_in_version(call, response)))
+
+    def joined(response: JoinGroupResponse) -> None:
+        answer(_in_version(call, response))
+
+    if consumer is not None and consumer.members:
+        may_describe = partial(_may_describe, call)
+        shard.classic_members.join(consumer, request, caller_of(call), may_describe, joined)
+    else:
+        shard.groups.join(request, caller_of(call), joined)
     return answer.result()
+
+
+def _may_describe(call: Call, topic: str) -> bool:
+    return call.may(Operation.DESCRIBE, Resource.TOPIC, topic)
 
 
 def _in_version(call: Call, response: JoinGroupResponse) -> JoinGroupResponse:

@@ -4,12 +4,13 @@ A member asks for its assignment, and waits until the leader has sent it. Member
 from another member is ignored. From version 5 on protocol type and name are mandatory and checked. Members that do not ask within the
 rebalance timeout are removed.
 
-A group of the consumer protocol (KIP-848) has no members of this one: UNKNOWN_MEMBER_ID.
+In a group of the consumer protocol (KIP-848) a member of this one waits for no other. If the group has moved on since it joined it is
+REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
-from fencepost.broker_stub.handlers.group_lookups import find_shard, stranger_error
+from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
@@ -29,7 +30,9 @@ def sync_group(call: Call, request: SyncGroupRequest) -> Result:
         return SyncGroupResponse(error_code=code)
     consumer = shard.consumers.groups.get(request.group_id)
     if consumer is not None:
-        return SyncGroupResponse(error_code=stranger_error(consumer, request.member_id, request.group_instance_id))
+        return (
+            shard.classic_members.sync(consumer, request) if consumer.members else SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        )
     answer: DeferredReply[SyncGroupResponse] = DeferredReply(call)
     shard.groups.sync(request, answer)
     return answer.result()

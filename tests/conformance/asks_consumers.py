@@ -150,9 +150,12 @@ class ConsumerAsks(OffsetAsks):
                 return f"epoch={value.epoch} hash of {self._hashed(value.metadata_hash)}"
             case MemberMetadata():
                 names = [self.show_topic(name) for name in value.subscribed_topic_names]
+                classic = value.classic_member_metadata
+                names_of = [each.name for each in classic.supported_protocols] if classic is not None else []
                 return (
                     f"{value.instance_id} {value.rack_id} {value.client_id} {value.client_host} {names}"
                     f" {self._show_regex(value.subscribed_topic_regex)} {value.rebalance_timeout_ms} {value.server_assignor}"
+                    + (f" classic {classic.session_timeout_ms} {names_of}" if classic is not None else "")
                 )
             case TargetAssignmentMetadata():
                 return f"epoch={value.assignment_epoch} at={self.show_time(value.assignment_timestamp)}"

@@ -142,7 +142,7 @@ class GroupAsks(AdminAsks):
     def _show_described(self, group: group_admin.DescribedGroup) -> str:
         members = [
             f"{self.show_member(each.member_id)} instance={each.group_instance_id} client={each.client_id!r} host={each.client_host!r}"
-            f" metadata={each.member_metadata!r} assignment={each.member_assignment!r}"
+            f" metadata={self.show_data(each.member_metadata)} assignment={self.show_data(each.member_assignment)}"
             for each in group.members
         ]
         message = group.error_message.replace(f" {group.group_id} ", " it ") if group.error_message else group.error_message

@@ -76,7 +76,7 @@ class OffsetAsks(GroupAsks, TxnAsks):
             return f"the group is gone, same={group_key(read.group_id) == key}"
         members = [
             f"{self.show_member(each.member_id)} {each.group_instance_id} {each.client_id} {each.client_host} {each.rebalance_timeout}"
-            f" {each.session_timeout} {self.show_data(each.subscription)} {each.assignment!r}"
+            f" {each.session_timeout} {self.show_data(each.subscription)} {self.show_data(each.assignment)}"
             for each in found.members
         ]
         leader = self.show_member(found.leader) if found.leader is not None else None

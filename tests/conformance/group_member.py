@@ -159,7 +159,8 @@ class Member:
         answer = self._connection.receive(self._asked, version)
         assert isinstance(answer, groups.SyncGroupResponse)
         if label is not None:
-            shown = f"{error_name(answer.error_code)} type={answer.protocol_type} protocol={answer.protocol_name} {answer.assignment!r}"
+            assigned = self._world.show_data(answer.assignment)
+            shown = f"{error_name(answer.error_code)} type={answer.protocol_type} protocol={answer.protocol_name} {assigned}"
             self._world.note(label, shown)
         return answer
 
@@ -196,3 +197,14 @@ def subscription(*topics: str) -> bytes:
     """A consumer's metadata, version 0."""
     named = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + named + struct.pack(">i", -1)
+
+
+def subscription_v3(topics: Sequence[str], owned: Sequence[tuple[str, int]], *, generation: int) -> bytes:
+    """A consumer's metadata, version 3: with what it owns since a generation, and without a rack."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in owned:
+        by_topic.setdefault(topic, []).append(index)
+    parts = [struct.pack(">h", 3), subscription(*topics)[2:], struct.pack(">i", len(by_topic))]
+    for topic, indexes in by_topic.items():
+        parts += [struct.pack(">h", len(topic)), topic.encode(), struct.pack(f">i{len(indexes)}i", len(indexes), *indexes)]
+    return b"".join([*parts, struct.pack(">ih", generation, -1)])

@@ -26,6 +26,7 @@ class DecoderWriter:
         self._flexible = flexible
         self._source = Source("data", "pos", "end", "view", "stop", "error", "range", "str", "list", "bytes", "memoryview", "_")
         self._pending: list[tuple[str, str]] = []
+        self._is_tag = False  # whether the next value is a tagged field itself
         for helper in (runtime.Refused, counted, runtime.malformed, runtime.read_uvarint, runtime.skip_tags, runtime.uuid_of):
             self._source.constant(helper.__name__, helper)
         self._source.constant("REFUSALS", runtime.REFUSALS)
@@ -71,13 +72,14 @@ class DecoderWriter:
 
     def _value(self, kind: Kind, name: str, where: str, *, nullable: bool) -> str:
         """Write the reading of one value; return the expression for it. The expression is valid after the next flush."""
+        is_tag, self._is_tag = self._is_tag, False
         match kind:
             case Scalar():
                 return self._fixed(kind.code, name)
             case Uuid():
                 return f"uuid_of({self._fixed('16s', name)})"
             case Nested():
-                return self._nested(kind, name, where, nullable=nullable)
+                return self._nested(kind, name, where, nullable=nullable, null=0 if is_tag else -1)
         size = self._length(kind, name)
         result = self._source.local(name)
         if nullable:
@@ -127,15 +129,15 @@ class DecoderWriter:
             self._flush()
             source.line(f"{result}.append({element})")
 
-    def _nested(self, kind: Nested, name: str, where: str, *, nullable: bool) -> str:
-        """Write the reading of a nested struct. A struct that may be null has a marker byte in front."""
+    def _nested(self, kind: Nested, name: str, where: str, *, nullable: bool, null: int) -> str:
+        """Write the reading of a nested struct. A struct that may be null has a marker byte in front, another one for null in a tag."""
         if not nullable:
             return self._struct(kind.struct)
         source = self._source
         marker = self._fixed("b", f"{name}_marker")
         self._flush()
         result = source.local(name)
-        with source.block(f"if {marker} == -1:"):
+        with source.block(f"if {marker} == {null}:"):
             source.line(f"{result} = None")
         with source.block(f"elif {marker} == 1:"):
             source.line(f"{result} = {self._struct(kind.struct)}")
@@ -173,6 +175,7 @@ class DecoderWriter:
                 for index, field in enumerate(fields):
                     with source.block(f"{'elif' if index else 'if'} {number} == {field.tag}:"):
                         where = f"{struct.__name__}.{field.name}"
+                        self._is_tag = True
                         value = self._value(field.kind, field.name, where, nullable=field.nullable_in(self._version))
                         self._flush()
                         source.line(f"{arguments[field.name]} = {value}")

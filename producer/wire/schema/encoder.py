@@ -29,6 +29,7 @@ class EncoderWriter:
         self._source = Source("message", "out", "parts", "bytearray", "bytes", "len", "tuple", "type")
         self._pending: list[tuple[str, str]] = []
         self._inside_tag = False
+        self._is_tag = False  # whether the next value is a tagged field itself
         for helper in (runtime.absent, runtime.not_null, runtime.too_long, runtime.uvarint, runtime.records_size):
             self._source.constant(helper.__name__, helper)
         self._source.constant("pack", pack)
@@ -84,6 +85,7 @@ class EncoderWriter:
 
     def _value(self, kind: Kind, name: str, value: str, where: str, *, nullable: bool) -> None:
         """Write one value. If the code uses the expression more than once, the caller passes a plain name."""
+        is_tag, self._is_tag = self._is_tag, False
         match kind:
             case Scalar():
                 self._pending.append((kind.code, value))
@@ -98,7 +100,7 @@ class EncoderWriter:
             case Array():
                 self._array(kind, name, value, where, nullable=nullable)
             case Nested():
-                self._nested(kind, value, nullable=nullable)
+                self._nested(kind, value, nullable=nullable, null=0 if is_tag else 255)
 
     def _text(self, name: str, value: str, where: str, *, nullable: bool) -> None:
         source = self._source
@@ -155,14 +157,14 @@ class EncoderWriter:
             self._value(kind.element, element, element, where, nullable=False)
             self._flush()
 
-    def _nested(self, kind: Nested, value: str, *, nullable: bool) -> None:
-        """Write a nested struct. A struct that may be null has a marker byte in front."""
+    def _nested(self, kind: Nested, value: str, *, nullable: bool, null: int) -> None:
+        """Write a nested struct. A struct that may be null has a marker byte in front, which is another one for null in a tag."""
         if not nullable:
             self._struct(kind.struct, value)
             return
         self._flush()
         with self._source.block(f"if {value} is None:"):
-            self._source.line("out.append(255)")
+            self._source.line(f"out.append({null})")
         with self._source.block("else:"):
             self._source.line("out.append(1)")
             self._struct(kind.struct, value)
@@ -185,6 +187,7 @@ class EncoderWriter:
                 source.line(f"{outer} = out")
                 source.line("out = bytearray()")
                 was_inside, self._inside_tag = self._inside_tag, True
+                self._is_tag = True
                 self._field(field, values[field.name], f"{struct.__name__}.{field.name}")
                 self._flush()
                 self._inside_tag = was_inside

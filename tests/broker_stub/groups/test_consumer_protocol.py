@@ -338,8 +338,9 @@ def test_different_subscriptions() -> None:
 
 
 def test_groups_of_both_protocols() -> None:
-    """ListGroups has both types. A classic request to a consumer group, and the other way round, is refused while there are members."""
-    w = world()
+    """ListGroups has both types. With group.consumer.migration.policy=disabled, a classic request to a consumer group is refused while it
+    has members."""
+    w = world(config={"group.consumer.migration.policy": "disabled"})
     w.joined("m1", "t")
     classic = w.member("c1")
     assert classic.join().answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -356,8 +357,8 @@ def test_groups_of_both_protocols() -> None:
 
 
 def test_a_classic_group_with_members_is_no_consumer_group() -> None:
-    """GROUP_ID_NOT_FOUND, as with group.consumer.migration.policy=disabled."""
-    w = world()
+    """GROUP_ID_NOT_FOUND, with group.consumer.migration.policy=disabled."""
+    w = world(config={"group.consumer.migration.policy": "disabled"})
     w.stable("c1")
     assert w.consumer("m1", "t").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert w.consumer("m1", "t").send(member_epoch=2).answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
