@@ -50,6 +50,7 @@ NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, Kaf
 REWIND_LIMIT_S: Final = 30.0
 ASK_S: Final = 5.0
 """How long the brokers have for one answer about offsets."""
+STRATEGY: Final = "partition.assignment.strategy"
 PAUSES: Final = wait_random_exponential(multiplier=0.01, max=0.5)
 PLACES: Final = dict.fromkeys(("earliest", "smallest", "beginning"), 0) | dict.fromkeys(("latest", "largest", "end"), 1)
 """Which of the low and the high watermark a value of auto.offset.reset means."""
@@ -90,6 +91,7 @@ class Source:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
         self._reset = PLACES.get(str(settings["auto.offset.reset"]))
         self._patience_s = int(settings.get("max.poll.interval.ms", MAX_POLL_MS)) / 2000.0
+        self._is_incremental = settings.get("group.protocol") == "consumer" or "cooperative" in str(settings.get(STRATEGY))
         self._closing = False
         self._topics = topics
         self._own_topics = own_topics
@@ -177,12 +179,7 @@ class Source:
         for place in places:
             if place.offset < 0 and self._reset is not None:
                 place.offset = self._insisting(consumer.get_watermark_offsets, place)[self._reset]
-        try:
-            consumer.assign(places)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._STATE:
-                raise
-            consumer.incremental_assign(places)
+        (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
 
     def _insisting(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A question to the brokers, which is repeated until they answer."""

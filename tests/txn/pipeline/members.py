@@ -26,7 +26,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            self.pipeline.run(timeout=LIMIT_S)
+            self.pipeline.run(timeout=3 * LIMIT_S)  # The test ends it.
         except BaseException as error:  # noqa: BLE001 - the test raises it
             self.error = error
 
