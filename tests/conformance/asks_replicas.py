@@ -159,6 +159,31 @@ class ReplicaAsks(AdminAsks):
         (directory,) = answer.results
         return directory.log_dir
 
+    def until_cordoned(self, *brokers: int) -> None:
+        """Wait until these brokers, and no others, say that their directory is cordoned, and the controller knows it: a topic with more
+        replicas than the others can have is refused."""
+        request = log_dirs.DescribeLogDirsRequest(topics=[])
+
+        def cordoned() -> list[int]:
+            answers = [self.ask(request, 5, log_dirs.DescribeLogDirsResponse, node=node) for node in self.nodes]
+            return [number for number, answer in enumerate(answers, 1) if answer.results[0].is_cordoned]
+
+        until(cordoned, "cordoned", good=lambda found: found == sorted(brokers), timeout_s=READY_TIMEOUT_S)
+        free = len(self.nodes) - len(brokers)
+
+        def known() -> tuple[bool, bool]:
+            return self._may_have(free), self._may_have(free + 1)
+
+        until(known, "the controller knows it", good=lambda found: found == (free > 0, False), timeout_s=READY_TIMEOUT_S)
+
+    def _may_have(self, replicas: int) -> bool:
+        """Whether a topic with so many replicas can be created."""
+        if not replicas:
+            return False
+        wanted = wire.CreatableTopic(name=self.fresh_name(), num_partitions=1, replication_factor=replicas)
+        request = wire.CreateTopicsRequest(topics=[wanted], validate_only=True)
+        return not self.ask(request, 7, wire.CreateTopicsResponse).topics[0].error_code
+
     def alter_log_dirs(self, *wanted: tuple[str, str, int], label: str, version: int = 2, broker: int = 1) -> None:
         """Ask that broker to move partitions. `wanted`: (path, topic, partition)."""
         dirs = [
