@@ -23,11 +23,12 @@ Kind = Callable[[Mapping[str, Any]], object]
 """From a row's parameters to what it is an example of."""
 
 
-def drawn(one_in: int, *, kind: Kind | None = None, of: str | None = None) -> pytest.MarkDecorator:
+def drawn(one_in: int, *, kind: Kind | None = None, of: str | None = None, site: Kind | None = None) -> pytest.MarkDecorator:
     """A run takes one in `one_in` of this test's rows, and at least one of each `kind`. With `of`, the rows of all tests with the same word
-    are drawn from together."""
+    are drawn from together. `site`: what a row needs that takes long to start, such as a cluster of its own, or None; a run takes the rows
+    of one site, beside those without."""
     assert one_in > 1
-    return pytest.mark.drawn(one_in=one_in, kind=kind, of=of)
+    return pytest.mark.drawn(one_in=one_in, kind=kind, of=of, site=site)
 
 
 def drawn_files(one_in: int, *, of: str) -> pytest.MarkDecorator:
@@ -50,6 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed == ALL or config.getoption("lf", False):
         return
     groups: defaultdict[tuple[str, str, int], defaultdict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    sites: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for item in items:
         file, test = item.nodeid.partition("::")[0], item.nodeid.partition("[")[0]
         if (mark := item.get_closest_marker("drawn_files")) is not None:
@@ -58,7 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             row = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
             kind = str(mark.kwargs["kind"](row)) if mark.kwargs["kind"] else ""
             groups[mark.kwargs["of"] or test, kind, mark.kwargs["one_in"]][item.nodeid].append(item)
+            if mark.kwargs["site"] and (site := mark.kwargs["site"](row)) is not None:
+                sites[test][str(site)].add(item.nodeid)
+    elsewhere = {name for each in sites.values() for site in each.keys() - draw(each, len(each), seed) for name in each[site]}
     for (_, _, one_in), rows in groups.items():
-        for name in rows.keys() - draw(rows, one_in, seed):
+        for name in rows.keys() - draw(rows.keys() - elsewhere, one_in, seed):
             for item in rows[name]:
                 item.add_marker(pytest.mark.skip(reason=f"not drawn with {SEED}={seed}: `make test-all` runs every row"))

@@ -35,6 +35,12 @@ def test_another_story():
 
 def test_alone():
     pass
+
+@drawn(2, site=lambda row: row["cluster"])
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("cluster", [None, "three", "guarded"])
+def test_sites(cluster, number):
+    pass
 """
 
 
@@ -80,8 +86,20 @@ def test_each_kind_and_each_group(tmp_path: Path) -> None:
         "test_alone": 1,
     }.items():
         assert len([name for name in ran if name.startswith(start)]) >= count, ran
-    assert len(ran) == 6
+    assert len(ran) == 6 + 4
     assert run(tmp_path, "5") == ran
+
+
+def test_one_site_of_several(tmp_path: Path) -> None:
+    """The rows of one cluster, beside those that need none: half of both together. Each cluster comes sooner or later."""
+    came = set()
+    for seed in range(5):
+        ran = run(tmp_path, str(seed), "-k", "test_sites")
+        clusters = {name.split("[")[1].split("-")[0] for name in ran}
+        assert len(ran) == 4
+        assert len(clusters - {"None"}) <= 1
+        came |= clusters
+    assert came == {"None", "three", "guarded"}
 
 
 FILE = """
@@ -113,12 +131,13 @@ def test_whole_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "arguments", "count"),
     [
-        ("all", (), 15),
+        ("all", (), 27),
         ("5", ("test_matrix.py::test_matrix[red-0]",), 1),
         ("5", ("test_matrix.py::test_matrix[red-5]",), 1),
         ("5", ("-k", "blue-4"), 1),
+        ("5", ("-k", "guarded-2"), 1),
     ],
-    ids=["all", "one by name", "another by name", "one by a word"],
+    ids=["all", "one by name", "another by name", "one by a word", "one of a site"],
 )
 def test_what_is_asked_for_runs(tmp_path: Path, seed: str, arguments: tuple[str, ...], count: int) -> None:
     """Every row with FENCEPOST_STORIES=all, and a row that is named."""

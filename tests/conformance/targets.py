@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -47,6 +47,10 @@ class KafkaTarget:
         return False
 
 
+SHARED: Final = (1, False, False)
+"""The kind of one broker that runs all the time, without permissions."""
+
+
 class KafkaPool:
     """Starts a cluster for each kind of case when the first case of the kind runs: shared, restarting, with three brokers, guarded.
 
@@ -66,13 +70,19 @@ class KafkaPool:
         self._clusters: dict[tuple[int, bool, bool], KafkaCluster] = {}
         self._stack = ExitStack()
 
-    def target_for(self, case: Case) -> Target:
+    @staticmethod
+    def own_kind(case: Case) -> tuple[int, bool, bool] | None:
+        """The kind of the case's cluster; None for the shared broker."""
         # A cluster of three brokers runs one case at a time, whether or not the case stops brokers.
         kind = (case.brokers, case.restarts and case.brokers == 1, case.guarded)
+        return kind if kind != SHARED else None
+
+    def target_for(self, case: Case) -> Target:
+        kind = self.own_kind(case) or SHARED
         if kind not in self._clusters:
             if case.guarded:
                 self._clusters[kind] = self._stack.enter_context(guarded_kafka(brokers=case.brokers, version=self._version))
-            elif kind == (1, False, False) and self._shared is not None:
+            elif kind == SHARED and self._shared is not None:
                 self._clusters[kind] = self._shared()
             else:
                 self._clusters[kind] = self._stack.enter_context(KafkaCluster(brokers=case.brokers, version=self._version))

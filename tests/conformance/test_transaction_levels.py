@@ -29,7 +29,7 @@ def kafka_at_level() -> Iterator[Callable[[int], KafkaTarget]]:
 ROWS = pytest.mark.parametrize(("level", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else str(value))
 
 
-@drawn(8)  # a released Kafka does not change
+@drawn(8, site=lambda row: row["level"])  # a released Kafka does not change
 @once_is_enough("asks Kafka itself")
 @pytest.mark.timeout(600)
 @ROWS
