@@ -83,6 +83,13 @@ TOPIC_CONFIGS: dict[str, Definition] = {
 
 TOPIC_NAMES = {definition.broker: name for name, definition in TOPIC_CONFIGS.items()}
 """The topic config for which a broker config is the default."""
+KAFKAS_DEFAULTS = {
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.share.assignment.interval.ms": "1000",
+}
+"""Of the broker configs whose default here is another one, so that tests wait less."""
+
 ALL_BROKERS = ""
 """The name under which the dynamic configs of all brokers are set."""
 MIN_ISR = "min.insync.replicas"
