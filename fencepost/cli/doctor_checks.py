@@ -164,6 +164,8 @@ class Examination:
     async def _bootstrap(self) -> BrokerConnection | None:
         """A connection to the first address that answers. It tries every address."""
         each_address = addresses(self._settings)
+        for each in each_address:
+            self._dialer.look_for_sasl(each.host, each.port)
         opened = await asyncio.gather(*(self._dial(each.host, each.port) for each in each_address))
         answering = [result for result in opened if isinstance(result, BrokerConnection)]
         for address, result in zip(each_address, opened, strict=True):

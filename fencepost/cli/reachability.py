@@ -46,6 +46,7 @@ async def _try_each(settings: Settings) -> list[str]:
     reasons = []
     dialer = Connector(settings)
     for address in addresses(settings):
+        dialer.look_for_sasl(address.host, address.port)
         try:
             with waiting(f"an answer from {address}", settings.socket_connection_setup_timeout_ms / 1000):
                 connection, _, _ = await dialer.open(address.host, address.port)

@@ -100,6 +100,10 @@ class Connector:
             failures.append(reason if ip == host else f"{ip}: {reason}")
         raise OSError("; ".join(failures)) if kind is None else ConnectError("; ".join(failures), kind=kind)
 
+    def look_for_sasl(self, host: str, port: int) -> None:
+        """The next connection to this address finds out whether the listener requires SASL that the settings do not have."""
+        self._suspects.add((host, port))
+
     async def _follow(self, attempt: _Attempt, cluster: str | None) -> Opened:
         settings = self._settings
         connection = attempt.connection
@@ -120,7 +124,7 @@ class Connector:
             connection.silence()
             raise
         connection.known()
-        connection.on_unserved = partial(self._suspects.add, where)
+        connection.on_unserved = partial(self.look_for_sasl, *where)
         return Opened(connection, versions, attempt.features)
 
 

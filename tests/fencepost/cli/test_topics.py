@@ -102,6 +102,16 @@ def test_wrong_options_of_topics(stub: BrokerStub) -> None:
     assert "--client-config: No such configuration property" in complaint(run(*create, "--client-config", "x=1"))
 
 
+@pytest.mark.parametrize("command", [("topics", "list"), ("consume", "--topic", "t"), ("doctor",)], ids=" ".join)
+def test_a_listener_that_requires_sasl(command: tuple[str, ...]) -> None:
+    """A command without a login is told what the listener requires, and which settings to change. The listener only closes connections."""
+    with BrokerStub(sasl={"alice": "secret"}) as stub:
+        ran = run(*command, "--bootstrap", stub.bootstrap)
+        assert ran.returncode == (1 if command == ("doctor",) else 2)
+        assert "the listener requires SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)" in ran.stdout + ran.stderr
+        assert "set it to SASL_PLAINTEXT, and sasl_mechanism" in ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize("command", [("topics", "list"), ("consume", "--topic", "t")])
 def test_addresses_where_no_broker_answers(command: tuple[str, ...]) -> None:
     """A closed port and another server are reported in one line within seconds, with the address."""
