@@ -38,6 +38,13 @@ def check_whole(fd: int) -> str:
     return f"{size}:{check_before(fd, size)}"
 
 
+def looks_like(fd: int, place: FilePlace, *, grows: bool) -> bool:
+    """Whether the file looks like the one that was read up to this place."""
+    if not grows:
+        return check_whole(fd) == place.check
+    return os.fstat(fd).st_size >= place.at and check_before(fd, place.at) == place.check
+
+
 def refuse_changed(path: str, fd: int, place: FilePlace, *, grows: bool, reset: str) -> None:
     """Raise SourceChanged unless the file is the one that was read up to this place. `reset`: what to do to read it from the start."""
     size = os.fstat(fd).st_size

@@ -28,7 +28,8 @@ from fencepost.txn.files.formats import PARQUET_NEEDS, Format, format_of, is_com
 from fencepost.txn.files.json_lines import json_chunks, json_converter, json_value
 from fencepost.txn.files.lines import Lines
 from fencepost.txn.files.patience import NoInterrupt, block_reader
-from fencepost.txn.jobs.file_check import FilePlace, check_before, check_whole, refuse_changed
+from fencepost.txn.jobs.errors import SourceChanged
+from fencepost.txn.jobs.file_check import FilePlace, check_before, check_whole, looks_like, refuse_changed
 from fencepost.txn.jobs.source import BadItem, Piece, raw_of
 
 log = logging.getLogger("fencepost.job")
@@ -38,7 +39,7 @@ RESET: Final = "read everything again after `fencepost jobs reset JOB --to-start
 Places = dict[str, FilePlace]
 
 
-class FilePosition(Struct, frozen=True):
+class FilePosition(Struct, frozen=True, forbid_unknown_fields=True):
     """The position of a job in files: the place in each, by path."""
 
     files: Places = {}
@@ -118,6 +119,9 @@ class FileSource:
             places = dict(msgspec.convert(position, FilePosition).files) if position is not None else {}
         except msgspec.ValidationError as error:
             raise BadInput(f"position={position!r:.300} is no position in files: {error}") from None
+        relative = [path for path in places if not os.path.isabs(path)]
+        if relative:
+            raise BadInput(f"position={position!r:.300} is no position in files: {relative[0]!r} is no absolute path")
         self._refuse_all_changed(places)
         for path in self._paths:
             for piece in self._pieces_of(path, places, plain):
@@ -139,8 +143,30 @@ class FileSource:
             try:
                 if path in places:
                     refuse_changed(path, fd, places[path], grows=self._grows(path), reset=RESET)
+                else:
+                    self._refuse_renamed(path, fd, places)
             finally:
                 os.close(fd)
+
+    def _refuse_renamed(self, path: str, fd: int, places: Places) -> None:
+        """Refuse a file that begins as one that the job has read under another name, where that is no more: its records would be sent
+        again."""
+        for other, place in places.items():
+            if place.at and place.check and looks_like(fd, place, grows=self._grows(path)) and not self._is_still(other, place):
+                raise SourceChanged(
+                    f"{path} begins as {other} did, which the job has read up to {place.number} and which is not there any more: if it was"
+                    f" renamed, its records would be sent again. Give the file its old name. If it is another one, {RESET}"
+                )
+
+    def _is_still(self, path: str, place: FilePlace) -> bool:
+        try:
+            fd = _opened(path)
+        except BadInput:
+            return False
+        try:
+            return looks_like(fd, place, grows=self._grows(path))
+        finally:
+            os.close(fd)
 
     def _pieces_of(self, path: str, places: Places, plain: bool) -> Iterator[FilePiece]:
         begin = places.get(path)

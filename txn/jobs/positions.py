@@ -11,6 +11,7 @@ what is committed, so a reading waits for no other job's open transaction.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any, Final, SupportsFloat
 
@@ -145,6 +146,13 @@ def entry_of(job: str, position: Any, *, source: str, records: int, topic: str |
 def as_json(position: Any) -> Any:
     """The position as the next run will get it. Raises BadJobEntry."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(position))
+        json.dumps(msgspec.to_builtins(position), allow_nan=False)  # msgspec writes null for numbers that JSON does not have
+        encoded = msgspec.json.encode(position)
+        found = msgspec.json.decode(encoded)
+        if json.dumps(json.loads(encoded)) != json.dumps(found):
+            raise ValueError("whole numbers beyond 64 bits would become inexact")
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadJobEntry(f"position={position!r:.300}: a position must be a value that JSON can hold: {error}") from None
+    if found is None:
+        raise BadJobEntry("position=None: the source gives it after a record, and it means the start: the next run would send all again")
+    return found

@@ -114,6 +114,8 @@ def pieces_of(source: Source, position: Any) -> Iterator[Piece | None]:
         for pair in source.open(position):
             now = time.monotonic()
             if pair is not None:
+                if not _is_pair(pair):
+                    raise TypeError(f"the source yields {pair!r:.300}: a pair of a record and the position after it, or None")
                 piece.add(*pair)
                 if now - before <= QUICK_S and now - began <= PIECE_S and len(piece.items) < PIECE_ITEMS_MAX:
                     before = now
@@ -130,6 +132,10 @@ def pieces_of(source: Source, position: Any) -> Iterator[Piece | None]:
         raise
     if piece.items:
         yield piece
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2
 
 
 def raw_of(item: Any) -> bytes:

@@ -102,6 +102,29 @@ def test_a_file_that_was_replaced(stub: BrokerStub, tmp_path: Path, content: byt
     assert values(stub) == [*numbers(3), b"more"]
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+def test_a_file_that_was_renamed(stub: BrokerStub, tmp_path: Path, suffix: str) -> None:
+    """Its records are not sent again: the run refuses it, with both names. Back under its old name it is continued. Beside its copy, and
+    with other content, a file is a new one."""
+    file, renamed = tmp_path / f"in{suffix}", tmp_path / f"in.1{suffix}"
+    packed = gzip.compress if suffix.endswith(".gz") else bytes
+    file.write_bytes(packed(lines(numbers(3))))
+    quick(stub, FileSource(file)).run()
+    file.rename(renamed)
+    with pytest.raises(SourceChanged, match=r"begins as .*which is not there any more.*jobs reset JOB --to-start") as raised:
+        quick(stub, FileSource(renamed)).run()
+    assert str(file) in str(raised.value)
+    assert str(renamed) in str(raised.value)
+    assert values(stub) == numbers(3)
+    file.write_bytes(packed(b"a new one\n"))
+    with pytest.raises(SourceChanged, match="begins as"):
+        quick(stub, FileSource(renamed)).run()
+    renamed.rename(file)
+    renamed.write_bytes(packed(b"another\n" * 20))
+    quick(stub, FileSource(renamed, file)).run()
+    assert values(stub) == [*numbers(3), *[b"another"] * 20]
+
+
 def test_a_position_that_was_set(stub: BrokerStub, tmp_path: Path) -> None:
     """A place without a checksum is not checked. What is no position in files is refused."""
     file = tmp_path / "in.txt"
@@ -115,7 +138,7 @@ def test_a_position_that_was_set(stub: BrokerStub, tmp_path: Path) -> None:
     set_to({"files": {str(file): [18, 2, ""]}})
     assert quick(stub, FileSource(file)).run().records_in == 3
     assert values(stub) == numbers(5)[2:]
-    for wrong in (7, {"files": {str(file): [18]}}, {"files": {str(file): [-1, 0, ""]}}):
+    for wrong in (7, {"files": {str(file): [18]}}, {"files": {str(file): [-1, 0, ""]}}, {"after": 5}, {"files": {"in.txt": [18, 2, ""]}}):
         set_to(wrong)
         with pytest.raises(JobFailed, match="is no position in files"):
             quick(stub, FileSource(file)).run()

@@ -219,11 +219,27 @@ def test_a_source_that_raises(stub: BrokerStub) -> None:
     assert values(stub) == numbers(100)
 
 
-def test_a_position_that_json_cannot_hold(stub: BrokerStub) -> None:
-    """It is refused before the first commit."""
+@pytest.mark.parametrize("position", [object(), float("nan"), [float("inf")], (1 << 70) + 1, {"at": -float("inf")}])
+def test_a_position_that_json_cannot_hold(stub: BrokerStub, position: Any) -> None:
+    """It is refused before the first commit. (msgspec writes null for nan, and null is the start.)"""
     with pytest.raises(BadJobEntry, match=r"position=.*: a position must be a value that JSON can hold"):
-        quick(stub, IteratorSource(lambda position: iter([(b"x", object())]))).run()
+        quick(stub, IteratorSource(lambda _: iter([(b"x", position)]))).run()
     assert values(stub) == []
+
+
+def test_a_position_that_means_the_start(stub: BrokerStub) -> None:
+    """None after a record would have the next run send everything again."""
+    with pytest.raises(BadJobEntry, match="position=None: the source gives it after a record"):
+        quick(stub, IteratorSource(lambda _: iter([(b"x", 1), (b"y", None)]))).run()
+    assert values(stub) == []
+
+
+@pytest.mark.parametrize("odd", [b"x", (b"x",), (b"x", 1, 2), 5, b"xy"])
+def test_a_source_that_yields_no_pairs(stub: BrokerStub, odd: Any) -> None:
+    """What came before is committed. The error says what was yielded, and what a source must yield."""
+    with pytest.raises(TypeError, match=r"the source yields .*: a pair of a record and the position after it, or None"):
+        quick(stub, IteratorSource(lambda _: iter([(b"a", 1), odd]))).run()
+    assert values(stub) == [b"a"]
 
 
 def test_another_kind_of_source(stub: BrokerStub) -> None:
