@@ -219,7 +219,7 @@ def test_a_source_that_raises(stub: BrokerStub) -> None:
     assert values(stub) == numbers(100)
 
 
-@pytest.mark.parametrize("position", [object(), float("nan"), [float("inf")], (1 << 70) + 1, {"at": -float("inf")}])
+@pytest.mark.parametrize("position", [object(), float("nan"), [float("inf")], {"at": -float("inf")}])
 def test_a_position_that_json_cannot_hold(stub: BrokerStub, position: Any) -> None:
     """It is refused before the first commit. (msgspec writes null for nan, and null is the start.)"""
     with pytest.raises(BadJobEntry, match=r"position=.*: a position must be a value that JSON can hold"):
