@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.wire import Api, ErrorCode
+from tests.broker_stub.groups.confluent_reader import Reader, pump, share_a_topic
 from tests.broker_stub.groups.numbered_records import fresh_group, numbered_topic, write
 from tests.broker_stub.stub_calls import DEADLINE_S
 
@@ -35,101 +36,48 @@ def topic(stub: BrokerStub) -> str:
     return numbered_topic(stub, COUNT, partitions=PARTITIONS)
 
 
+CONFIG = {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
+
+
 def numbers(values: list[bytes]) -> list[int]:
     return sorted(int(value) for value in values)
 
 
-class Confluent:
-    """librdkafka's consumer; `seen` is what it was given."""
-
-    def __init__(self, stub: BrokerStub, group: str, topic: str, **config: Any) -> None:
-        from confluent_kafka import Consumer
-
-        settings = {
-            "bootstrap.servers": stub.bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "heartbeat.interval.ms": 100,
-            "session.timeout.ms": 6000,
-            "log_level": 0,
-        }
-        self.consumer = Consumer({**settings, **config})
-        self.consumer.subscribe([topic])
-        self.seen: list[bytes] = []
-
-    def poll(self) -> None:
-        message = self.consumer.poll(0.02)
-        error = message.error() if message is not None else None
-        assert error is None or error.name() == "UNKNOWN_TOPIC_OR_PART", error
-        value = message.value() if message is not None and error is None else None
-        if value is not None:
-            self.seen.append(value)
-
-    @property
-    def partitions(self) -> int:
-        return len(self.consumer.assignment())
-
-    def close(self) -> None:
-        self.consumer.close()
-
-
-def pump(done: Callable[[], bool], *consumers: Confluent) -> None:
-    """Polls them in turn until it is done."""
-    deadline = time.monotonic() + 3 * DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline, [(each.partitions, len(each.seen)) for each in consumers]
-        for consumer in consumers:
-            consumer.poll()
+def reader_of(stub: BrokerStub, group: str, topic: str, **config: Any) -> Reader:
+    """A reader by the classic protocol."""
+    return Reader(stub, group, topic, **{**CONFIG, **config})
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
 def test_two_confluent_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str, assignor: str) -> None:
     """One reads everything; a second one takes half of the partitions; when it leaves, the first has all again. Nothing is read twice."""
-    first = Confluent(stub, group, topic, **{"partition.assignment.strategy": assignor})
-    opened = [first]
-    try:
-        pump(lambda: len(first.seen) == COUNT, first)
-        assert first.partitions == PARTITIONS
-        first.consumer.commit(asynchronous=False)
-        second = Confluent(stub, group, topic, **{"partition.assignment.strategy": assignor})
-        opened.append(second)
-        consumers = (first, second)
-        pump(lambda: [each.partitions for each in consumers] == [PARTITIONS // 2] * 2, *consumers)
-        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
-        pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *consumers)
-        assert second.seen
-        second.consumer.commit(asynchronous=False)
-        first.consumer.commit(asynchronous=False)
-        opened.pop().close()
-        seen = second.seen
-        pump(lambda: first.partitions == PARTITIONS, first)
-        write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
-        pump(lambda: len(first.seen) + len(seen) == 3 * COUNT, first)
-        assert numbers(first.seen + seen) == list(range(3 * COUNT))
-    finally:
-        for each in opened:
-            each.close()
+    share_a_topic(
+        lambda: reader_of(stub, group, topic, **{"partition.assignment.strategy": assignor}),
+        stub,
+        topic,
+        count=COUNT,
+        partitions=PARTITIONS,
+    )
 
 
 def test_a_confluent_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
     """A consumer commits its records when it closes. The next one begins after them, for every setting of where to begin."""
-    first = Confluent(stub, group, topic, **{"enable.auto.commit": True})
+    first = reader_of(stub, group, topic, **{"enable.auto.commit": True})
     try:
         pump(lambda: len(first.seen) >= COUNT // 2, first)
     finally:
         first.close()
-    second = Confluent(stub, group, topic)
+    second = reader_of(stub, group, topic)
     try:
         pump(lambda: len(first.seen) + len(second.seen) == COUNT, second)
     finally:
         second.close()
-    assert numbers(first.seen + second.seen) == list(range(COUNT))
+    assert sorted(first.seen + second.seen) == list(range(COUNT))
 
 
 def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: str, group: str) -> None:
     """The coordinator is restarted and its leadership moved: the consumer finds the next one, and what it committed is there."""
-    consumer = Confluent(stub, group, topic)
+    consumer = reader_of(stub, group, topic)
     try:
         pump(lambda: len(consumer.seen) == COUNT, consumer)
         consumer.consumer.commit(asynchronous=False)
@@ -140,12 +88,12 @@ def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: 
         consumer.consumer.commit(asynchronous=False)
     finally:
         consumer.close()
-    again = Confluent(stub, group, topic)
+    again = reader_of(stub, group, topic)
     try:
-        pump(lambda: again.partitions == PARTITIONS, again)
+        pump(lambda: len(again.partitions) == PARTITIONS, again)
         write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(again.seen) >= COUNT, again)
-        assert numbers(again.seen) == list(range(2 * COUNT, 3 * COUNT))
+        assert sorted(again.seen) == list(range(2 * COUNT, 3 * COUNT))
     finally:
         again.close()
 
@@ -153,21 +101,21 @@ def test_a_confluent_consumer_survives_its_coordinator(stub: BrokerStub, topic: 
 def test_a_static_confluent_consumer_comes_back(stub: BrokerStub, topic: str, group: str) -> None:
     """With an instance id a restart is no rebalance: the generation stays, and what was committed counts (KIP-345)."""
     settings = {"group.instance.id": "one"}
-    first = Confluent(stub, group, topic, **settings)
+    first = reader_of(stub, group, topic, **settings)
     try:
         pump(lambda: len(first.seen) == COUNT, first)
         first.consumer.commit(asynchronous=False)
     finally:
         first.close()
     stub.journal.clear()
-    second = Confluent(stub, group, topic, **settings)
+    second = reader_of(stub, group, topic, **settings)
     try:
-        pump(lambda: second.partitions == PARTITIONS, second)
+        pump(lambda: len(second.partitions) == PARTITIONS, second)
         joins = [exchange.response for exchange in stub.journal.requests(Api.JOIN_GROUP)]
         assert [getattr(answer, "generation_id", None) for answer in joins] == [1]
         write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
         pump(lambda: len(second.seen) >= COUNT, second)
-        assert numbers(second.seen) == list(range(COUNT, 2 * COUNT))
+        assert sorted(second.seen) == list(range(COUNT, 2 * COUNT))
     finally:
         second.close()
 
@@ -177,13 +125,13 @@ def test_faults_reach_consumers(stub: BrokerStub, topic: str, group: str) -> Non
     on = stub.faults.on
     faults = [on(api).error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for api in (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_COMMIT)]
     faults += [on(api).after_append().disconnect() for api in (Api.JOIN_GROUP, Api.SYNC_GROUP, Api.HEARTBEAT)]
-    consumer = Confluent(stub, group, topic, **{"enable.auto.commit": True, "auto.commit.interval.ms": 50})
+    consumer = reader_of(stub, group, topic, **{"enable.auto.commit": True, "auto.commit.interval.ms": 50})
     try:
         pump(lambda: len(consumer.seen) >= COUNT, consumer)
         pump(lambda: all(fault.hits for fault in faults), consumer)
     finally:
         consumer.close()
-    assert set(numbers(consumer.seen)) == set(range(COUNT))
+    assert set(consumer.seen) == set(range(COUNT))
 
 
 def test_kafka_python(stub: BrokerStub, topic: str, group: str) -> None:
@@ -272,7 +220,7 @@ def test_topics_made_on_demand(creates: bool, group: str) -> None:
 
     failures: list[Any] = []
     with BrokerStub(auto_create_topics=creates, default_partitions=3) as stub:
-        consumer = Confluent(stub, group, "t", **{"topic.metadata.refresh.interval.ms": 100})
+        consumer = reader_of(stub, group, "t", **{"topic.metadata.refresh.interval.ms": 100})
         producer = Producer(
             {"bootstrap.servers": stub.bootstrap, "topic.metadata.propagation.max.ms": 30_000 if creates else 200, "log_level": 0}
         )
@@ -282,7 +230,7 @@ def test_topics_made_on_demand(creates: bool, group: str) -> None:
             if creates:
                 assert failures == []
                 pump(lambda: bool(consumer.seen), consumer)
-                assert (consumer.seen, consumer.partitions) == ([b"7"], 3)
+                assert (consumer.seen, len(consumer.partitions)) == ([7], 3)
             else:
                 assert [error.code() for error in failures] == [KafkaError.UNKNOWN_TOPIC_OR_PART]
                 assert stub.cluster.topics.named("t") is None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from tests.broker_stub.groups.confluent_reader import Reader, pump, settings, share_a_topic
 from tests.broker_stub.groups.numbered_records import fresh_group, numbered_topic, write
 from tests.broker_stub.stub_calls import DEADLINE_S
 
@@ -35,87 +35,30 @@ def topic(stub: BrokerStub) -> str:
     return numbered_topic(stub, COUNT, partitions=PARTITIONS)
 
 
-def settings(stub: BrokerStub, group: str) -> dict[str, Any]:
-    """Of a consumer that begins at the start and commits when it is told to."""
-    return {
-        "bootstrap.servers": stub.bootstrap,
-        "group.id": group,
-        "group.protocol": "consumer",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "topic.metadata.refresh.interval.ms": 500,
-        "log_level": 0,
-    }
+CONFIG = {"group.protocol": "consumer", "topic.metadata.refresh.interval.ms": 500}
 
 
-class Reader:
-    """A consumer, and the numbers that it was given."""
-
-    def __init__(self, stub: BrokerStub, group: str, topic: str, **config: Any) -> None:
-        from confluent_kafka import Consumer
-
-        self.consumer = Consumer({**settings(stub, group), **config})
-        self.consumer.subscribe([topic])
-        self.seen: list[int] = []
-
-    def poll(self) -> None:
-        message = self.consumer.poll(0.02)
-        if message is not None and message.error() is None:
-            self.seen.append(int(message.value() or b""))
-
-    @property
-    def partitions(self) -> set[tuple[str, int]]:
-        return {(each.topic, each.partition) for each in self.consumer.assignment()}
-
-    def close(self) -> None:
-        self.consumer.close()
-
-
-def pump(done: Callable[[], bool], *readers: Reader) -> None:
-    """Polls them in turn until it is done."""
-    deadline = time.monotonic() + 3 * DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline, [(each.partitions, len(each.seen)) for each in readers]
-        for reader in readers:
-            reader.poll()
+def reader_of(stub: BrokerStub, group: str, topic: str, **config: Any) -> Reader:
+    """A reader by this protocol."""
+    return Reader(stub, group, topic, **{**CONFIG, **config})
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_two_consumers_share_a_topic(stub: BrokerStub, topic: str, group: str, assignor: str) -> None:
     """A second one takes half of the partitions; when it leaves, the first has all again. Nothing is read twice."""
-    first = Reader(stub, group, topic, **{"group.remote.assignor": assignor})
-    opened = [first]
-    try:
-        pump(lambda: len(first.seen) == COUNT, first)
-        assert len(first.partitions) == PARTITIONS
-        first.consumer.commit(asynchronous=False)
-        second = Reader(stub, group, topic, **{"group.remote.assignor": assignor})
-        opened.append(second)
-        pump(lambda: [len(each.partitions) for each in opened] == [PARTITIONS // 2] * 2, *opened)
-        assert not first.partitions & second.partitions
-        write(stub, topic, range(COUNT, 2 * COUNT), partitions=PARTITIONS)
-        pump(lambda: len(first.seen) + len(second.seen) == 2 * COUNT, *opened)
-        assert second.seen
-        for each in opened:
-            each.consumer.commit(asynchronous=False)
-        opened.pop().close()
-        pump(lambda: len(first.partitions) == PARTITIONS, first)
-        write(stub, topic, range(2 * COUNT, 3 * COUNT), partitions=PARTITIONS)
-        pump(lambda: len(first.seen) + len(second.seen) == 3 * COUNT, first)
-        assert sorted(first.seen + second.seen) == list(range(3 * COUNT))
-    finally:
-        for each in opened:
-            each.close()
+    share_a_topic(
+        lambda: reader_of(stub, group, topic, **{"group.remote.assignor": assignor}), stub, topic, count=COUNT, partitions=PARTITIONS
+    )
 
 
 def test_a_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic: str, group: str) -> None:
     """The offsets that one committed are the next one's."""
-    first = Reader(stub, group, topic)
+    first = reader_of(stub, group, topic)
     pump(lambda: len(first.seen) == COUNT, first)
     first.consumer.commit(asynchronous=False)
     first.close()
     write(stub, topic, range(COUNT, COUNT + 4), partitions=PARTITIONS)
-    second = Reader(stub, group, topic)
+    second = reader_of(stub, group, topic)
     try:
         pump(lambda: len(second.seen) == 4, second)
         assert sorted(second.seen) == list(range(COUNT, COUNT + 4))
@@ -128,7 +71,7 @@ def test_an_asyncio_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic
     from confluent_kafka.aio import AIOConsumer
 
     async def read(count: int) -> list[int]:
-        consumer = AIOConsumer(settings(stub, group))
+        consumer = AIOConsumer({**settings(stub, group), **CONFIG})
         seen: list[int] = []
         try:
             await consumer.subscribe([topic])
@@ -148,14 +91,14 @@ def test_an_asyncio_consumer_goes_on_where_its_group_was(stub: BrokerStub, topic
 
 def test_a_static_consumer_keeps_its_partitions(stub: BrokerStub, topic: str, group: str) -> None:
     """It is closed and opened again, and the other one is not asked to take its partitions."""
-    first = Reader(stub, group, topic, **{"group.instance.id": "one"})
-    second = Reader(stub, group, topic, **{"group.instance.id": "two"})
+    first = reader_of(stub, group, topic, **{"group.instance.id": "one"})
+    second = reader_of(stub, group, topic, **{"group.instance.id": "two"})
     opened = [second]
     try:
         pump(lambda: len(first.partitions) == len(second.partitions) == PARTITIONS // 2, first, second)
         owned, others = first.partitions, second.partitions
         first.close()
-        again = Reader(stub, group, topic, **{"group.instance.id": "one"})
+        again = reader_of(stub, group, topic, **{"group.instance.id": "one"})
         opened.append(again)
         pump(lambda: again.partitions == owned, again, second)
         assert second.partitions == others
@@ -169,7 +112,7 @@ def test_a_consumer_subscribes_by_a_regular_expression(stub: BrokerStub, group: 
     prefix = f"r-{uuid.uuid4().hex[:8]}"
     for name in (f"{prefix}-1", f"{prefix}-2", f"not-{prefix}"):
         stub.create_topic(name, partitions=1)
-    reader = Reader(stub, group, f"^{prefix}-.*")
+    reader = reader_of(stub, group, f"^{prefix}-.*")
     try:
         pump(lambda: reader.partitions == {(f"{prefix}-1", 0), (f"{prefix}-2", 0)}, reader)
     finally:
@@ -181,7 +124,7 @@ def test_an_admin_client_sees_the_group(stub: BrokerStub, topic: str, group: str
     from confluent_kafka import ConsumerGroupType
     from confluent_kafka.admin import AdminClient
 
-    reader = Reader(stub, group, topic)
+    reader = reader_of(stub, group, topic)
     try:
         pump(lambda: len(reader.partitions) == PARTITIONS, reader)
         admin = AdminClient({"bootstrap.servers": stub.bootstrap})

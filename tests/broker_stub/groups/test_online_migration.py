@@ -16,10 +16,11 @@ from fencepost.broker_stub.configs.topic_configs import MIGRATIONS
 from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
 from fencepost.broker_stub.groups.embedded_protocol import read_assignment, read_version, write_assignment
 from fencepost.producer.wire import ErrorCode
+from tests.broker_stub.groups.confluent_reader import Reader, pump
 from tests.broker_stub.groups.consumer_calls import ConsumerWorld
 from tests.broker_stub.groups.group_calls import REBALANCE_MS, SESSION_MS, Member
 from tests.broker_stub.groups.numbered_records import fresh_group, numbered_topic, write
-from tests.broker_stub.groups.test_consumer_clients import Reader, pump
+from tests.broker_stub.groups.test_consumer_clients import reader_of
 from tests.broker_stub.stub_calls import DEADLINE_S
 from tests.conformance.group_member import subscription, subscription_v3
 
@@ -198,7 +199,7 @@ def test_stock_clients_change_the_protocol(stub: BrokerStub, strategy: str) -> N
     group, count = fresh_group(), 40
     topic = numbered_topic(stub, count, partitions=PARTITIONS)
     classic = {"group.protocol": "classic", "partition.assignment.strategy": strategy, "heartbeat.interval.ms": 100}
-    opened = [Reader(stub, group, topic, **classic) for _ in range(2)]
+    opened = [reader_of(stub, group, topic, **classic) for _ in range(2)]
     seen: list[int] = []
     written = count
 
@@ -231,7 +232,7 @@ def test_stock_clients_change_the_protocol(stub: BrokerStub, strategy: str) -> N
     try:
         read_all()
         assert kind() == "CLASSIC"
-        opened.append(Reader(stub, group, topic))
+        opened.append(reader_of(stub, group, topic))
         new = opened[-1]
         read_all()
         assert kind() == "CONSUMER"
@@ -240,7 +241,7 @@ def test_stock_clients_change_the_protocol(stub: BrokerStub, strategy: str) -> N
         leave(second)
         read_all()
         assert kind() == "CONSUMER"
-        opened.append(Reader(stub, group, topic, **classic))
+        opened.append(reader_of(stub, group, topic, **classic))
         read_all()
         leave(new)
         read_all()
