@@ -19,7 +19,6 @@ from fencepost.producer.errors import (
     ProducerClosed,
     RecordRefused,
     Retriable,
-    TopicUnavailable,
 )
 from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import ErrorCode
@@ -31,6 +30,7 @@ from fencepost.txn.jobs.errors import JobFailed, SourceChanged
 from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
+from fencepost.txn.pipeline.aborts import Aborts, cause_of
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.outcomes import find_out
 from fencepost.txn.pipeline.own_producer import MakeProducer, OwnProducer
@@ -92,7 +92,7 @@ class Transactions:
         )
         self._records = 0
         """Records of the source that are committed since the job began."""
-        self._aborted = 0
+        self._aborts = Aborts(settings, self.producer, patience, STOPPING, JobFailed)
         self._isolated = 0
         """So many records are written one in a transaction, to find the one that the brokers refuse."""
 
@@ -176,7 +176,7 @@ class Transactions:
         self.batch = None
         self.position = position
         self._records = entry.records
-        self._aborted = 0
+        self._aborts.committed()
         self._isolated = max(0, self._isolated - batch.read)
         counters = self._counters
         counters.batches += 1
@@ -207,31 +207,12 @@ class Transactions:
         """Abort the open batch. What comes after `position` must be read again. Raises if another attempt cannot help."""
         batch, self.batch = self.batch, None
         assert batch is not None
-        cause = error.cause if isinstance(error, MustAbort) and error.cause is not None else error
         self._counters.aborts += 1
-        taken_s = time.monotonic() - batch.began
-        advice = ""
-        if taken_s >= self._settings.transaction_timeout_ms / 1000.0:
-            advice = f". The batch took {taken_s:.1f} s, longer than transaction_timeout_ms={self._settings.transaction_timeout_ms}"
+        advice = self._aborts.slow(time.monotonic() - batch.began)
         log.warning("%s: aborted, to read %d records again: %s%s", self._name, batch.read, error, advice)
-        code = getattr(cause, "code", 0)
-        if code in STOPPING:
-            await self.producer.give_back(batch.transaction)
-            raise JobFailed(f"the brokers refuse: {error}: {STOPPING[ErrorCode(code)]}") from error
-        self._note_refused(batch, error, cause)
-        if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
-            await self.producer.replace(error)
-        else:
-            await self.producer.give_back(batch.transaction)
-        if isinstance(error, Retriable) and not isinstance(error, TopicUnavailable):
-            return
-        self._aborted += 1
-        if self._aborted > self._settings.aborts_max:
-            raise JobFailed(
-                f"{self._aborted} transactions in a row were aborted, more than aborts_max={self._settings.aborts_max}; the last:"
-                f" {error}{advice}"
-            ) from error
-        await self._patience.pause(self._aborted)
+        await self._aborts.refuse_lasting(batch.transaction, error)
+        self._note_refused(batch, error, cause_of(error))
+        await self._aborts.settle(batch.transaction, error, advice)
 
     def _note_refused(self, batch: Batch, error: FencepostError, cause: object) -> None:
         """If the brokers refused a record, find out which: write the batch's records again, one in a transaction."""

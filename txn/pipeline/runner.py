@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, RecordRefused, Retriable, TopicUnavailable
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
-from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionTimeout
+from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
+from fencepost.txn.pipeline.aborts import Aborts, cause_of
 from fencepost.txn.pipeline.applying import Transform
 from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
@@ -94,7 +95,7 @@ class Runner:
         self._committed: dict[TP, int] = {}
         self._isolated: dict[TP, int] = {}
         """Up to which offsets messages are processed one in a transaction, to find the one whose records the brokers refuse."""
-        self._aborted = 0
+        self._aborts = Aborts(settings, self._producer, self._patience, STOPPING, PipelineFailed, but=(CommitOutcomeUnknown,))
         self._pace = Pace(settings)
         self._is_open = False
 
@@ -289,7 +290,7 @@ class Runner:
         counters.records_in += batch.read
         counters.records_out += batch.written
         counters.dead_letters += batch.dead
-        self._aborted = 0
+        self._aborts.committed()
         for tp, place in batch.next.items():
             self._committed[tp] = place.offset
             if self._isolated and place.offset >= self._isolated.get(tp, place.offset):
@@ -302,44 +303,23 @@ class Runner:
     async def _abort(self, batch: Batch, error: FencepostError, *, counts: bool = True) -> None:
         """Abort the batch, and read its messages again. Raises if another attempt cannot help."""
         self._batch = None
-        cause = error.cause if isinstance(error, MustAbort) and error.cause is not None else error
-        code = getattr(cause, "code", 0)
+        cause = cause_of(error)
         self._counters.aborts += 1
         self._note_refused(batch, error, cause)
         self._read_again(batch.first)
         self._writer.poison = None  # It comes again.
         taken_s = time.monotonic() - batch.began
-        advice = self._advice(code, taken_s)
+        advice = self._aborts.slow(taken_s)
+        if not advice and getattr(cause, "code", 0) in OF_THE_GROUP:
+            advice = f". The group gave the partitions to another member (the batch took {taken_s:.1f} s)"
         log.warning("%s: aborted, to read %d messages again: %s%s", self._name, batch.read, error, advice)
-        if code in STOPPING:
-            await self._producer.give_back(batch.transaction, but=(CommitOutcomeUnknown,))
-            raise PipelineFailed(f"the brokers refuse: {error}: {STOPPING[ErrorCode(code)]}") from error
-        if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
-            await self._producer.replace(error)
-        else:
-            await self._producer.give_back(batch.transaction, but=(CommitOutcomeUnknown,))
-        if not counts or (isinstance(error, Retriable) and not isinstance(error, TopicUnavailable)):
-            return
-        self._aborted += 1
-        if self._aborted > self._settings.aborts_max:
-            raise PipelineFailed(
-                f"{self._aborted} transactions in a row were aborted, more than aborts_max={self._settings.aborts_max}; the last:"
-                f" {error}{advice}"
-            ) from error
-        await self._patience.pause(self._aborted)
+        await self._aborts.refuse_lasting(batch.transaction, error)
+        await self._aborts.settle(batch.transaction, error, advice, counts=counts)
 
     def _read_again(self, first: dict[TP, int]) -> None:
         """Continue at these offsets. What came after them is read again too, and what failed before it was noted is only there."""
         self._source.rewinds.update(first_of([*self._ahead.drop(), *self._pending]) | first)
         self._pending.clear()
-
-    def _advice(self, code: int, taken_s: float) -> str:
-        limit_s = self._settings.transaction_timeout_ms / 1000.0
-        if taken_s >= limit_s:
-            return f". The batch took {taken_s:.1f} s, longer than transaction_timeout_ms={self._settings.transaction_timeout_ms}"
-        if code in OF_THE_GROUP:
-            return f". The group gave the partitions to another member (the batch took {taken_s:.1f} s)"
-        return ""
 
     def _note_refused(self, batch: Batch, error: FencepostError, cause: object) -> None:
         """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction."""
