@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fencepost.txn.recovery.resume import Resumed
     from fencepost.txn.recovery.token import PreparedTransaction
 
-NOBODY: Final = "localhost:9092"
+NO_BROKER: Final = "localhost:9092"
 """A placeholder for settings that need an address, when no broker is asked."""
 
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prepare() returned: its text, @FILE, or - for standard input.")]
@@ -91,7 +91,7 @@ def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], clust
     except CommandError:
         if token.coordinator is None and token.wrote:
             raise
-        servers = None if token.wrote else NOBODY
+        servers = None if token.wrote else NO_BROKER
     try:
         settings = settings_for(token, servers, {**shared, **cluster.given()})
         asked = ",".join(settings.bootstrap_servers)

@@ -187,5 +187,5 @@ async def _refuse_what_is_committed(client: ClusterClient, hanging: OpenTransact
 
 
 def _said(done: OpenTransaction, what: str) -> None:
-    who = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
-    say(f"{done.topic}-{done.partition}: the transaction of {who}, from offset {done.start_offset} on, is {what}")
+    identity = f"producer id {done.producer_id}, epoch {done.producer_epoch}"
+    say(f"{done.topic}-{done.partition}: the transaction of {identity}, from offset {done.start_offset} on, is {what}")

@@ -1,7 +1,7 @@
 """The core's state machine: events and the time in, commands out.
 
 All of it runs on the thread of the engine's loop. Callers' threads only append to the accumulator and post events. After every event the
-whole machine advances once. So work that can proceed never waits, whatever the order of events.
+whole machine advances once. So work that can proceed never waits, in any order of events.
 """
 
 from __future__ import annotations

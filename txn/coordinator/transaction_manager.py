@@ -557,7 +557,7 @@ class TransactionManager:
             # Version 2: no write reached a broker, so there is nothing to commit. The epoch is given up anyway.
             self._over(committed=True, event=Event.ENDED_WORN)
             return []
-        # The coordinator had reported the prepared transaction as open, whichever process wrote it.
+        # The coordinator had reported the prepared transaction as open; this process or another one wrote it.
         elsewhere = self.preparation.token is not None
         if not committed and answer.error_code in (UNBEGUN[:1] if self._contents.begun or elsewhere else UNBEGUN):
             # So another process has committed it, if it was prepared.

@@ -116,7 +116,7 @@ class ClaimsTopic:
         return await self._again(ask)
 
     async def claim(self, partition: int, identity: Identity, claim: KafkaClaim) -> KafkaClaim:
-        """Write a claim as the identity's first record in the partition. Returns the claim that is there, whichever attempt wrote it."""
+        """Write a claim as the identity's first record in the partition. Returns the claim that is there: this one, or an earlier one."""
         value = msgspec.json.encode(claim)
         batch = encode_batch([(int(time.time() * 1000), None, value)], producer_id=identity[0], producer_epoch=identity[1], base_sequence=0)
         data = TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=partition, records=batch)])

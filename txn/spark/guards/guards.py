@@ -73,7 +73,7 @@ class TurnsGuard:
 
 
 class Claimed(Struct, frozen=True):
-    """A task first asks Kafka, which admits one attempt, whatever number Spark gives it."""
+    """A task first asks Kafka, which admits one attempt, of any number that Spark gives it."""
 
     client: ClaimClient
 
