@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import signal
 import subprocess
 import sys
@@ -33,6 +34,11 @@ class OtherProcess:
         """The next line that the process prints, "" after its end."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")
+
+    def has_line(self, timeout_s: float) -> bool:
+        """Whether the process prints something within this time, or ends. For a program that has not printed more than was read."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
 
     def say(self, line: str = "") -> None:
         """Write a line to the process's input."""

@@ -24,6 +24,8 @@ EARLY: Final = 0.25
 """How many of the kills come while the process starts."""
 STARTING_S: Final = 0.6
 WORKING_S: Final = 1.0
+BEGIN_TIMEOUT_S: Final = 10.0
+"""How long a kill waits until the process has work. With several members one may have none: another member has done it."""
 FULL: Final = os.environ.get("FENCEPOST_PIPELINE_KILLS") == "full"
 
 WORKER: Final = """
@@ -95,8 +97,7 @@ def campaign(bootstrap: str, *, rows: int, kills: int, members: int, seed: int, 
                 early += 1
                 time.sleep(drawn.uniform(0, STARTING_S))
             else:
-                if members == 1:
-                    running[member].line()
+                running[member].has_line(BEGIN_TIMEOUT_S)
                 time.sleep(drawn.uniform(0, WORKING_S))
             running[member].kill()
             running[member].__exit__(None, None, None)
