@@ -12,8 +12,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from operator import lt
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,6 +74,7 @@ def campaign(
     with ExitStack() as stack:
         reading = Output(site.bootstrap, output, partitions)
         stack.callback(reading.close)
+        feeding: list[Future[None]] = []
         feeder = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(stopped.set)
         running = [Instance(command, directory, number) for number in range(INSTANCES)]
@@ -93,15 +96,20 @@ def campaign(
 
         def progress() -> int:
             check()
+            if feeding and feeding[0].done():
+                feeding[0].result()
             return reading.distinct()
 
         def reached(count: int) -> None:
-            until(progress, f"{count} values in {output}, seed {seed}", good=lambda found: found >= count, timeout_s=LIMIT_S)
+            """Wait for so many values. Their pace depends on the machine: only a pause of LIMIT_S is an error."""
+            known = 0
+            while known < count:
+                known = until(progress, f"more than {known} values of {output}, seed {seed}", good=partial(lt, known), timeout_s=LIMIT_S)
 
         until(begun, "the instances are at work", timeout_s=LIMIT_S, pause_max_s=0.5)
         feed(range(FED))
         reached(1)
-        fed = feeder.submit(feed_all)
+        feeding.append(feeder.submit(feed_all))
         for kind in drawn.choices(everything, k=MISHAPS) if FULL else DEATHS[:1]:
             time.sleep(drawn.uniform(0.2, 2))
             check()
@@ -113,7 +121,6 @@ def campaign(
                 victim.start(fresh=kind == "replace")
             else:
                 site.mishaps[kind](drawn)
-        fed.result(LIMIT_S)
         reached(values)
         for each in running:
             each.end(signal.SIGTERM)
