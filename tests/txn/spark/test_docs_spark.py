@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from msgspec.structs import fields
+from pyspark.sql import SparkSession
 
+from fencepost.broker_stub import BrokerStub
 from fencepost.txn.spark.guards.selection import GUARDS, TABLE
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
+from tests.drawn import drawn
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -57,10 +63,27 @@ def test_every_event_names_the_test_that_keeps_its_promise() -> None:
     assert [event for event, names in named if not names or not all(notes[name].startswith("tests/") for name in names)] == []
 
 
-def test_its_programs_are_python() -> None:
-    """Each can be compiled, on each of the three pages."""
-    for name, page in (("spark.md", PAGE), ("spark-reference.md", REFERENCE), ("spark-source.md", SOURCE)):
-        programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-        assert programs
-        for program in programs:
-            compile(program, name, "exec")
+@drawn(2, of="programs of the pages about Spark")
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [("spark", 0), ("spark", 1), ("spark-reference", 0), ("spark-reference", 1), ("spark-reference", 2), ("spark-source", 0)],
+)
+def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path: Path) -> None:
+    """As it stands, but for the brokers' address and the place of checkpoints. A query has written a batch."""
+    program = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)[number]
+    with BrokerStub(brokers=3) as stub:
+        for topic, partitions in (("orders", 12), ("invoices", 1), ("reminders", 1)):
+            stub.create_topic(topic, partitions=partitions)
+        names: dict[str, Any] = {}
+        exec(program.replace("broker:9092", stub.bootstrap).replace("/checkpoints", str(tmp_path)), names)
+        if (query := names.get("query")) is not None:
+            try:
+                until(lambda: any(each["numInputRows"] for each in query.recentProgress), "a batch with rows", timeout_s=120)
+            finally:
+                query.stop()
+                if (writer := names.get("writer")) is not None:
+                    writer.close()  # The end of a program does it.
+            assert query.exception() is None
+        if "Watcher" not in names:
+            written = sum(len(stub.records(topic, number)) for topic, count in (("orders", 12), ("invoices", 1)) for number in range(count))
+            assert written > 0
