@@ -533,7 +533,7 @@ class Cluster(Context):
 
     def reassign(self, topic: Topic, partition: Partition, target: Sequence[int]) -> None:
         """Begins to move the partition to these brokers, and ends at once where they reach the leader. The caller has checked them."""
-        added = [node for node in target if node not in partition.replicas]
+        added = [node for node in target if partition.on(node) is None]
         logs = self.logs.create(topic, partition.index, added)
         partition.reassign(target, logs)
 

@@ -102,6 +102,8 @@ class ControllerLink:
         broker.fenced = False
         if not self._context.hears(node):
             self._learn(broker, self._context.image)
+            for partition in self._context.every_partition():
+                partition.tell(node)  # the logs of replicas that have left are deleted
         self.image_changed()
 
     def is_near(self, node: int) -> bool:

@@ -237,20 +237,26 @@ class LogDir:
         return self.directory.directory(name).read(PARTITION_METADATA) is not None
 
     def _remove(self, name: str) -> None:
-        """Removes the directory of a log, which first gets a name that says so: what a crash leaves of it counts as no log. A disk that
-        failed keeps it, and the next start removes it."""
+        """Removes the directory of a log, which first gets a name that says so: what a crash leaves of it counts as no log. The next start
+        removes what a disk that failed has kept."""
         aside = f"{name}.{uuid4().hex}{DELETED}"
-        with suppress(StorageFailed):
+        try:
             self.directory.rename_directory(name, aside)
             self.directory.sync()
-            self.directory.remove_directory(aside)
+        except StorageFailed:
+            self.directory.remove_directory(name)
+        self.directory.remove_directory(aside)
 
     def _create(self, name: str, topic_id: UUID, config: LogConfig) -> PartitionLog:
         self._make_room(name)
         directory = self.directory.directory(name)
-        self.directory.sync()
-        directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
-        return self._watched(PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory))
+        try:
+            self.directory.sync()
+            directory.write(PARTITION_METADATA, write_partition_metadata(topic_id).encode())
+            return self._watched(PartitionLog(clock_ms=self._clock_ms, config=config, directory=directory))
+        except StorageFailed:
+            self.directory.remove_directory(name)
+            raise
 
     def _make_room(self, name: str) -> None:
         """Removes what an interrupted creation or deletion has left. Other files stay, under another name."""

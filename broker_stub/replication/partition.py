@@ -303,7 +303,8 @@ class Partition:
         return True
 
     def reassign(self, target: Sequence[int], logs: Mapping[int, PartitionLog]) -> None:
-        """Begins a reassignment to these replicas. It replaces one that is in progress. `logs`: of the new replicas, empty."""
+        """Begins a reassignment to these replicas. It replaces one that is in progress. `logs`: of the new replicas, empty. A broker
+        that did not hear that its replica had left goes on with the log that it has, as in Kafka."""
         self._replicas.update({node: Replica(self, node, log, self._cluster) for node, log in logs.items()})
         self._assign(self.assignment.towards(target), tuple(self.isr))
 
