@@ -81,7 +81,10 @@ _QUORUM = "no: the stub's controller is no KRaft quorum that could speak it"
 _TO_CONTROLLER = "no: brokers ask their controller with it; the stub's brokers and controller are one program"
 _ZOOKEEPER = "no: Kafka 4.0 removed it with ZooKeeper"
 _TOKENS = "no: there are no delegation tokens"
-_STREAMS_GROUPS = "no: there are no streams groups; Kafka Streams works with the classic protocol"
+_STREAMS_GROUPS = (
+    "no: there are no streams groups. Kafka Streams works with the classic protocol, and with `group.protocol=streams` it ends with "
+    "UnsupportedVersionException: the cluster does not support the STREAMS group protocol"
+)
 
 # Every API without a handler, and why. A request ends the connection.
 NOT_SERVED = {

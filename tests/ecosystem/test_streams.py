@@ -3,11 +3,13 @@ brokers restart."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from fencepost.broker_stub import BrokerStub
 from tests.conformance.fixtures import require, require_kafka
 from tests.conformance.java_tools import compiles
 from tests.conformance.kafka_home import find_java, kafka_home
@@ -36,11 +38,7 @@ pytestmark = pytest.mark.timeout(900 if FULL else 240)
 @pytest.mark.parametrize("place", SITES)
 def test_streams_totals(place: str, tmp_path: Path) -> None:
     """Each number is counted once, in the output and in the changelog of the store."""
-    require_kafka()
-    require(lambda: kafka_home(also=ARTIFACTS))
-    if not compiles(find_java()):
-        pytest.skip(f"{find_java()} has no compiler, which a Java program in one source file needs")
-    classes = compiled(PROGRAM)
+    classes = program()
     with SITES[place]() as site:
         configs = [f"{name}={value}" for name, value in {**CONFIG, "bootstrap.servers": site.bootstrap}.items()]
 
@@ -51,3 +49,25 @@ def test_streams_totals(place: str, tmp_path: Path) -> None:
         totals = totals_hold("Kafka Streams", site, command, tmp_path, supervised=True)
         changes = read_messages(site.bootstrap, "app-totals-changelog", range(PARTITIONS))
         assert {(each.key() or b"").decode(): (each.value() or b"").decode() for each in changes} == totals
+
+
+def test_streams_groups_are_refused(tmp_path: Path) -> None:
+    """With group.protocol=streams (KIP-1071) it ends at once, and says that the cluster does not support that."""
+    classes = program()
+    with BrokerStub() as stub:
+        for topic in (SOURCE, TARGET):
+            stub.create_topic(topic)
+        configs = [f"bootstrap.servers={stub.bootstrap}", "application.id=app", "group.protocol=streams"]
+        command = java_command("Totals", str(tmp_path), SOURCE, TARGET, str(KEYS), *configs, directory=tmp_path, classes=classes)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    assert "UnsupportedVersionException: The cluster does not support the STREAMS group protocol" in ended.stdout
+
+
+def program() -> Path:
+    """The classes of the program. Skips the test if there are no jars or no compiler."""
+    require_kafka()
+    require(lambda: kafka_home(also=ARTIFACTS))
+    if not compiles(find_java()):
+        pytest.skip(f"{find_java()} has no compiler, which a Java program in one source file needs")
+    return compiled(PROGRAM)
