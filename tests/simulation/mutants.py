@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -27,19 +24,9 @@ from fencepost.producer.errors import Persisted, ProducerForked
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
 from fencepost.producer.wire import Api, ErrorCode
-from tests.simulation.flavours import simulate
 
 RUNS_MAX = 200
 Patch = tuple[object, str, object]
-
-
-@dataclass(frozen=True)
-class Caught:
-    """The run that noticed the broken rule, and its message."""
-
-    seed: int
-    flavour: str
-    what: str
 
 
 def _after(method: Callable[..., Any], then: Callable[..., None]) -> Callable[..., Any]:
@@ -301,18 +288,3 @@ BEGIN_AT = {
     "five batches before the first acknowledgement": 25,
 }
 """The first seed to try, for mutants that otherwise need more than a few seeds."""
-
-
-def hunt(mutant: str) -> Caught | int:
-    """Run seeds until a check notices the broken rule. If none does, return the number of runs."""
-    flavour, patches = MUTANTS[mutant]
-    with ExitStack() as stack:
-        for target, name, broken in patches:
-            stack.enter_context(patch.object(target, name, broken))
-        first = BEGIN_AT.get(mutant, 0)
-        for seed in range(first, first + RUNS_MAX):
-            try:
-                simulate(seed, flavour)
-            except (AssertionError, ValueError, LookupError, ArithmeticError) as error:
-                return Caught(seed, flavour, f"{type(error).__name__}: {error}"[:80])
-    return RUNS_MAX

@@ -10,7 +10,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
-from unittest.mock import patch
 
 import pytest
 
@@ -23,6 +22,7 @@ from fencepost.txn.coordinator.transaction_contents import TransactionContents
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.recovery.outcome import COMPLETE
 from fencepost.txn.recovery.token import PreparedTransaction
+from tests.broken_rules import assert_noticed
 from tests.drawn import ALL, SEED
 from tests.once import once_is_enough
 from tests.simulation.prepared_transactions import PreparedWorld
@@ -144,12 +144,6 @@ def test_the_simulation_of_several_processes_bites(mutant: str, version: int) ->
 
 
 def _hunt(mutant: str, change: tuple[object, str, object], kind: type[TransactionWorld], version: int) -> None:
-    target, name, broken = change
-    with patch.object(target, name, broken):
-        for seed in range(first := BEGIN_AT.get(mutant, 0), first + HUNTED):
-            try:
-                kind(seed, version, stranding=False).run_all()  # it shows sooner where fewer things go wrong
-            except AssertionError as error:
-                print(f"{mutant}: seed {seed}: {str(error)[:100]}")
-                return
-    pytest.fail(f"{mutant}: not noticed in {HUNTED} runs")
+    # A broken rule shows sooner where fewer things go wrong.
+    first = BEGIN_AT.get(mutant, 0)
+    assert_noticed(mutant, change, run=lambda seed: kind(seed, version, stranding=False).run_all(), seeds=range(first, first + HUNTED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from unittest.mock import patch
 
 from msgspec.structs import replace
@@ -33,19 +33,10 @@ from fencepost.broker_stub.transactions.state_log import TxnShard
 from fencepost.broker_stub.transactions.states import COMPLETE, PREPARED, State, TransactionMetadata, Txn
 from fencepost.broker_stub.transactions.verification import Question, ThenEach, TransactionVerification
 from fencepost.producer.wire import ErrorCode
-from tests.txn_walk.kinds import kind_of
-from tests.txn_walk.walk import Walk
 
 RUNS_MAX: Final = 1_500
 Rows = tuple[Any, ...]
 Patch = tuple[object, str, object]
-
-
-class Caught(NamedTuple):
-    """The run that noticed the broken rule, and its message."""
-
-    seed: int
-    what: str
 
 
 def _without(rows: Rows, *names: str) -> Rows:
@@ -169,15 +160,3 @@ BEGIN_AT: Final = {
     "readers hear of the aborts that begin where they read": 785,
 }
 """The first seed for a mutant that shows late: the hundreds of runs before that notice nothing take minutes."""
-
-
-def hunt(mutant: str, first: int = 0) -> Caught | int:
-    """Run until a run notices the broken rule. If none does, return the number of runs."""
-    level, (target, name, broken) = MUTANTS[mutant]
-    with patch.object(target, name, broken):
-        for seed in range(first, first + RUNS_MAX):
-            try:
-                Walk(seed, kind_of(level, seed)).run()
-            except AssertionError as error:
-                return Caught(seed, f"{type(error).__name__}: {error}"[:100])
-    return RUNS_MAX

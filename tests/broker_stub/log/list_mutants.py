@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
-from unittest.mock import patch
+from typing import Any, Final
 
 from fencepost.broker_stub.log import partition_log, recovery, retention
 from fencepost.broker_stub.log.cleaner.batch_filter import BatchFilter
@@ -16,18 +15,9 @@ from fencepost.broker_stub.log.segment import LogSegment
 from fencepost.broker_stub.log.time_index import TimeIndex
 from fencepost.broker_stub.log.txn_index import Transactions
 from fencepost.broker_stub.storage.volatile import VolatileFile
-from tests.broker_stub.log.list_history import run
 
 RUNS_MAX: Final = 300
-STEPS: Final = 60
 Patch = tuple[object, str, object]
-
-
-class Caught(NamedTuple):
-    """The history that noticed the broken rule, and its message."""
-
-    seed: int
-    what: str
 
 
 def _tombstones_go_at_once(self: BatchFilter, record: Any, horizon: int | None, keeps: Any = BatchFilter._keeps) -> bool:
@@ -91,15 +81,3 @@ MUTANTS: Final[dict[str, Patch]] = {
     "the offset index is looked up one entry late": (OffsetIndex, "lookup", _one_entry_late),
     "a truncation leaves the time index": (TimeIndex, "truncate", lambda self, offset: None),
 }
-
-
-def hunt(mutant: str, first: int = 0) -> Caught | int:
-    """Run until a history notices the broken rule. If none does, return the number of histories."""
-    target, name, broken = MUTANTS[mutant]
-    with patch.object(target, name, broken):
-        for seed in range(first, first + RUNS_MAX):
-            try:
-                run(seed, STEPS)
-            except Exception as error:  # noqa: BLE001 - a log without one of its rules may fail in any way
-                return Caught(seed, f"{type(error).__name__}: {error}")
-    return RUNS_MAX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from fencepost.broker_stub.replication.remote_replica import RemoteReplica
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import ReplicaFetcher
 from fencepost.producer.wire import ErrorCode
+from tests.broken_rules import assert_noticed
 from tests.broker_stub.replication.test_random_replication import World
 from tests.drawn import drawn
 from tests.once import once_is_enough
@@ -93,21 +93,8 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-def hunt(mutant: str) -> int | None:
-    """The seed of the first run that notices the broken rule."""
-    target, name, broken = MUTANTS[mutant]
-    with patch.object(target, name, broken):
-        for seed in range(RUNS_MAX):
-            try:
-                World(seed).run()
-            except AssertionError as error:
-                print(f"{mutant}: run {seed}: {error}")
-                return seed
-    return None
-
-
 @drawn(4)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_runs_bite(mutant: str) -> None:
     """The random runs find each mutant of replication."""
-    assert hunt(mutant) is not None, f"{mutant}: not noticed in {RUNS_MAX} runs"
+    assert_noticed(mutant, MUTANTS[mutant], run=lambda seed: World(seed).run(), seeds=range(RUNS_MAX))
