@@ -275,6 +275,7 @@ def test_progress_without_a_terminal(stub: BrokerStub, tmp_path: Path, monkeypat
     monkeypatch.setattr(producing, "LINE_S", 0.0)
     file = tmp_path / "numbers"
     file.write_text("".join(f"{number}\n" for number in range(20_000)))
+    stub.faults.on(Api.PRODUCE).on_call(2).delay(1_000)
     ran = produce(stub, *job, file)
     assert ran.returncode == 0, ran
     lines = [line for line in ran.stderr.splitlines() if "records/s" in line and "read, " in line]
