@@ -260,10 +260,11 @@ class ReplicaFetcher:
     def _take(self, key: Key, data: PartitionData) -> None:
         """What the response says about a partition, unless the partition has changed since the request."""
         followed = self._followed.get(key)
-        if followed is None or followed.asked is None or followed.epoch != followed.replica.leader_epoch:
+        if followed is None:
             return
         log, asked = followed.replica.log, followed.asked
-        if log.log_end_offset != asked.fetch_offset:
+        if asked is None or followed.epoch != followed.replica.leader_epoch or log.log_end_offset != asked.fetch_offset:
+            self._begin_session()  # the session would not tell the high watermark again that is not taken now
             return
         try:
             self._apply(followed, log, data)

@@ -186,3 +186,8 @@ class CompactedWorld(World):
 def test_the_newest_record_of_each_key_stays(seed: int) -> None:
     """After random moves, truncations and compactions."""
     CompactedWorld(seed).run()
+
+
+def test_a_follower_learns_a_high_watermark_that_it_could_not_take() -> None:
+    """A leader epoch begins while the response with it is under way, and the leader's high watermark does not move any more."""
+    CompactedWorld(647).run()
