@@ -40,7 +40,7 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition", tag_field="ty
         `lost`: those that have no log of the partition any more.
 
         With eligible leader replicas (KIP-966) these leave the ISR, and are not eligible. If nothing is left, one of them leads alone: the
-        last leader, or one that has its log. Without that feature an unclean shutdown changes nothing, as in Kafka."""
+        last leader, or one that has its log. Without that feature only those without a log leave the ISR."""
         if not has_eligible:
             return self._with([node for node in self.isr if node not in lost] or self.isr, self.eligible, self.last_leader)
         isr, eligible = ([node for node in nodes if node not in unclean and node not in lost] for nodes in (self.isr, self.eligible))
