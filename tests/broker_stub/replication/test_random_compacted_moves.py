@@ -157,12 +157,11 @@ class CompactedWorld(World):
                 self.cluster.stop_broker(node)
             self.cluster.start_broker(node)
             self.cluster.logs.moves.limit(node, None)
-        self.pass_time(LAG_MS + 1)
-        if {*self.partition.assignment.adding} & {*self.partition.assignment.removing}:
-            self.partition.cancel_reassignment()  # as in Kafka, one that adds and removes the same broker does not end
-        for _ in range(3):
+        for _ in range(4):
             self.pass_time(LAG_MS + 1)
             self.check()
+            if {*self.partition.assignment.adding} & {*self.partition.assignment.removing}:
+                self.partition.cancel_reassignment()  # as in Kafka, one that adds and removes the same broker does not end
         self.pass_time(1_000)  # the followers learn the high watermark
         assert len(self.cluster.logs.moves) == 0
         assert not self.partition.assignment.is_changing
