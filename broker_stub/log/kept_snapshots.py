@@ -37,8 +37,12 @@ class Snapshots:
         return log_bytes >= self._due_at
 
     def add(self, offset: int, snapshot: bytes, *, log_bytes: int, in_file: bool) -> None:
-        """Keeps a snapshot of the log before that offset. `in_file`: a segment begins there, or the log is closed."""
+        """Keeps a snapshot of the log before that offset. `in_file`: a segment begins there, or the log is closed. A file that is there
+        already stays: what is only in memory does not survive a loss of power."""
         self._due_at = log_bytes + max(INTERVAL_BYTES, SHARE * len(snapshot))
+        if offset in self._files and not in_file:
+            self.forget_from(offset + 1)
+            return
         self.forget_from(offset)
         if in_file:
             self._directory.write(file_name(offset, SNAPSHOT), snapshot)

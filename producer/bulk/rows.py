@@ -78,9 +78,8 @@ def not_bytes(field: str, given: object, *, serialized: bool) -> str:
 
 
 def not_int(field: str, given: object) -> str:
-    """The words for a partition or a timestamp that is not an int, such as a number of numpy's."""
-    remedy = f": pass int({field})" if hasattr(given, "__index__") and not isinstance(given, bool) else ""
-    return f"{field} must be an int or None, not {type(given).__name__}{remedy}"
+    """The words for a partition or a timestamp that is not an int, such as a number of numpy's. Compiled methods have the same words."""
+    return f"{field} must be an int or None, not {type(given).__name__}"
 
 
 def read_row(given: object, number: i64) -> Row:

@@ -24,6 +24,11 @@ def test_the_log_is_a_list(seed: int) -> None:
     run(seed, STEPS)
 
 
+def test_a_snapshot_survives_a_start_and_a_loss_of_power() -> None:
+    """The producers at the log's end are in a file, and a start does not replace it by what is only in memory."""
+    run(131829850, STEPS)
+
+
 def test_the_log_is_a_list_in_new_histories() -> None:
     """With other seeds in each run; `make power-losses` takes many."""
     base = random.SystemRandom().randrange(1 << 32)
