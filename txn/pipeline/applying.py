@@ -34,10 +34,13 @@ class Piece(Struct, frozen=True):
 
 
 class Transform:
-    """See the module. `refused`: for each message whose records the brokers refused, the reason."""
+    """See the module. `refused`: for each message whose records the brokers refused, the reason. `before_pause`: called before a message
+    that `apply` got is tried again after a pause."""
 
-    def __init__(self, settings: PipelineSettings, calls: Calls, counters: Counters) -> None:
+    def __init__(self, settings: PipelineSettings, calls: Calls, counters: Counters, before_pause: Callable[[], None]) -> None:
         self.refused: dict[tuple[TP, int], Exception] = {}
+        self._before_pause = before_pause
+        self._is_splitting = False
         self._calls = calls
         self._counters = counters
         self._sink = settings.sink
@@ -66,7 +69,11 @@ class Transform:
         """A piece that the producer refuses, as pieces of single messages."""
         if piece.results is not None:
             return list(self._single(piece.messages, piece.results))
-        return [await self._many_of_one(message) for message in piece.messages]
+        self._is_splitting = True
+        try:
+            return [await self._many_of_one(message) for message in piece.messages]
+        finally:
+            self._is_splitting = False
 
     async def _one_by_one(self, messages: list[Message]) -> list[object]:
         """One result for each message; ends early after a failure that stops the pipeline."""
@@ -140,13 +147,17 @@ class Transform:
     async def _again(self, message: Message, error: Exception) -> object:
         """The result of another attempt, or Failed after the last."""
         function, given = (self._one, message) if self._many is None else (self._many, [message])
-        made = await self._attempts.again(error, function, given)
+        made = await self._attempts.again(error, function, given, self._pausing)
         if self._many is not None and not isinstance(made, Failed):
             try:
                 rows_of_many(made, self._sink)
             except TypeError as wrong:
                 return Failed(wrong, self._most)
         return made
+
+    def _pausing(self) -> None:
+        if not self._is_splitting:
+            self._before_pause()
 
     def _single(self, messages: list[Message], results: list[object]) -> Iterator[Piece]:
         for message, result in zip(messages, results, strict=False):

@@ -47,8 +47,11 @@ class Attempts:
         self._calls = calls
         self._counters = counters
 
-    async def again(self, error: Exception, function: Callable[..., Any], given: Any) -> object:
-        """What another call returns, or Failed after the last. `error`: that of the first call."""
+    async def again(
+        self, error: Exception, function: Callable[..., Any], given: Any, before_pause: Callable[[], None] = lambda: None
+    ) -> object:
+        """What another call returns, or Failed after the last. `error`: that of the first call. `before_pause`: called before each
+        pause."""
         if self._number == 1:
             return Failed(error)
         trying = AsyncRetrying(
@@ -57,7 +60,9 @@ class Attempts:
             wait=self._pause,
             sleep=self._calls.sleep,
             before=self._count,
+            before_sleep=lambda state: before_pause(),
         )
+        before_pause()
         await self._calls.sleep(self._pause(first_state()))
         try:
             return await trying(called, self._calls, function, given)

@@ -40,7 +40,7 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
     reset = given.get("auto.offset.reset", "earliest")
     if str(reset) not in RESETS:
         raise ConfigError(f"consumer={{'auto.offset.reset': {reset!r}}}: earliest, latest or error")
-    longest = int(given.get("max.poll.interval.ms", MAX_POLL_MS))
+    longest = _whole_number("max.poll.interval.ms", given.get("max.poll.interval.ms", MAX_POLL_MS))
     if settings.batch_ms >= longest:
         raise ConfigError(f"batch_ms={settings.batch_ms}: it must be less than the consumer's max.poll.interval.ms={longest}")
     return {
@@ -54,6 +54,13 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
         "bootstrap.servers": settings.servers,
         "group.id": settings.group,
     }
+
+
+def _whole_number(name: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise ConfigError(f"consumer={{{name!r}: {value!r}}}: a whole number") from None
 
 
 def _refuse(known: str, name: str, value: object) -> None:

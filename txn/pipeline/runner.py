@@ -85,13 +85,23 @@ class Runner:
             " the open batch is visible",
         )
         own_topics = [topic for topic in (settings.sink, settings.dead_letters) if topic is not None]
-        self._source = Source(consumer_settings(settings), settings.topics, calls, counters, self.revoked, own_topics=own_topics)
-        self._transform = Transform(settings, calls, counters)
+        self._source = Source(
+            consumer_settings(settings),
+            settings.topics,
+            calls,
+            counters,
+            self.revoked,
+            stopping=lambda: self.stopping,
+            own_topics=own_topics,
+        )
+        self._transform = Transform(settings, calls, counters, self._before_pause)
         self._writer = Writer(settings, self._name, calls, self._transform, lambda: self._producer.record_limit, self._suspect)
         self._pending: list[Message] = []
         self._ahead = ReadAhead(settings.batch_ms / 1000.0)
         self._batch: Batch | None = None
         self._commit: Commit | None = None
+        self._goal = float("inf")
+        """After so many transactions of the counter the run ends."""
         self._committed: dict[TP, int] = {}
         self._isolated: dict[TP, int] = {}
         """Up to which offsets messages are processed one in a transaction, to find the one whose records the brokers refuse."""
@@ -114,17 +124,17 @@ class Runner:
     async def run(self, *, ends_at: float, batches: int | None, until_idle: bool) -> bool:
         """Run until the pipeline is stopped, or the time has come, or so many transactions are committed, or everything is read. Returns
         whether everything was read."""
-        goal = float("inf") if batches is None else self._counters.batches + batches
+        self._goal = float("inf") if batches is None else self._counters.batches + batches
         self._patience.ends_at, self._patience.stop_ends_at = ends_at, None
         if not self._is_open:
             await self._open()
         elif until_idle:
             await self._source.look_again()
-        while not self.stopping and time.monotonic() < ends_at and self._counters.batches < goal:
+        while not self.stopping and time.monotonic() < ends_at and self._counters.batches < self._goal:
             if until_idle and self._is_idle():
                 self._counters.lag = 0
                 return True
-            await self._step(ends_at, goal, until_idle=until_idle)
+            await self._step(ends_at, until_idle=until_idle)
         self._patience.stop_now()
         await self._finish()
         self._raise_poison()
@@ -170,9 +180,9 @@ class Runner:
             for tp in taken & known.keys():
                 del known[tp]
 
-    async def _step(self, ends_at: float, goal: float, *, until_idle: bool) -> None:
-        """One read, and what becomes of it. `goal`: after so many transactions none follows. `until_idle`: when everything is read, a
-        transaction is committed at once, because nothing more is waited for."""
+    async def _step(self, ends_at: float, *, until_idle: bool) -> None:
+        """One read, and what becomes of it. `until_idle`: when everything is read, a transaction is committed at once, because nothing more
+        is waited for."""
         size = 1 if self._isolated else self._settings.batch_size
         came = await self._read(size, ends_at)
         self._pending += came  # Not in one line: a rebalance inside the read replaces the list.
@@ -182,7 +192,7 @@ class Runner:
         await self._write()
         if self._is_due(size) or self._writer.poison is not None or (until_idle and self._has_read_all()):
             self._begin_commit()
-            if self._counters.batches + 1 >= goal or self._isolated or self._writer.poison is not None:
+            if self._is_last() or self._isolated or self._writer.poison is not None:
                 await self._settle()
         self._raise_poison()
         if self._counters.due:
@@ -243,6 +253,16 @@ class Runner:
         """Whether a transaction has messages enough, or for long enough."""
         taken, batch = self._taken(), self._batch
         return bool(taken) and (taken >= size or time.monotonic() >= (batch.ends_at if batch is not None else self._ahead.ends_at))
+
+    def _is_last(self) -> bool:
+        """Whether the run ends after the next commit."""
+        return self._counters.batches + 1 >= self._goal
+
+    def _before_pause(self) -> None:
+        """A message is tried again after a pause. A batch that is old is committed meanwhile: many pauses last longer than a transaction
+        may. All that is written into it is noted."""
+        if self._batch is not None and time.monotonic() >= self._batch.ends_at and not self._is_last():
+            self._begin_commit()
 
     # -- transactions ----------------------------------------------------------------------------------------------------
 

@@ -71,8 +71,8 @@ class Runs(Generic[PlanT]):
         raise bound_to_process(type(self).__name__, self._in_another_process)
 
     def stop(self) -> None:
-        """Have `run` commit the open batch and return, within `stop_timeout_ms`. Returns at once. A signal handler or another thread may
-        call it."""
+        """Have `run` commit the open batch and return, within `stop_timeout_ms`. A call of the program's function, or of a job's source, is
+        not interrupted. Returns at once. A signal handler or another thread may call it."""
         self._stopped = True
         self._hurry()
 

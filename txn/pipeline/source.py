@@ -7,6 +7,7 @@ confluent-kafka (from 2.16) lets no other thread call the consumer before `read`
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from itertools import repeat
@@ -56,11 +57,14 @@ PLACES: Final = dict.fromkeys(("earliest", "smallest", "beginning"), 0) | dict.f
 """Which of the low and the high watermark a value of auto.offset.reset means."""
 SAME_S: Final = 30.0
 """The same error is logged once in this time."""
+AFTER: Final = re.compile(r" \(after \d+ms in state [^)]*\)")
+"""What makes librdkafka's text of the same error another one each time."""
 
 
 class Source:
     """See the module. `assigned`: the partitions of this member. `ended`: those of them that are read to their end. `rewinds`: where to
-    continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read."""
+    continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read. `stopping`:
+    whether the pipeline is to end."""
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Source:
         counters: Counters,
         on_revoked: OnRevoked,
         *,
+        stopping: Callable[[], bool],
         own_topics: Collection[str] = (),
     ) -> None:
         self.assigned: set[TP] = set()
@@ -78,6 +83,9 @@ class Source:
         self._calls = calls
         self._counters = counters
         self._on_revoked = on_revoked
+        self._stopping = stopping
+        self._began_at: dict[TP, int] = {}
+        """Where the consumer began in each partition of this member; negative if there is no such place."""
         self._revoked: set[TP] = set()
         self._group: bytes | None = None
         """The group's metadata while partitions are given up: until then no other thread can call the consumer."""
@@ -85,13 +93,14 @@ class Source:
         self._ended_now: set[TP] = set()
         self._ends: dict[TP, int] = {}
         self._said: dict[str, float] = {}
+        """The texts of errors that were logged lately, and when."""
         try:
             self._consumer = Consumer({"error_cb": self._on_error, **settings})
         except KafkaException as error:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
         self._reset = PLACES.get(str(settings["auto.offset.reset"]))
         self._patience_s = int(settings.get("max.poll.interval.ms", MAX_POLL_MS)) / 2000.0
-        self._is_incremental = settings.get("group.protocol") == "consumer" or "cooperative" in str(settings.get(STRATEGY))
+        self._is_incremental = str(settings.get("group.protocol")).lower() == "consumer" or "cooperative" in str(settings.get(STRATEGY))
         self._closing = False
         self._topics = topics
         self._own_topics = own_topics
@@ -122,13 +131,14 @@ class Source:
             if self.ended:
                 self.ended -= last_of(messages).keys() - self._ended_now
         if self._revoked or self.rewinds:
-            messages = await self._still_ours(messages)
+            messages = self._still_ours(messages)
         return messages
 
     async def look_again(self) -> None:
         """Which partitions are still read to their end: nothing was read for a while."""
         for tp in list(self.ended):
-            _, end = await self._patiently(self._consumer.get_watermark_offsets, TopicPartition(*tp), ASK_S)
+            unknown = "where the partitions end is not known"
+            _, end = await self._patiently(unknown, self._consumer.get_watermark_offsets, TopicPartition(*tp), ASK_S)
             if end > self._ends[tp]:
                 self.ended.discard(tp)
 
@@ -169,7 +179,8 @@ class Source:
         try:
             self._begin(consumer, partitions)
         except (KafkaException, PipelineFailed) as error:
-            self._failure = self._failure or error
+            if not self._stopping():  # Otherwise nothing more is read.
+                self._failure = self._failure or error
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Have the consumer begin where the group is, or where the topic begins or ends. If librdkafka itself looks for that place, it may
@@ -179,14 +190,20 @@ class Source:
         for place in places:
             if place.offset < 0 and self._reset is not None:
                 place.offset = self._insisting(consumer.get_watermark_offsets, place)[self._reset]
+        self._began_at |= {(place.topic, place.partition): place.offset for place in places}
         (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
 
     def _insisting(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A question to the brokers, which is repeated until they answer."""
+        """A question to the brokers, which is repeated until they answer or the pipeline stops."""
+        too_late = stop_after_delay(self._patience_s)
+        asking = Retrying(
+            retry=retry_if_exception(_may_pass),
+            stop=lambda state: self._stopping() or too_late(state),
+            wait=PAUSES,
+            reraise=True,
+        )
         try:
-            return Retrying(retry=retry_if_exception(_may_pass), stop=stop_after_delay(self._patience_s), wait=PAUSES, reraise=True)(
-                function, *arguments, timeout=ASK_S
-            )
+            return asking(function, *arguments, timeout=ASK_S)
         except KafkaException as error:
             raise PipelineFailed(f"where to begin is not known: {said(str(error))}") from error
 
@@ -213,6 +230,7 @@ class Source:
         for tp in taken:
             # Where this member was no longer matters: another one may have continued.
             self.rewinds.pop(tp, None)
+            self._began_at.pop(tp, None)
 
     # -- what came --------------------------------------------------------------------------------------------------------
 
@@ -238,9 +256,10 @@ class Source:
         advice = f": {ADVICE[error.code()]}" if error.code() in ADVICE else ""
         if error.fatal() or error.code() in HOPELESS:
             raise PipelineFailed(f"the consumer cannot continue: {words} [{error.name()}]{advice}")
-        now = time.monotonic()
-        if now - self._said.get(words, -SAME_S) >= SAME_S:
-            self._said[words] = now
+        now, same = time.monotonic(), AFTER.sub("", words)
+        self._said = {text: at for text, at in self._said.items() if now - at < SAME_S}
+        if same not in self._said:
+            self._said[same] = now
             log.warning("the consumer reports, and continues: %s [%s]%s", words, error.name(), advice)
 
     def _on_error(self, error: KafkaError) -> None:
@@ -250,36 +269,26 @@ class Source:
         except PipelineFailed as failure:
             self._failure = self._failure or failure
 
-    async def _still_ours(self, messages: list[Message]) -> list[Message]:
-        """Without messages that were collected before a rebalance in the same call. Their partitions are read again from the group's
-        offsets, if this member has them again."""
+    def _still_ours(self, messages: list[Message]) -> list[Message]:
+        """Without messages that were collected before a rebalance in the same call. A partition that was given up and came back in this
+        call is read from where the consumer began: what the call collected of it, messages and its end, may be from before."""
+        for tp in self._revoked & self.assigned:
+            if self._began_at.get(tp, -1) >= 0:
+                self.rewinds.setdefault(tp, self._began_at[tp])
         stale = self._revoked | self.rewinds.keys()
-        kept: list[Message] = []
-        dropped: dict[TP, int] = {}
-        for message in messages:
-            tp = tp_of(message)
-            if tp in self.assigned and tp not in stale:
-                kept.append(message)
-            else:
-                dropped[tp] = min(offset_of(message), dropped.get(tp, offset_of(message)))
-        again = [tp for tp in dropped if tp in self.assigned and tp not in self.rewinds]
-        if again:
-            committed = await self._patiently(self._consumer.committed, [TopicPartition(*tp) for tp in again], REWIND_LIMIT_S)
-            for place in committed:
-                tp = (place.topic, place.partition)
-                self.rewinds[tp] = place.offset if place.offset >= 0 else dropped[tp]
-        return kept
+        return [message for message in messages if (tp := tp_of(message)) in self.assigned and tp not in stale]
 
     async def _rewind(self) -> None:
         """Continue at these offsets. What librdkafka has fetched already is dropped by the seek."""
         for tp, offset in list(self.rewinds.items()):
             if tp in self.assigned:
                 self.ended.discard(tp)
-                await self._patiently(self._consumer.seek, TopicPartition(*tp, offset))
+                failed = "the consumer cannot be set back to where the group is"
+                await self._patiently(failed, self._consumer.seek, TopicPartition(*tp, offset))
             del self.rewinds[tp]
 
-    async def _patiently(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A call of the consumer that may come too early."""
+    async def _patiently(self, failed: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the consumer that may come too early. `failed`: what is wrong if it still fails later."""
         asking = AsyncRetrying(
             retry=retry_if_exception(_is_too_early),
             stop=stop_after_delay(REWIND_LIMIT_S),
@@ -290,7 +299,7 @@ class Source:
         try:
             return await asking(self._calls.ask, function, *arguments)
         except KafkaException as error:
-            raise PipelineFailed(f"the consumer cannot be set back to where the group is: {said(str(error))}") from error
+            raise PipelineFailed(f"{failed}: {said(str(error))}") from error
 
 
 def _is_too_early(error: BaseException) -> bool:

@@ -13,9 +13,10 @@ from confluent_kafka import Message
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import GroupMetadata, PipelineFailed, TransactionalProducer
+from fencepost.txn import GroupMetadata, OutputRecord, PipelineFailed, TransactionalProducer
 from tests.drawn import drawn
 from tests.txn.pipeline.helpers import (
+    DEAD,
     LIMIT_S,
     PARTITIONS,
     SINK,
@@ -143,6 +144,15 @@ def test_aborts_in_a_row(stub: BrokerStub) -> None:
     is_whole(stub)
 
 
+def test_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
+    """The function names it. It may be created, so the batch is tried again, and then the error names the topic and the partition."""
+    order(stub.bootstrap, range(N))
+    with pytest.raises(PipelineFailed, match=r"more than aborts_max=1; the last: there is no partition 99: 'invoices' has 3 partitions"):
+        quick(stub, lambda message: OutputRecord(value=message.value(), partition=99), aborts_max=1).run(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []
+    assert sum(place for place in group_at(stub.bootstrap) if place >= 0) == 0
+
+
 def test_an_instance_that_two_processes_use(stub: BrokerStub) -> None:
     """The group's coordinator refuses the offsets of the older one, which stops."""
     order(stub.bootstrap, range(N))
@@ -199,6 +209,25 @@ def test_a_transform_that_takes_too_long(stub: BrokerStub, caplog: pytest.LogCap
     assert stats.lost > 0
     assert stats.aborts >= 1
     assert "max.poll.interval.ms" in caplog.text
+
+
+def test_a_message_that_is_tried_for_longer_than_a_transaction_may_last() -> None:
+    """The open batch is committed before it is too old, and the message becomes a dead letter after its last attempt."""
+
+    def fails(message: Message) -> bytes:
+        if message.value() == b"order 100":
+            raise KeyError("never")
+        return bill(message)
+
+    with BrokerStub(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}) as stub:
+        for topic, partitions in ((SOURCE, 1), (SINK, PARTITIONS), (DEAD, 1)):
+            stub.create_topic(topic, partitions=partitions)
+        order(stub.bootstrap, range(N), partitions=1)
+        pauses = {"attempts": 40, "retry_backoff_ms": 300, "retry_backoff_max_ms": 300}
+        slow = quick(stub, fails, dead_letters=DEAD, batch_size=1_000, batch_ms=300, transaction_timeout_ms=3_000, **pauses)
+        stats = slow.run_until_idle(timeout=LIMIT_S)
+        assert (stats.dead_letters, stats.aborts) == (1, 0)
+        assert results(stub.bootstrap) == sorted(set(invoices(range(N))) - {b"invoice for order 100"})
 
 
 def test_a_slow_transform_keeps_the_group(stub: BrokerStub) -> None:

@@ -19,6 +19,7 @@ from fencepost.producer.wire.messages.txn_offsets import TxnOffsetCommitRequest
 from fencepost.txn import OutputRecord, PipelineFailed, PipelineStats, PoisonMessage, TransactionalProducer
 from tests.reading import read_messages
 from tests.txn.pipeline.helpers import DEAD, LIMIT_S, PARTITIONS, SINK, SOURCE, bill, group_at, invoices, order, quick, results, stub
+from tests.txn.pipeline.members import Running
 from tests.waiting import until
 
 __all__ = ["stub"]
@@ -101,6 +102,24 @@ def test_a_place_to_begin_that_is_refused_ends_the_pipeline(stub: BrokerStub) ->
     with pytest.raises(PipelineFailed, match="where to begin is not known"):
         quick(stub, bill).run_until_idle(timeout=LIMIT_S)
     assert results(stub.bootstrap) == []
+
+
+def test_stop_while_the_place_to_begin_is_not_known(stub: BrokerStub) -> None:
+    """The coordinator refuses to tell it, for longer than `stop` may take. The pipeline ends without an error, having processed nothing."""
+    order(stub.bootstrap, range(N))
+    refused = stub.faults.on(Api.OFFSET_FETCH).forever().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    with Running(quick(stub, bill, stop_timeout_ms=5_000)) as running:
+        refused.wait(3, timeout=LIMIT_S)
+    assert running.pipeline.stats().records_in == 0
+    refused.remove()
+    assert quick(stub, bill).run_until_idle(timeout=LIMIT_S).records_in == N
+
+
+def test_the_name_of_the_group_protocol_in_capitals(stub: BrokerStub) -> None:
+    """librdkafka takes it in any case, and so does the pipeline."""
+    order(stub.bootstrap, range(N))
+    consumer = {"group.protocol": "CONSUMER", "session.timeout.ms": None, "heartbeat.interval.ms": None}
+    assert quick(stub, bill, consumer=consumer).run_until_idle(timeout=LIMIT_S).records_in == N
 
 
 def test_messages_without_a_result_are_processed(stub: BrokerStub) -> None:

@@ -38,6 +38,7 @@ async def waits(message: object) -> bytes:
         ({"attempts": True}, "attempts=True: a whole number"),
         ({"batch_ms": 30_000}, "batch_ms=30000: it must be less than transaction_timeout_ms=30000"),
         ({"batch_ms": 20_000, "consumer": {"max.poll.interval.ms": 10_000}}, "less than the consumer's max.poll.interval.ms=10000"),
+        ({"consumer": {"max.poll.interval.ms": "soon"}}, r"'max\.poll\.interval\.ms': 'soon'\}: a whole number"),
         ({"transform": None}, "give one of transform"),
         ({"transform_many": list}, "give one of transform"),
         ({"transform": 7}, "transform=7: it must be a function"),
