@@ -57,7 +57,8 @@ class HttpPages:
 
     `request`: makes the URL, or a urllib Request with headers, of a page from its token, None for the first page. `read`: returns a page's
     records, and the token of the next page (a text or a whole number; None: this is the last). It gets the page's JSON, or what `decode`
-    makes of its bytes. `timeout_s`: of one request. `attempts`: how often a page is asked for, with growing pauses.
+    makes of its bytes. `timeout_s`: how long a request waits for the next bytes. `attempts`: how often a page is asked for, with growing
+    pauses.
 
     Without a `transform` each record is sent as JSON. A later run asks for the last page again, and continues with the records that it got
     since.

@@ -137,7 +137,8 @@ class Runner:
             piece: Any = await self._calls.ask(next, self._pieces, END)
         except Exception as error:
             # What came before is whole.
-            await self._finish()
+            if not await self._finish():
+                return False  # The source is open at the last commit, and raises again if the cause has not passed.
             if isinstance(error, BadInput | InputBroken):
                 raise JobFailed(f"{error}. Everything before is committed") from error
             raise

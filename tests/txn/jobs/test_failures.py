@@ -11,7 +11,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import IteratorSource, JobFailed
+from fencepost.txn import IteratorSource, JobFailed, OutputRecord
 from tests.reading import read_messages
 from tests.txn.jobs.helpers import LIMIT_S, TOPIC, numbers, quick, stub, values
 from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
@@ -108,6 +108,17 @@ def test_aborts_in_a_row(stub: BrokerStub) -> None:
     refused.remove()
     quick(stub, counting(N)).run(timeout=LIMIT_S)
     assert values(stub) == numbers(N)
+
+
+def test_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
+    """The function names it. It may be created, so the batch is tried again, and then the error names the topic and the partition."""
+
+    def misplaced(record: bytes) -> OutputRecord:
+        return OutputRecord(value=record, partition=99)
+
+    with pytest.raises(JobFailed, match=r"more than aborts_max=1; the last: there is no partition 99"):
+        quick(stub, counting(N), transform=misplaced, aborts_max=1).run(timeout=LIMIT_S)
+    assert values(stub) == []
 
 
 def test_a_broker_that_is_down(stub: BrokerStub) -> None:

@@ -203,20 +203,30 @@ def test_a_source_that_has_nothing_for_now(stub: BrokerStub) -> None:
     assert values(stub) == numbers(2)
 
 
+def breaking(position: Any) -> Iterator[tuple[bytes, int]]:
+    """100 records. From the start only 60 come before an error."""
+    for number in range(position or 0, 100):
+        if number == 60 and not position:
+            raise KeyError("page 6")
+        yield b"record %d" % number, number + 1
+
+
 def test_a_source_that_raises(stub: BrokerStub) -> None:
     """What it yielded before is committed, and its own error is raised."""
-
-    def breaking(position: Any) -> Iterator[tuple[bytes, int]]:
-        for number in range(position or 0, 100):
-            if number == 60 and not position:
-                raise KeyError("page 6")
-            yield b"record %d" % number, number + 1
-
     with pytest.raises(KeyError, match="page 6"):
         quick(stub, IteratorSource(breaking), batch_ms=20_000).run()
     assert values(stub) == numbers(60)
     quick(stub, IteratorSource(breaking)).run()
     assert values(stub) == numbers(100)
+
+
+def test_a_source_that_raises_before_an_abort(stub: BrokerStub) -> None:
+    """The batch before the error is aborted. It is read again and committed, before the error is raised."""
+    aborted = stub.faults.on(Api.END_TXN).error(ErrorCode.TRANSACTION_ABORTABLE)
+    with pytest.raises(KeyError, match="page 6"):
+        quick(stub, IteratorSource(breaking), batch_ms=20_000).run(timeout=LIMIT_S)
+    assert aborted.hits == 1
+    assert values(stub) == numbers(60)
 
 
 @pytest.mark.parametrize("position", [object(), float("nan"), [float("inf")], {"at": -float("inf")}])
