@@ -234,18 +234,20 @@ class ClassicGroups:
         member.joining.append(answer)
 
     def _come_back(self, group: Group, request: JoinGroupRequest, new_id: str, caller: Caller, answer: JoinAnswer) -> None:
-        """A static member joins without an id. This fences the client that has the old id (KIP-345)."""
-        assert request.group_instance_id is not None
+        """A static member joins without an id. This fences the client that has the old id (KIP-345). If it cannot be written, that client
+        is the member again."""
+        instance_id = request.group_instance_id
+        assert instance_id is not None
         leader_before = group.leader or NO_MEMBER_ID
-        old = group.members[group.static[request.group_instance_id]]
+        old = group.members[group.static[instance_id]]
         self._rebalances.answer_join(old, no_join(ErrorCode.FENCED_INSTANCE_ID, old.id))
         self._rebalances.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         member = member_of(request, new_id, Caller(old.client_id, old.client_host, caller.version))
         member.assignment = old.assignment
         member.joining.append(answer)
-        group.replace(request.group_instance_id, member)
+        group.replace(instance_id, member)
         self._rebalances.restart_session(group, member, old.session_timeout_ms)
-        why = f"static member {request.group_instance_id} is back"
+        why = f"static member {instance_id} is back"
         if group.state is State.STABLE and group.choose_protocol() == group.protocol:
             leads = group.leader == new_id
             if caller.version >= SKIP_ASSIGNMENT_SINCE:
@@ -255,7 +257,10 @@ class ClassicGroups:
                 welcome = joined(group, new_id, with_members=False, leader=leader_before)
 
             def written(code: int) -> None:
-                self._rebalances.answer_join(member, no_join(code, new_id) if code else welcome)
+                if code and group.members.get(new_id) is member:
+                    group.replace(instance_id, old)
+                    self._rebalances.restart_session(group, old)
+                self._rebalances.answer_join(member, no_join(code) if code else welcome)
                 self._rebalances.send()
 
             self._store.save(group, written)

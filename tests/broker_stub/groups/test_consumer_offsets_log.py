@@ -269,6 +269,22 @@ def test_an_assignment_that_cannot_be_written_is_made_again() -> None:
     assert world.group().state is State.PREPARING_REBALANCE
 
 
+def test_a_static_member_whose_return_cannot_be_written() -> None:
+    """The client that came back is told to try again, without an id. The one before it is the member, and not fenced."""
+    world = Groups(brokers=3)
+    (before,) = world.stable("a", static=True)
+    follower = severed(world)
+    waiting = world.member("a", instance="a").join()
+    assert before.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+    world.pass_time(COMMIT_TIMEOUT_MS)
+    assert (waiting.answer.error_code, waiting.answer.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    assert before.heartbeat() == ErrorCode.NONE
+    mend(world, follower)
+    after = world.member("a", instance="a")
+    after.heard(after.join().answer)
+    assert (before.heartbeat(), after.heartbeat()) == (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.NONE)
+
+
 @pytest.mark.parametrize("mended", [True, False])
 def test_the_last_member_leaves_when_every_replica_has_it(mended: bool) -> None:
     """The first of two members leaves at once, because nothing is written."""
