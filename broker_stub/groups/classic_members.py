@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.groups.consumer_group import CLASSIC_PROTOCOL_TYPE, ConsumerGroup, ConsumerMember, MemberState
+from fencepost.broker_stub.groups.classic_protocol import MEMBER_ID_REQUIRED_SINCE
+from fencepost.broker_stub.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from fencepost.broker_stub.groups.consumer_group_records import ConsumerRecord
 from fencepost.broker_stub.groups.consumer_protocol import Change, ConsumerGroups, MayDescribe
 from fencepost.broker_stub.groups.embedded_protocol import Subscription, Unreadable, read_subscription
+from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL
 from fencepost.broker_stub.groups.heartbeat_checks import Refused, known_member, known_static_member
 from fencepost.broker_stub.groups.online_migration import UNEXPECTED, MigrationPolicy, assignment_of, classic_metadata
 from fencepost.broker_stub.groups.rebalances import JoinAnswer
@@ -25,8 +27,6 @@ from fencepost.producer.wire.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-
-MEMBER_ID_REQUIRED_SINCE = 4
 
 
 class ClassicMembers:
@@ -114,7 +114,7 @@ class ClassicMembers:
         response = JoinGroupResponse(
             member_id=updated.id,
             generation_id=updated.epoch,
-            protocol_type=CLASSIC_PROTOCOL_TYPE,
+            protocol_type=CONSUMER_PROTOCOL,
             protocol_name=protocols[0][0],
         )
 
@@ -164,8 +164,8 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 def _check_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
     assert member.classic is not None
     name = member.classic.supported_protocols[0].name
-    if request.protocol_type not in (None, CLASSIC_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
-        raise _inconsistent(f"Member {member.id} joined with the type {CLASSIC_PROTOCOL_TYPE} and the protocol {name}.")
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL) or request.protocol_name not in (None, name):
+        raise _inconsistent(f"Member {member.id} joined with the type {CONSUMER_PROTOCOL} and the protocol {name}.")
 
 
 def _subscription(data: bytes) -> Subscription:

@@ -30,14 +30,13 @@ from fencepost.broker_stub.groups.consumer_group_records import (
     TargetAssignmentMetadata,
     TargetPartitions,
 )
+from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 FIRST_EPOCH: Final = 1
 NOT_OWNED: Final = -1
-CLASSIC_PROTOCOL_TYPE: Final = "consumer"
-"""The type of the classic protocol in which consumers speak."""
 
 Owned = Mapping[UUID, Mapping[int, int]]
 """By topic id and partition: the epoch since which a member owns it."""
@@ -142,7 +141,7 @@ class ConsumerGroup:
         """Whether a member of the classic protocol with these assignors fits: the others of that protocol must share at least one."""
         others = [member.classic for member in self.members.values() if member.classic is not None]
         known = Counter(each.name for classic in others for each in classic.supported_protocols)
-        return protocol_type == CLASSIC_PROTOCOL_TYPE and any(known[name] == len(others) for name in protocols)
+        return protocol_type == CONSUMER_PROTOCOL and any(known[name] == len(others) for name in protocols)
 
     def is_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
         """Whether the members that stay use the classic protocol, all of them."""

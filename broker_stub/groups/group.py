@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fencepost.producer.wire.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 CONSUMER_PROTOCOL = "consumer"
+"""The type of the classic protocol in which consumers speak."""
 
 _log = logging.getLogger(__name__)
 

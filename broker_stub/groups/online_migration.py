@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import Final
 
-from msgspec.structs import replace
-
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.groups.consumer_group import (
     ConsumerGroup,
@@ -172,11 +170,6 @@ def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMe
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=name, metadata=bytes(data)) for name, data in protocols],
     )
-
-
-def without_classic(member: ConsumerMember) -> ConsumerMember:
-    """The member once it uses the consumer protocol."""
-    return replace(member, classic=None)
 
 
 def _is_replaced(member: ConsumerMember, joining: ConsumerMember | None) -> bool:
