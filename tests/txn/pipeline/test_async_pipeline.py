@@ -137,6 +137,23 @@ def test_a_cancellation_aborts_the_open_batch(stub: BrokerStub) -> None:
     assert results(stub.bootstrap) == invoices(range(N))
 
 
+def test_a_cancellation_while_the_place_to_begin_is_not_known(stub: BrokerStub) -> None:
+    """The coordinator refuses to tell the group's offsets. The consumer's thread stops asking for them, and the task ends."""
+    before = set(threading.enumerate())
+    order(stub.bootstrap, range(N))
+    refused = stub.faults.on(Api.OFFSET_FETCH).forever().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def story() -> None:
+        task = asyncio.create_task(made(stub, bill).run())
+        await asyncio.to_thread(refused.wait, 3, timeout=LIMIT_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, LIMIT_S)
+
+    run_story(story())
+    until(lambda: set(threading.enumerate()) <= before, "the threads end")
+
+
 def test_an_open_batch_is_committed_before_partitions_are_given_up(stub: BrokerStub) -> None:
     """The consumer's thread waits meanwhile, and no other thread can call the consumer."""
 

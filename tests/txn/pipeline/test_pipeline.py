@@ -104,6 +104,15 @@ def test_a_place_to_begin_that_is_refused_ends_the_pipeline(stub: BrokerStub) ->
     assert results(stub.bootstrap) == []
 
 
+def test_a_place_to_begin_that_stays_unknown(stub: BrokerStub) -> None:
+    """The pipeline stops before the group removes a member that does not poll, and processes nothing."""
+    order(stub.bootstrap, range(N))
+    stub.faults.on(Api.OFFSET_FETCH).forever().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    with pytest.raises(PipelineFailed, match="where to begin is not known"):
+        quick(stub, bill, consumer={"max.poll.interval.ms": 6_000}).run(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == []
+
+
 def test_stop_while_the_place_to_begin_is_not_known(stub: BrokerStub) -> None:
     """The coordinator refuses to tell it, for longer than `stop` may take. The pipeline ends without an error, having processed nothing."""
     order(stub.bootstrap, range(N))
@@ -115,11 +124,12 @@ def test_stop_while_the_place_to_begin_is_not_known(stub: BrokerStub) -> None:
     assert quick(stub, bill).run_until_idle(timeout=LIMIT_S).records_in == N
 
 
-def test_the_name_of_the_group_protocol_in_capitals(stub: BrokerStub) -> None:
-    """librdkafka takes it in any case, and so does the pipeline."""
+def test_the_name_of_the_group_protocol_in_capitals(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """librdkafka takes it in any case, and so does the pipeline: librdkafka does not warn of a call that is another protocol's."""
     order(stub.bootstrap, range(N))
     consumer = {"group.protocol": "CONSUMER", "session.timeout.ms": None, "heartbeat.interval.ms": None}
     assert quick(stub, bill, consumer=consumer).run_until_idle(timeout=LIMIT_S).records_in == N
+    assert "incremental_assign" not in caplog.text
 
 
 def test_messages_without_a_result_are_processed(stub: BrokerStub) -> None:
