@@ -6,10 +6,11 @@ Members come in the order of Kafka's hash tables, because the uniform assignor d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from uuid import UUID
 
-_K = TypeVar("_K", str, UUID)
+from fencepost.broker_stub.cluster.coordinator_partition import string_hash
+from fencepost.broker_stub.groups.assignors.java_order import HashOrder, string_order
 
 Partitions = Mapping[UUID, frozenset[int]]
 
@@ -38,7 +39,7 @@ def assign_range(group: Subscriptions) -> Assigned:
     """Each topic is cut into ranges, one for each of its members. The first members get one more."""
     order = sorted(group.members, key=lambda each: _range_order(each, group.members[each]))
     assigned: Assigned = {member_id: {} for member_id in order}
-    for topic_id in dict.fromkeys(topic for member_id in order for topic in _by_hash(group.members[member_id].topics, _uuid_hash)):
+    for topic_id in dict.fromkeys(topic for member_id in order for topic in HashOrder(_uuid_hash, group.members[member_id].topics)):
         readers = [member_id for member_id in order if group.are_equal or topic_id in group.members[member_id].topics]
         quota, extra = divmod(group.sizes[topic_id], len(readers))
         start = 0
@@ -61,15 +62,15 @@ ASSIGNORS: Final[dict[str, Callable[[Subscriptions], Assigned]]] = {"uniform": a
 
 def _range_order(member_id: str, member: Subscriber) -> tuple[bool, bytes]:
     """Static members first, by their instance ids."""
-    return member.instance_id is None, _utf16(member_id if member.instance_id is None else member.instance_id)
+    return member.instance_id is None, string_order(member_id if member.instance_id is None else member.instance_id)
 
 
 # Uniform, equal subscriptions
 
 
 def _assign_equal(group: Subscriptions) -> Assigned:
-    order = _by_hash(group.members, _string_hash)
-    topics = _by_hash(group.members[order[0]].topics, _uuid_hash) if order else []
+    order = [*HashOrder(string_hash, group.members)]
+    topics = [*HashOrder(_uuid_hash, group.members[order[0]].topics)] if order else []
     if not topics:
         return {}
     every = [(topic_id, index) for topic_id in topics for index in range(group.sizes[topic_id])]
@@ -113,7 +114,7 @@ class _Loads:
     """What each member has. Members are numbers, in the order of the hash table."""
 
     def __init__(self, group: Subscriptions) -> None:
-        self.order = _by_hash(group.members, _string_hash)
+        self.order = [*HashOrder(string_hash, group.members)]
         self.sizes = group.sizes
         self.counts = [0] * len(self.order)
         self.readers: dict[UUID, list[int]] = {}
@@ -244,30 +245,7 @@ def _balance_topic(loads: _Loads, topic_id: UUID) -> int:
         moved += 1
 
 
-# The order of Java's hash tables
-
-_TABLE_MIN: Final = 16
-
-
-def _by_hash(keys: Iterable[_K], hashed: Callable[[_K], int]) -> list[_K]:
-    """The keys in the order in which a Java HashMap has them, if they were put into it in this order."""
-    listed = list(keys)
-    size = _TABLE_MIN
-    while len(listed) * 4 > size * 3:
-        size *= 2
-    return sorted(listed, key=lambda key: _spread(hashed(key)) & (size - 1))
-
-
-def _spread(value: int) -> int:
-    return value ^ value >> 16
-
-
-def _string_hash(text: str) -> int:
-    data = _utf16(text)
-    value = 0
-    for at in range(0, len(data), 2):
-        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    return value
+# Java's orders
 
 
 def _uuid_hash(topic_id: UUID) -> int:
@@ -279,11 +257,6 @@ def _signed(topic_id: UUID) -> tuple[int, int]:
     """Java compares the halves as signed numbers."""
     high, low = topic_id.int >> 64, topic_id.int & 0xFFFFFFFFFFFFFFFF
     return (high ^ 1 << 63, low ^ 1 << 63)
-
-
-def _utf16(text: str) -> bytes:
-    """Java orders strings by these."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _frozen(partitions: Mapping[UUID, set[int]]) -> dict[UUID, frozenset[int]]:

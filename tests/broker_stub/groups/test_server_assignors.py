@@ -53,6 +53,16 @@ def test_static_members_come_first() -> None:
     assert found == {"c": {T: frozenset({0})}, "b": {T: frozenset({1})}, "a": {T: frozenset({2})}}
 
 
+def test_uniform_follows_a_hash_table_that_grows_for_one_bucket() -> None:
+    """Java doubles a small table before a bucket has nine keys. The last members of the table get one more: [m16, m38, m141, m163, m0, m27,
+    m49, m130, m152, m174] is the order of Java's keys."""
+    names = ["m0", "m16", "m27", "m38", "m49", "m130", "m141", "m152", "m163", "m174"]
+    found = assign_uniform(group({name: {T} for name in names}, {T: 3}))
+    assert {name: mine for name, mine in found.items() if mine} == {
+        name: {T: frozenset({at})} for at, name in enumerate(["m130", "m152", "m174"])
+    }
+
+
 def test_uniform_keeps_what_it_can() -> None:
     """A second member gets half; when a third one comes, each gives up as little as possible."""
     one = assign_uniform(group({"m1": {T}}, {T: 6}))
