@@ -1,7 +1,7 @@
 """Pages of an HTTP API as a source, by a token, a cursor or a page number that your functions choose.
 
 It uses Python's own urllib, so proxies and certificates are those of the environment. The position is the page's token and how many of its
-records are done; the page is asked for again by a later run, so it may get more records, and must keep those that it had.
+records are done. A later run asks for that page again, so the last page may get more records, and must keep those that it had.
 """
 
 from __future__ import annotations
