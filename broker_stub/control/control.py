@@ -101,7 +101,11 @@ class Control:
         http = HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
         listener = bound(self._host, self._port)
         self._port = listener.getsockname()[1]
-        self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
+        try:
+            self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
+        except BaseException:
+            listener.close()  # Another socket may listen there since.
+            raise
 
     def _names(self) -> set[str]:
         """Its host names besides localhost and its addresses: on other interfaces also this computer's and the brokers' names."""
