@@ -172,7 +172,8 @@ class PartitionLog:
         stable = self._producers.transactions.last_stable_offset(self._high_watermark)
         if stable >= self._log_start_offset:
             return stable
-        return self.start_of_batch(self._log_start_offset)  # of a transaction whose first records were deleted
+        # Of a transaction whose first records were deleted.
+        return min(self.start_of_batch(self._log_start_offset), self._high_watermark)
 
     @property
     def leader_epoch(self) -> int:

@@ -1,4 +1,4 @@
-"""How much of these stories a run tells: one row of each program by default, and short. `make ecosystem` tells all, and long."""
+"""How much of these stories a run tells: one row of one program by default, and short. `make ecosystem` tells all, and long."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ BROKERS, INSTANCES, MISHAPS = (3, 2, 15) if FULL else (1, 1, 1)
 VALUES, PAUSE_S = (100_000, 0.04) if FULL else (3_000, 0.1)
 """How many values each program handles, and how long the pause is after each hundred of them."""
 
-one_of_all: Final = drawn(10)
-"""For a test with a row for each place: one of its rows."""
+one_of_all: Final = drawn(10, of="exactly-once programs of other libraries")
+"""For a test with a row for each place: one of the rows of all programs."""

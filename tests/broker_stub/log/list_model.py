@@ -194,7 +194,7 @@ class ListModel:
         stable = min([self.high_watermark, *(txn.first for txn in unstable)])
         if stable >= self.start:
             return stable
-        return next((batch.base for batch in self.batches() if batch.last >= self.start), self.end)
+        return min(self.high_watermark, next((batch.base for batch in self.batches() if batch.last >= self.start), self.end))
 
     # What readers find
 

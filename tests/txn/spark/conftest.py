@@ -62,8 +62,8 @@ SAMPLED = {
     "test_write_topics.py",
     "test_writer_in_spark.py",
 }
-"""Files that run queries for a minute: a run takes half of them. test_promises.py runs always."""
-SAMPLE = drawn_files(2, of="files of Spark")
+"""Files that run queries for a minute: a run takes a third of them. test_promises.py runs always."""
+SAMPLE = drawn_files(3, of="files of Spark")
 BUSY_S = 300
 """A test of Spark may take this long: on a busy machine its JVM and its Python workers are slow to begin."""
 
