@@ -43,7 +43,7 @@ class ClusterOptions(NamedTuple):
         from fencepost.cli.reachability import settings_for
 
         servers, given = connection(self.bootstrap, "--config", self.config)
-        return settings_for(servers, {"client_id": self.client_id, **given})
+        return settings_for(servers, given, client_id=self.client_id)
 
     def given(self) -> dict[str, str]:
         """The settings that the profile and --config name."""

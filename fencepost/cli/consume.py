@@ -17,6 +17,7 @@ import typer
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say
+from fencepost.cli.profiles import source_of_settings
 from fencepost.cli.waiting import waiting
 from fencepost.producer.foundations.counted import counted
 
@@ -94,7 +95,7 @@ class Reader:
         try:
             self._consumer: Consumer = Consumer({**fixed, **settings, **own})
         except KafkaException as error:
-            raise CommandError(f"--config: {error.args[0].str()}") from None
+            raise CommandError(f"{source_of_settings('--config')}: {error.args[0].str()}") from None
 
     def assign(self, topic: str, chosen: list[int] | None, begin: int | None, *, oldest: bool) -> None:
         """Begin at that offset of each partition. A negative one counts from the end; None is the end."""

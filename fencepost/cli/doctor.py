@@ -44,7 +44,7 @@ def doctor(
         if address is not None and bootstrap is not None:
             raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")
         servers, given = connection(address or bootstrap, "--config", config)
-        settings = settings_for(servers, {"client_id": "fencepost-doctor", **given})
+        settings = settings_for(servers, given, client_id="fencepost-doctor")
         with waiting(f"answers of the brokers at {servers}, for at most {REQUEST_TIMEOUT_S:g} s each"):
             findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
         if json:

@@ -25,9 +25,13 @@ Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=f"A bro
 
 def bootstrap_from(option: str | None) -> str:
     """The given address, or that of the profile in use, or the environment's."""
-    found = option or _profile(option).get(SERVERS) or _of_environment()
+    kept = _profile(option)
+    found = option or kept.get(SERVERS) or _of_environment()
     if not found:
-        raise CommandError(f"no broker address: give --bootstrap HOST:PORT or --profile NAME, or set {' or '.join(BOOTSTRAP_VARIABLES)}")
+        lacking = f"the profile has no {SERVERS}, but {', '.join(kept)}: " if kept else ""
+        raise CommandError(
+            f"no broker address: {lacking}give --bootstrap HOST:PORT or --profile NAME, or set {' or '.join(BOOTSTRAP_VARIABLES)}"
+        )
     return found
 
 

@@ -38,6 +38,7 @@ def run_job(
 ) -> int:
     """The exit code. Raises CommandError if nothing was sent."""
     from fencepost.cli.console import Screen
+    from fencepost.cli.reachability import with_defaults
     from fencepost.cli.stopping import Stop
     from fencepost.producer import ConfigError
     from fencepost.txn import FileSource, Job
@@ -82,7 +83,7 @@ def run_job(
                 stop_timeout_ms=int(limits.leave_s * 1000),
                 progress_ms=TICK_MS,
                 on_progress=lambda stats: tick(sum(each.bytes for each in source.progress.values())),
-                producer=settings if settings.keys() & {"client.id", "client_id"} else {"client_id": "fencepost-produce", **settings},
+                producer=with_defaults(settings, {"client_id": "fencepost-produce"}),
             )
         except ConfigError as error:
             raise CommandError(str(error)) from None

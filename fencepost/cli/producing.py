@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fencepost.cli.error_lines import CommandError, running_command
 from fencepost.cli.output import warn
@@ -32,16 +32,14 @@ class Limits(NamedTuple):
 
 def producer_for(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Limits]:
     """A producer that has the topic's metadata."""
+    from fencepost.cli.reachability import with_defaults
     from fencepost.producer import ConfigError, FencepostError, Misuse, Producer
     from fencepost.producer.config.reader import read_settings
 
-    given: dict[str, Any] = {"client_id": "fencepost-produce", **settings}
+    given = with_defaults(settings, {"client_id": "fencepost-produce"})
     for name in ("bootstrap.servers", "bootstrap_servers"):
         if name in settings:
             raise CommandError(f"--config {name}: give --bootstrap instead")
-    for name in ("client.id",):
-        if name in settings:
-            del given["client_id"]
     try:
         read = read_settings({"bootstrap_servers": bootstrap, **given})
         chosen = given.keys() & {"max_block_ms", "max.block.ms"}

@@ -49,6 +49,12 @@ def profile(*, addressed: bool) -> dict[str, str]:
     return _read(usual_file(), None)
 
 
+def source_of_settings(option: str) -> str:
+    """Where a command's settings come from: the option, and the file if one is named."""
+    file, name = _asked.get()
+    return option if file is None and name is None else f"{option} or {file or usual_file()}"
+
+
 @cache
 def _read(file: Path, name: str | None) -> dict[str, str]:
     try:

@@ -23,11 +23,18 @@ SHARED: Final = ("security.", "ssl.", "sasl.")
 
 
 def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Settings:
-    """The producer's settings for connections. Raises a CommandError if they contradict each other."""
+    """The producer's settings for connections. `more`: defaults of the command. Raises a CommandError if they contradict each other."""
     try:
-        return read_settings({"bootstrap_servers": bootstrap, "socket_connection_setup_timeout_ms": REACH_MS, **more, **given})
+        defaults = {"socket_connection_setup_timeout_ms": REACH_MS, **more}
+        return read_settings({"bootstrap_servers": bootstrap, **with_defaults(given, defaults)})
     except ConfigError as error:
         raise CommandError(str(error)) from None
+
+
+def with_defaults(given: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The given settings, and the defaults of all others. A given name may have dots, a default's has none."""
+    named = {DOTTED.get(name, name) for name in given}
+    return {**{name: value for name, value in defaults.items() if name not in named}, **given}
 
 
 def reach(bootstrap: str, given: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ import typer
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection, pairs
 from fencepost.cli.output import say
+from fencepost.cli.profiles import source_of_settings
 from fencepost.cli.tables import show
 from fencepost.cli.waiting import waiting
 from fencepost.producer.foundations.counted import counted
@@ -171,7 +172,7 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
     try:
         return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})
     except KafkaException as error:
-        raise CommandError(f"--client-config: {error.args[0].str()}") from None
+        raise CommandError(f"{source_of_settings('--client-config')}: {error.args[0].str()}") from None
 
 
 def _patience(bootstrap: str | None, what: str) -> AbstractContextManager[None]:

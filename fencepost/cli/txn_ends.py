@@ -78,7 +78,7 @@ def read_token_argument(given: str) -> PreparedTransaction:
 
 def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], cluster: ClusterOptions, *, json: bool) -> None:
     """Make the call and print its result."""
-    from fencepost.cli.reachability import REACH_MS
+    from fencepost.cli.reachability import REACH_MS, with_defaults
     from fencepost.producer.errors import FencepostError
     from fencepost.txn.errors import CommitOutcomeUnknown, TransactionAborted, TransactionCommitted
     from fencepost.txn.recovery.outcome import Outcome
@@ -93,7 +93,7 @@ def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], clust
             raise
         servers = None if token.wrote else NO_BROKER
     try:
-        settings = settings_for(token, servers, {**shared, **cluster.given()})
+        settings = settings_for(token, servers, with_defaults(cluster.given(), shared))
         asked = ",".join(settings.bootstrap_servers)
         with waiting(f"an answer about transactional id {token.transactional_id!r} from the brokers at {asked}", cluster.timeout_s):
             said = call(Resumed(token, settings))

@@ -71,6 +71,18 @@ def at_home(home: Path, *arguments: object, **environment: str) -> subprocess.Co
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command).replace(__file__, "FILE"))
+def test_a_client_id_and_a_timeout(home: Path, stub: BrokerStub, command: tuple[str, ...]) -> None:
+    """They replace those of the command, and the brokers see the name."""
+    file = home / "fencepost" / "config.toml"
+    text = file.read_text()
+    file.write_text(text.replace("[by-variable]", 'client.id = "billing"\nsocket.connection.setup.timeout.ms = 4000\n\n[by-variable]'))
+    seen = len(stub.journal.requests(client_id="billing"))
+    ran = at_home(home, "--profile", "stub", *command)
+    assert ran.returncode == 0, ran
+    assert len(stub.journal.requests(client_id="billing")) > seen
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command).replace(__file__, "FILE"))
 def test_each_command_takes_a_profile(home: Path, command: tuple[str, ...]) -> None:
     """Its address, its login and its password, by the option or by the variable, and without a word about either."""
     for options, environment in (
@@ -100,6 +112,9 @@ def test_a_file_of_kafka(stub: BrokerStub, tmp_path: Path) -> None:
     for name in ("sasl.password", "sasl_password"):
         ran = run("--config", file, "txn", "list", "--config", f"{name}@{tmp_path / 'password'}")
         assert ran.returncode == 0, ran
+    secret = f"sasl.password@{tmp_path / 'password'}"
+    words = complaint(run("--config", file, "consume", "--topic", "t", "--config", secret, "--config", "x=1"))
+    assert f"--config or {file}: No such configuration property" in words
     assert "one profile without a name" in complaint(run("--config", file, "--profile", "x", "topics", "list"))
 
 
@@ -122,7 +137,7 @@ def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> Non
         ('[default]\nsasl.password = {from_env = "NOT_SET"}', "sasl.password: the environment has no NOT_SET"),
         ('[default]\nsasl.password = {from_file = "missing"}', "sasl.password from missing: No such file or directory"),
         ("[default", "Expected ']' at the end of a table declaration"),
-        ("[default]\nlinger.ms = 5", "no broker address"),
+        ('[default]\nbootstrap.server = "b:1"', "no broker address: the profile has no bootstrap.servers, but bootstrap.server: give"),
         (b"\xff", "the file is not UTF-8"),
         (None, "No such file or directory"),
     ],
