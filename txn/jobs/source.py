@@ -22,6 +22,8 @@ from fencepost.producer.foundations.printable import said
 PIECE_ITEMS_MAX: Final = 500
 PIECE_S: Final = 0.005
 QUICK_S: Final = 0.001
+UNCHANGING: Final = frozenset({int, str, float, bool, type(None)})
+"""Types of positions that no source can change."""
 
 
 class Source(Protocol):
@@ -87,7 +89,7 @@ class Pairs:
 
     def add(self, item: Any, position: Any) -> None:
         self.items.append(item)
-        self._positions.append(position)
+        self._positions.append(position if type(position) in UNCHANGING else _as_now(position))
 
     @property
     def end(self) -> Any:
@@ -111,7 +113,7 @@ def pieces_of(source: Source, position: Any) -> Iterator[Piece | None]:
     piece = Pairs(position)
     try:
         began = before = time.monotonic()
-        for pair in source.open(position):
+        for pair in source.open(_as_now(position)):
             now = time.monotonic()
             if pair is not None:
                 if not _is_pair(pair):
@@ -136,6 +138,16 @@ def pieces_of(source: Source, position: Any) -> Iterator[Piece | None]:
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2
+
+
+def _as_now(position: Any) -> Any:
+    """The position, copied if the source can change it: it may go on with the same list or dictionary before the commit."""
+    if isinstance(position, Struct) and position.__struct_config__.frozen:
+        return position
+    try:
+        return msgspec.to_builtins(position)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        return position  # JSON cannot hold it either, which the commit says.
 
 
 def raw_of(item: Any) -> bytes:

@@ -6,11 +6,11 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from fencepost.txn.pipeline.attempts import Attempts, Failed, called, inside
+from fencepost.txn.pipeline.attempts import Attempts, CancelledInside, Failed, called, inside
 from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
 from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 log = logging.getLogger("fencepost.pipeline")
+
+MISSING: Final = object()
+"""Stands for a result that is not there yet."""
 
 
 class Piece(Struct, frozen=True):
@@ -96,11 +99,27 @@ class Transform:
 
     async def _side_by_side(self, messages: list[Message]) -> list[object]:
         """The same for an async transform, many at once. The results are in the order of the messages."""
-        results: list[object] = [None] * len(messages)
-        places = iter(range(len(messages)))
+        results: list[object] = [MISSING] * len(messages)
+        cancelled = [0] * len(messages)
+        left = list(range(len(messages)))
+        while left:
+            for place in await self._workers(messages, left, results):
+                # The function has cancelled its own task, and with it the worker.
+                cancelled[place] += 1
+                self._counters.retries += cancelled[place] < self._most
+                if cancelled[place] == self._most:
+                    results[place] = Failed(CancelledInside("the transform cancelled its own task"), self._most)
+            left = [place for place in left if results[place] is MISSING]
+        return results
+
+    async def _workers(self, messages: list[Message], left: list[int], results: list[object]) -> list[int]:
+        """Fill in the results of the messages at these places. Returns where a worker was cancelled; after that, others may be left too."""
+        places = iter(left)
+        begun: list[int] = []
 
         async def work() -> None:
             for place in places:
+                begun.append(place)
                 message = messages[place]
                 known = self._known(message) if self.refused else None
                 if known is not None:
@@ -112,9 +131,9 @@ class Transform:
                     results[place] = await self._again(message, error)
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._concurrency, len(messages))):
+            for _ in range(min(self._concurrency, len(left))):
                 tasks.create_task(work())
-        return results
+        return [place for place in begun if results[place] is MISSING]
 
     async def _apply_many(self, messages: list[Message]) -> list[Piece]:
         if not self.refused:

@@ -29,7 +29,11 @@ class Failed(Struct, frozen=True):
     @property
     def reason(self) -> str:
         """The error, as a dead letter says it."""
-        return said(f"{type(self.error).__name__}: {self.error}")
+        name = type(self.error).__name__
+        try:
+            return said(f"{name}: {self.error}")
+        except Exception as unsaid:  # noqa: BLE001 - the program's own error may raise anything when it is shown
+            return f"{name}, whose text raises {type(unsaid).__name__}"
 
 
 class Retries(Protocol):

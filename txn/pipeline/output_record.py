@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 
 class OutputRecord(Struct, frozen=True, kw_only=True):
@@ -17,3 +18,8 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     partition: int | None = None
     headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None
     timestamp: int | None = None
+
+    def __post_init__(self) -> None:
+        """An iterator of headers is read here, because it can be read only once."""
+        if isinstance(self.headers, Iterator):
+            force_setattr(self, "headers", list(self.headers))

@@ -237,6 +237,31 @@ def test_a_position_that_json_cannot_hold(stub: BrokerStub, position: Any) -> No
     assert values(stub) == []
 
 
+def going_on(position: Any) -> Iterator[tuple[bytes, dict[str, int]]]:
+    """A hundred records, whose position is one dictionary that changes, also the one that the job gave."""
+    at = position if position is not None else {"done": 0}
+    while at["done"] < 100:
+        record = b"record %d" % at["done"]
+        at["done"] += 1
+        yield record, at
+
+
+def test_a_position_that_the_source_changes(stub: BrokerStub) -> None:
+    """The job reads several records before it commits the first of them. The position that it commits is still that of the last one."""
+    for run in range(1, 11):
+        quick(stub, IteratorSource(going_on), batch_size=7).run(max_batches=1)
+        assert values(stub) == numbers(7 * run)
+
+
+def test_an_aborted_batch_of_a_source_that_changes_its_position(stub: BrokerStub) -> None:
+    """The source changes the position that it was given. After an abort it begins at the last commit nevertheless."""
+    quick(stub, IteratorSource(going_on), batch_size=10).run(max_batches=1)
+    stub.faults.on(Api.END_TXN).error(ErrorCode.TRANSACTION_ABORTABLE)
+    stats = quick(stub, IteratorSource(going_on), batch_size=10).run(timeout=LIMIT_S)
+    assert (stats.aborts, stats.records_in) == (1, 90)
+    assert values(stub) == numbers(100)
+
+
 def test_a_position_that_means_the_start(stub: BrokerStub) -> None:
     """None after a record would have the next run send everything again."""
     with pytest.raises(BadJobEntry, match="position=None: the source gives it after a record"):

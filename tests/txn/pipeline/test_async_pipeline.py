@@ -244,3 +244,30 @@ def test_a_cancellation_inside_the_transform(stub: BrokerStub, kind: str, again:
     wanted = set(invoices(range(10))) - (set() if again else {b"invoice for order 7"})
     assert results(stub.bootstrap) == sorted(wanted)
     assert results(stub.bootstrap, DEAD) == ([] if again else [b"order 7"])
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 100])
+@pytest.mark.parametrize("again", [True, False], ids=["once", "always"])
+def test_a_transform_that_cancels_its_own_task(stub: BrokerStub, concurrency: int, again: bool) -> None:
+    """That ends a worker of the pipeline, which other messages waited for. It is a failure of the message, and no message is lost."""
+    cancelled: list[int] = []
+
+    async def cancelling(message: Message) -> bytes:
+        if message.value() == b"order 7" and not (again and cancelled):
+            cancelled.append(1)
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        return bill(message)
+
+    async def story() -> None:
+        pipeline = made(stub, cancelling, concurrency=concurrency, dead_letters=DEAD, attempts=2)
+        stats = await pipeline.run_until_idle(timeout=LIMIT_S)
+        assert (stats.records_in, stats.dead_letters, stats.retries) == (N, 0 if again else 1, 1)
+
+    order(stub.bootstrap, range(N))
+    run_story(story())
+    wanted = set(invoices(range(N))) - (set() if again else {b"invoice for order 7"})
+    assert results(stub.bootstrap) == sorted(wanted)
+    assert results(stub.bootstrap, DEAD) == ([] if again else [b"order 7"])

@@ -431,3 +431,37 @@ def test_the_progress_line(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -
     assert "pipeline 'billing': " in caplog.text
     assert f"{N} records out" in str(stats)
     assert json.loads(json.dumps({name: getattr(stats, name) for name in stats.__struct_fields__}))["batches"] == stats.batches
+
+
+def test_headers_that_can_be_read_once(stub: BrokerStub) -> None:
+    """A result that is no record has the others of its piece looked at again. Their headers are still there."""
+
+    def tagged(message: Message) -> object:
+        if numbered(message) % 7 == 6:
+            return "no record"
+        return OutputRecord(value=bill(message), headers=iter([("h", b"1")]))
+
+    order(stub.bootstrap, range(N), partitions=1)
+    stats = quick(stub, tagged, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    found = read_messages(stub.bootstrap, SINK, range(PARTITIONS))
+    assert len(found) == N - stats.dead_letters
+    assert [message.headers() for message in found] == [[("h", b"1")]] * len(found)
+
+
+def test_an_error_that_has_no_text(stub: BrokerStub) -> None:
+    """The transform's error raises when it is shown. The message becomes a dead letter nevertheless, and its reason names both errors."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise KeyError("code")
+
+    def failing(message: Message) -> bytes:
+        if numbered(message) == 5:
+            raise Mute
+        return bill(message)
+
+    order(stub.bootstrap, range(10))
+    quick(stub, failing, dead_letters=DEAD, attempts=1).run_until_idle(timeout=LIMIT_S)
+    assert len(results(stub.bootstrap)) == 9
+    (letter,) = read_messages(stub.bootstrap, DEAD, range(PARTITIONS))
+    assert dict(letter.headers() or [])["fencepost.reason"] == b"Mute, whose text raises KeyError"
