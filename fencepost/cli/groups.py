@@ -67,12 +67,15 @@ def describe(
     """Show a group's members: client, host, partitions, and how far behind each is. Exit code 1 if there is no such group."""
     with reporting_errors("groups describe"):
         from fencepost.cli.groups_asking import CLASSIC, committed_offsets, describe_group, find_offsets
+        from fencepost.cli.groups_consumer import CONSUMER, with_members
         from fencepost.cli.groups_share import SHARE, describe_share_group, show_share_group
 
         async def look(client: ClusterClient) -> tuple[Described | None, dict[Any, Committed], Found, dict[str, Any] | None]:
             described = await describe_group(client, group)
             if described is not None and described.type == SHARE:
                 return described, {}, await find_offsets(client, ()), await describe_share_group(client, group)
+            if described is not None and described.type == CONSUMER:
+                described = await with_members(client, described)
             partitions = [tp for each in described.members for tp in each.partitions] if described is not None else []
             return described, await committed_offsets(client, group), await find_offsets(client, partitions), None
 
@@ -82,10 +85,10 @@ def describe(
             return
         if described is None:
             raise CommandError(_no_group(group), code=NO_GROUP)
-        if described.type != CLASSIC:
+        if described.type not in (CLASSIC, CONSUMER):
             raise CommandError(
-                f"group {group!r} is of type {described.type}, and this command shows the members of classic groups and share groups only; "
-                "`fencepost groups offsets` shows its offsets"
+                f"group {group!r} is of type {described.type}, and this command shows the members of classic, consumer and share groups "
+                "only; `fencepost groups offsets` shows its offsets"
             )
         warn_of([*(f"member {each.id}: {each.trouble}" for each in described.members if each.trouble), *ends.unknown.values()])
         members: list[dict[str, Any]] = [
@@ -95,6 +98,7 @@ def describe(
                 "client_id": each.client_id,
                 "host": each.host,
                 "subscribed": sorted(each.subscription.topics) if each.subscription is not None else None,
+                **({"pattern": each.pattern} if described.type == CONSUMER else {}),
                 "partitions": [progress(tp, committed, ends) for tp in sorted(each.partitions)],
             }
             for each in described.members
@@ -127,13 +131,19 @@ def offsets(
     """Show a group's committed offsets, the ends of the partitions, and the lag. Exit code 1 if there is no such group."""
     with reporting_errors("groups offsets"):
         from fencepost.cli.groups_asking import committed_offsets, describe_group, find_offsets
+        from fencepost.cli.groups_share import SHARE
 
-        async def look(client: ClusterClient) -> tuple[bool, dict[Any, Committed], Found]:
+        async def look(client: ClusterClient) -> tuple[Described | None, dict[Any, Committed], Found]:
             committed = await committed_offsets(client, group)
-            return bool(committed) or await describe_group(client, group) is not None, committed, await find_offsets(client, committed)
+            described = None if committed else await describe_group(client, group)
+            return described, committed, await find_offsets(client, committed)
 
-        exists, committed, ends = cluster.ask(look)
-        if not exists:
+        described, committed, ends = cluster.ask(look)
+        if described is not None and described.type == SHARE:
+            raise CommandError(
+                f"group {group!r} is a share group: it commits no offsets. `fencepost groups describe` shows its start offsets"
+            )
+        if not committed and described is None:
             raise CommandError(_no_group(group), code=NO_GROUP)
         warn_of(ends.unknown.values())
         rows = [{**progress(tp, committed, ends), "metadata": committed[tp].metadata or None} for tp in sorted(committed)]

@@ -68,7 +68,7 @@ class Listed(Struct, frozen=True):
 
 
 class Member(Struct, frozen=True):
-    """A member of a group of the classic protocol. `trouble`: why its subscription or assignment is not known."""
+    """A member of a group. `trouble`: why its subscription or assignment is not known. `pattern`: of the topics that it subscribes to."""
 
     id: str
     instance_id: str | None
@@ -77,6 +77,7 @@ class Member(Struct, frozen=True):
     subscription: Subscription | None
     partitions: tuple[TopicPartition, ...]
     trouble: str | None
+    pattern: str | None = None
 
 
 class Described(Struct, frozen=True):

@@ -114,7 +114,7 @@ async def _new_offsets(client: ClusterClient, group: str, wish: Wish, named: Map
     from fencepost.cli.groups_asking import committed_offsets, find_offsets
     from fencepost.producer.wire.messages.list_offsets import EARLIEST
 
-    await _refuse_active(client, group)
+    await _refuse_share_or_active(client, group)
     before = await committed_offsets(client, group)
     if named is not None:
         partitions = await _named(client, named)
@@ -136,11 +136,17 @@ async def _new_offsets(client: ClusterClient, group: str, wish: Wish, named: Map
     return NewOffsets(before, offsets, ends.offsets, notes)
 
 
-async def _refuse_active(client: ClusterClient, group: str) -> None:
+async def _refuse_share_or_active(client: ClusterClient, group: str) -> None:
     from fencepost.cli.groups_asking import INACTIVE, describe_group
+    from fencepost.cli.groups_share import SHARE
     from fencepost.producer.foundations.counted import counted
 
     described = await describe_group(client, group)
+    if described is not None and described.type == SHARE:
+        raise CommandError(
+            f"group {group!r} is a share group: it commits no offsets. Its start offsets, which `fencepost groups describe` shows, are set "
+            "with Kafka's kafka-share-groups.sh --reset-offsets"
+        )
     if described is not None and described.state not in INACTIVE:
         members = f" with {counted(len(described.members), 'member')}" if described.members else ""
         raise CommandError(
@@ -187,7 +193,9 @@ async def _asked(
         case "--shift-by":
             for tp in partitions:
                 if tp not in before:
-                    raise CommandError(f"{tp.topic}-{tp.partition} has no committed offset that could be shifted")
+                    raise CommandError(
+                        f"{tp.topic}-{tp.partition} has no committed offset that could be shifted; --all-topics is for those that have one"
+                    )
             return {tp: before[tp].offset + wish.offset for tp in partitions}
         case _:
             found = await find_offsets(client, partitions, wish.at_ms)

@@ -88,12 +88,15 @@ def test_a_classic_group(site: Site) -> None:
 
 
 def test_a_group_of_the_newer_protocol(site: Site) -> None:
-    """It is listed with its type. Its offsets are shown, and reset when it has no members; its members are not shown."""
+    """It is listed with its type. Its offsets are shown, and reset when it has no members."""
     with site.member(**{"group.protocol": "consumer"}):
         listed = [(each["state"], each["type"]) for each in site.groups("list", "--json").objects if each["group"] == site.name]
         assert listed == [("Stable", "consumer")]
-        shown = site.groups("describe", site.name)
-        assert (shown.code, f"group {site.name!r} is of type consumer" in shown.err) == (2, True)
+        (found,) = site.groups("describe", site.name, "--json").objects
+        (member,) = found["members"]
+        assert (found["state"], found["type"], found["protocol"], found["assignor"]) == ("Stable", "consumer", "consumer", "uniform")
+        assert (member["subscribed"], member["pattern"]) == ([site.name], None)
+        assert [(each["partition"], each["end"]) for each in member["partitions"]] == [(number, 10) for number in range(PARTITIONS)]
         refused = site.groups("reset", site.name, "--to-earliest", "--topic", site.name, "--execute")
         assert (refused.code, "is active: Stable" in refused.err) == (2, True)
         assert "its coordinator assigns the partitions" in site.groups("plan", site.name).err

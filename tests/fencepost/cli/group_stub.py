@@ -79,7 +79,9 @@ def commit(stub: BrokerStub, group: str, offsets: dict[tuple[str, int], int]) ->
 def member(stub: BrokerStub, group: str, client_id: str, **more: Any) -> Iterator[None]:
     """A consumer of "t" that polls in a thread and commits nothing."""
     settings = {"bootstrap.servers": stub.bootstrap, "group.id": group, "client.id": client_id, "enable.auto.commit": False}
-    consumer = Consumer({**settings, "partition.assignment.strategy": "range", "heartbeat.interval.ms": 100, "log_level": 0, **more})
+    newer = more.get("group.protocol") == "consumer"  # of which the coordinator decides how to assign, and how often to send heartbeats
+    classic = {} if newer else {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
+    consumer = Consumer({**settings, **classic, "log_level": 0, **more})
     consumer.subscribe(["t"])
     stop = threading.Event()
 

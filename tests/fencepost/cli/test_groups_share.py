@@ -88,6 +88,20 @@ def test_a_group_without_members(stub: BrokerStub) -> None:
     assert rows == [["-", "-", "-", "jobs", "0", "2", "3"]]
 
 
+@pytest.mark.parametrize("group", ["workers", "away"])
+def test_it_has_no_committed_offsets(stub: BrokerStub, group: str) -> None:
+    """`offsets` and `reset` say so, and name what shows or sets the start offsets. Nothing is changed."""
+    for command, instead in (
+        (("offsets", group), "`fencepost groups describe` shows its start offsets"),
+        (("reset", group, "--to-earliest", "--topic", "jobs", "--execute"), "kafka-share-groups.sh --reset-offsets"),
+    ):
+        ran = groups(stub, *command)
+        assert ran.code == 2
+        assert f"group {group!r} is a share group: it commits no offsets" in ran.err
+        assert instead in ran.err
+    assert groups(stub, "describe", group, "--json").objects[0]["partitions"][0]["offset"] == 2
+
+
 @pytest.mark.parametrize("api", [Api.SHARE_GROUP_DESCRIBE, Api.DESCRIBE_SHARE_GROUP_OFFSETS], ids=lambda api: api.name)
 def test_no_permission(stub: BrokerStub, api: Api) -> None:
     """It is said at once, with the group's name."""
