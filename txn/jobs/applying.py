@@ -25,16 +25,17 @@ class Transform:
         self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters)
         self._calls = calls
 
-    async def apply(self, item: Any) -> Rows | Failed:
-        """The rows that the record becomes, by topic, or why it cannot be written."""
+    async def apply(self, item: Any, before_pause: Callable[[], None]) -> Rows | Failed:
+        """The rows that the record becomes, by topic, or why it cannot be written. `before_pause`: called before each pause between two
+        calls of the function; what it raises is passed on."""
         try:
             made = await called(self._calls, self._function, item) if self._is_async else self._function(item)
         except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
-            made = await self._attempts.again(error, self._function, item)
+            made = await self._attempts.again(error, self._function, item, before_pause)
         except asyncio.CancelledError as error:
             if self._is_async:
                 raise
-            made = await self._attempts.again(inside(error), self._function, item)
+            made = await self._attempts.again(inside(error), self._function, item, before_pause)
         if isinstance(made, Failed):
             return made
         try:

@@ -28,6 +28,10 @@ REFUSED: Final = (TypeError, ValueError)
 """What a call raises for rows that cannot be records, before it accepts any of them."""
 
 
+class Postponed(Exception):
+    """The batch is old, and a record of it has to be tried again after a pause."""
+
+
 class Writer:
     """See the module. `bad`: the record at which the job stops. Each call returns the index of the first record that is not done with."""
 
@@ -41,7 +45,8 @@ class Writer:
         self._transactions = transactions
 
     async def write(self, batch: Batch, piece: Piece, begin: int, end: int) -> int:
-        """Write these records; fewer if the batch gets old meanwhile."""
+        """Write these records; fewer if the batch gets old meanwhile. A record that is to be tried again is then left to the next batch,
+        where it is the first: many pauses last longer than a transaction may."""
         transactions = self._transactions
         if transactions.refused is not None:
             refused, transactions.refused = transactions.refused, None
@@ -50,8 +55,16 @@ class Writer:
             return await self._send_plain(batch, piece, begin, end)
         made: list[Rows] = []
         failed: Failed | None = None
+
+        def before_pause() -> None:
+            if (batch.read or made) and time.monotonic() >= batch.ends_at:
+                raise Postponed
+
         while begin + len(made) < end and not (made and time.monotonic() >= batch.ends_at):
-            each = await self._transform.apply(piece.items[begin + len(made)])
+            try:
+                each = await self._transform.apply(piece.items[begin + len(made)], before_pause)
+            except Postponed:
+                break
             if isinstance(each, Failed):
                 failed = each
                 break

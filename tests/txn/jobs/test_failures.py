@@ -4,6 +4,8 @@ there once."""
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn import IteratorSource, JobFailed, OutputRecord
 from tests.reading import read_messages
-from tests.txn.jobs.helpers import LIMIT_S, TOPIC, numbers, quick, stub, values
+from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, numbers, quick, stub, values
 from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
 
 __all__ = ["stub"]
@@ -98,6 +100,36 @@ def test_a_batch_that_takes_too_long() -> None:
     with BrokerStub(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}) as stub:
         stub.create_topic(TOPIC, partitions=1)
         takes_too_long(stub.bootstrap, TOPIC)
+
+
+def test_a_record_that_is_tried_for_longer_than_a_transaction_may_last() -> None:
+    """Records before it are sent already. They are committed before their transaction is too old, and the record becomes a dead letter
+    after its last attempt."""
+
+    def one_by_one(position: Any) -> Iterator[tuple[bytes, int]]:
+        for number in range(position or 0, N):
+            time.sleep(0.001)
+            yield b"record %d" % number, number + 1
+
+    def fails(record: bytes) -> bytes:
+        if record == b"record 100":
+            raise KeyError("never")
+        return record
+
+    with BrokerStub(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}) as stub:
+        for topic in (TOPIC, DEAD):
+            stub.create_topic(topic, partitions=1)
+        pauses: dict[str, Any] = {"attempts": 40, "retry_backoff_ms": 300, "retry_backoff_max_ms": 300}
+        slow: dict[str, Any] = {
+            "dead_letters": DEAD,
+            "batch_size": 1_000,
+            "batch_ms": 300,
+            "transaction_timeout_ms": 3_000,
+            "transform": fails,
+        }
+        stats = quick(stub, IteratorSource(one_by_one), **pauses, **slow).run(timeout=LIMIT_S)
+        assert (stats.dead_letters, stats.aborts) == (1, 0)
+        assert values(stub) == [record for record in numbers(N) if record != b"record 100"]
 
 
 def test_aborts_in_a_row(stub: BrokerStub) -> None:
