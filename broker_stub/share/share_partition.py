@@ -62,7 +62,8 @@ class SharePartition:
     # What members say
 
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement], *, limits: Limits, now_ms: int) -> Write:
-        """Begins what the acknowledgements say, all or nothing. Raises Refused. The caller has checked their form."""
+        """Begins what the acknowledgements say, all or nothing, but a lock that was renewed before the refusal stays renewed, as in Kafka.
+        Raises Refused. The caller has checked their form."""
         changed: list[Part] = []
         try:
             for each in acknowledgements:
