@@ -1,19 +1,24 @@
 """The runs of a pipeline or a job: a run makes the runner, and closes it at its end. In a `with` block the runner stays open until the
 block's end.
 
-`BlockingRuns` and `AsyncRuns` differ in how they make and await the runner's calls (`fencepost.txn.pipeline.calls`).
+`BlockingRuns` and `AsyncRuns` differ in how they make and await the runner's calls (`fencepost.txn.pipeline.calls`). A second run at the
+same time is refused, because both would use one transaction. So is a run in a forked child, which has the parent's connections.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
-from fencepost.producer.errors import bound_to_process
+from fencepost.producer.errors import ProducerForked, bound_to_process
 from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.errors import IllegalCall
 from fencepost.txn.pipeline.calls import Blocking, Calls, OnLoop, finished
 from fencepost.txn.pipeline.checks import check_batches
 from fencepost.txn.producer import TransactionalProducer
@@ -50,6 +55,9 @@ class AnyPlan(Protocol):
 
 PlanT = TypeVar("PlanT", bound=AnyPlan)
 
+PARENTS_RUNNERS: Final[list[AnyRunner]] = []
+"""In a forked child: what the parent runs. Its consumer must not be collected here, because that waits for threads of the parent."""
+
 
 class Runs(Generic[PlanT]):
     """What the blocking and the asyncio classes share."""
@@ -62,6 +70,9 @@ class Runs(Generic[PlanT]):
         self._runner: AnyRunner | None = None
         self._kept = False
         self._stopped = False
+        self._one_run = threading.Lock()
+        """Held while `run` or `close` is under way."""
+        self._opened_in = os.getpid()
         self.transactional_id = plan.transactional_id
 
     def __repr__(self) -> str:
@@ -88,6 +99,7 @@ class Runs(Generic[PlanT]):
         """The runner that is open, or a new one."""
         if self._runner is None:
             self._runner = self._plan.runner(calls(), make_producer)
+            self._opened_in = os.getpid()
         self._runner.stopping = self._stopped
         return self._runner
 
@@ -96,33 +108,71 @@ class Runs(Generic[PlanT]):
         runner, self._runner = self._runner, None
         return runner
 
+    @contextmanager
+    def _alone(self, call: str) -> Iterator[None]:
+        """Raises IllegalCall while a run is under way, and ProducerForked in a child of the process in which the runner is open."""
+        kind = type(self).__name__
+        if self._is_parents():
+            raise ProducerForked(
+                f"{call}: this {kind} is open in process {self._opened_in}, and cannot be used in its child {os.getpid()}:"
+                f" {self._in_another_process}"
+            )
+        if not self._one_run.acquire(blocking=False):
+            raise IllegalCall(f"{call}: this {kind} is running. Call stop() and wait until `run` has returned, or make another {kind}")
+        try:
+            yield
+        finally:
+            self._one_run.release()
+
+    def _is_parents(self) -> bool:
+        """Whether the runner is that of a parent process."""
+        if self._runner is None or self._opened_in == os.getpid():
+            return False
+        if self._runner not in PARENTS_RUNNERS:
+            PARENTS_RUNNERS.append(self._runner)
+        return True
+
+    def _leaves_running(self, error: BaseException | None) -> bool:
+        """At the end of a `with` block: whether the block must not close the runner. A run that is under way stops, and closes it."""
+        self._kept = False
+        if self._is_parents():
+            return True
+        if not self._one_run.locked():
+            return False
+        self.stop()
+        if error is None:
+            raise IllegalCall(f"the `with` block of this {type(self).__name__} ended while it was running: wait until `run` has returned")
+        return True
+
 
 class BlockingRuns(Runs[PlanT]):
     """See the module."""
 
     def close(self) -> None:
-        """Close the connections. Not needed outside a `with` block."""
-        self._end(failed=False)
+        """Close the connections. Not needed outside a `with` block. Raises IllegalCall while `run` is under way."""
+        with self._alone("close"):
+            self._end(failed=False)
 
     def __enter__(self) -> Self:
         self._kept = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._kept = False
-        self._end(failed=error is not None)
+        if not self._leaves_running(error):
+            self._end(failed=error is not None)
 
     def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
-        try:
-            runner = self._running(lambda: Blocking(self._is_stopped), TransactionalProducer)
-            done = finished(runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more))
-        except BaseException:
-            self._end(failed=True)
-            raise
-        if not self._kept:
-            self._end(failed=False)
-        return done
+        with self._alone("run"):
+            try:
+                runner = self._running(lambda: Blocking(self._is_stopped), TransactionalProducer)
+                done = finished(runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more))
+            except BaseException:
+                self._end(failed=True)
+                raise
+            if not self._kept:
+                self._end(failed=False)
+            return done
 
     def _end(self, *, failed: bool) -> None:
         runner = self._taken()
@@ -134,28 +184,30 @@ class AsyncRuns(Runs[PlanT]):
     """See the module."""
 
     async def close(self) -> None:
-        """Close the connections. Not needed outside an `async with` block."""
-        await self._end(failed=False)
+        """Close the connections. Not needed outside an `async with` block. Raises IllegalCall while `run` is under way."""
+        with self._alone("close"):
+            await self._end(failed=False)
 
     async def __aenter__(self) -> Self:
         self._kept = True
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._kept = False
-        await self._end(failed=error is not None)
+        if not self._leaves_running(error):
+            await self._end(failed=error is not None)
 
     async def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
-        try:
-            runner = self._running(lambda: OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
-            done = await runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more)
-        except BaseException:
-            await self._end(failed=True)
-            raise
-        if not self._kept:
-            await self._end(failed=False)
-        return done
+        with self._alone("run"):
+            try:
+                runner = self._running(lambda: OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
+                done = await runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more)
+            except BaseException:
+                await self._end(failed=True)
+                raise
+            if not self._kept:
+                await self._end(failed=False)
+            return done
 
     async def _end(self, *, failed: bool) -> None:
         """Close everything, also if the task is cancelled meanwhile."""
