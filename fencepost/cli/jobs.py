@@ -31,6 +31,9 @@ asks_cluster = asking_as("fencepost-jobs")
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 Topic = Annotated[str, typer.Option("--positions-topic", metavar="NAME", help="The topic of positions.")]
 
+FILES: Final = "files"
+"""The kind of source whose positions this command can check."""
+
 COLUMNS: Final = ("job", "source", "records", "topic", "written", "partition", "offset", "trouble")
 
 
@@ -102,6 +105,8 @@ def reset(
         kind = source or (entry.source if entry is not None else None)
         if to is not None and kind is None:
             raise CommandError(f"job {job!r} has no position that can be read, so its kind of source is not known: add --source")
+        if kind == FILES:
+            _refuse_no_places(position)
         id_ = transactional_id or (entry.transactional_id if entry is not None else ID_PREFIX + job)
         state = _ask(cluster, positions_topic, lambda: positions.state(id_, cluster.timeout_s))
         if state is not None and not force:
@@ -129,6 +134,17 @@ def _position(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise CommandError(f"--to {text[:200]!r} is no JSON: {error}") from None
+
+
+def _refuse_no_places(position: Any) -> None:
+    """The next run would refuse such a position of a job in files."""
+    from fencepost.txn.files.errors import BadInput
+    from fencepost.txn.jobs.file_source import places_in
+
+    try:
+        places_in(position)
+    except BadInput as error:
+        raise CommandError(f"--to: {error}") from None
 
 
 def _row(job: str, found: FoundJob) -> dict[str, Any]:

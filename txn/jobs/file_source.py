@@ -45,6 +45,18 @@ class FilePosition(Struct, frozen=True, forbid_unknown_fields=True):
     files: Places = {}
 
 
+def places_in(position: Any) -> Places:
+    """The place in each file. Raises BadInput if this is no position in files."""
+    try:
+        places = dict(msgspec.convert(position, FilePosition).files) if position is not None else {}
+    except msgspec.ValidationError as error:
+        raise BadInput(f"position={position!r:.300} is no position in files: {error}") from None
+    relative = [path for path in places if not os.path.isabs(path)]
+    if relative:
+        raise BadInput(f"position={position!r:.300} is no position in files: {relative[0]!r} is no absolute path")
+    return places
+
+
 class FileProgress(Struct):
     """How far one file is read. `before`: lines or rows that earlier runs have committed. `number`: lines or rows that are read.
     `unfinished`: bytes of a last record that is not finished, and not read. `unit`: "line" or "row". `bytes`: of the file, about."""
@@ -115,13 +127,7 @@ class FileSource:
 
     def pieces(self, position: Any, *, plain: bool) -> Iterator[Piece]:
         """The records of all files from the position on, many at once."""
-        try:
-            places = dict(msgspec.convert(position, FilePosition).files) if position is not None else {}
-        except msgspec.ValidationError as error:
-            raise BadInput(f"position={position!r:.300} is no position in files: {error}") from None
-        relative = [path for path in places if not os.path.isabs(path)]
-        if relative:
-            raise BadInput(f"position={position!r:.300} is no position in files: {relative[0]!r} is no absolute path")
+        places = places_in(position)
         self._refuse_all_changed(places)
         for path in self._paths:
             for piece in self._pieces_of(path, places, plain):
@@ -132,6 +138,9 @@ class FileSource:
 
     def _format_of(self, path: str) -> Format:
         return self._format or format_of(path)
+
+    def _unit(self, path: str) -> str:
+        return "row" if self._format_of(path) is Format.PARQUET else "line"
 
     def _grows(self, path: str) -> bool:
         return self._format_of(path) is not Format.PARQUET and not is_compressed(path)
@@ -151,11 +160,12 @@ class FileSource:
     def _refuse_renamed(self, path: str, fd: int, places: Places) -> None:
         """Refuse a file that begins as one that the job has read under another name, where that is no more: its records would be sent
         again."""
+        unit = self._unit(path)
         for other, place in places.items():
             if place.at and place.check and looks_like(fd, place, grows=self._grows(path)) and not self._is_still(other, place):
                 raise SourceChanged(
-                    f"{path} begins as {other} did, which the job has read up to {place.number} and which is not there any more: if it was"
-                    f" renamed, its records would be sent again. Give the file its old name. If it is another one, {RESET}"
+                    f"{path} begins as {other} did, which the job has read up to {unit} {place.number} and which is not there any more: if"
+                    f" it was renamed, its records would be sent again. Give the file its old name. If it is another one, {RESET}"
                 )
 
     def _is_still(self, path: str, place: FilePlace) -> bool:
@@ -170,7 +180,7 @@ class FileSource:
 
     def _pieces_of(self, path: str, places: Places, plain: bool) -> Iterator[FilePiece]:
         begin = places.get(path)
-        unit = "row" if self._format_of(path) is Format.PARQUET else "line"
+        unit = self._unit(path)
         number = begin.number if begin is not None else 0
         progress = self.progress.setdefault(path, FileProgress(unit, before=number))
         progress.number = number

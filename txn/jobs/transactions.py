@@ -115,6 +115,13 @@ class Transactions:
                 f"job {self._job!r} has the position of a source of kind {entry.source!r}, and this source is of kind {self._kind!r}: give "
                 f"the new source another job, or delete the position with `fencepost jobs reset {self._job} --to-start --execute`"
             )
+        if entry is not None and entry.topic not in (None, self._settings.topic):
+            log.warning(
+                "%s: earlier runs wrote to topic %r, and this one writes to %r: what they committed is not sent again",
+                self._name,
+                entry.topic,
+                self._settings.topic,
+            )
         self.position = entry.position if entry is not None else None
         self._records = entry.records if entry is not None else 0
         self._counters.before = self._records - self._counters.records_in

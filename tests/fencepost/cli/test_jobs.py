@@ -92,6 +92,24 @@ def test_a_job_without_a_position(stub: BrokerStub) -> None:
     assert quick(stub, counting(10), "n").run().records_in == 3
 
 
+@pytest.mark.parametrize(
+    ("position", "reason"),
+    [
+        ("7", "Expected `object`, got `int`"),
+        ('{"files":{"/in.txt":[4,2]}}', "Expected `array` of at least length 3, got 2"),
+        ('{"files":{"in.txt":[4,2,""]}}', "'in.txt' is no absolute path"),
+    ],
+)
+def test_a_position_that_no_run_could_use(stub: BrokerStub, lines: Path, position: str, reason: str) -> None:
+    """Of a job in files it is refused, also with `--source files`, and the committed one stays."""
+    job(stub, lines).run()
+    for name in ("files", "other"):
+        ran = jobs(stub, "reset", name, "--to", position, "--source", "files", "--execute")
+        assert (ran.code, ran.out) == (2, "")
+        assert reason in ran.err
+    assert job(stub, lines).run().records_in == 0
+
+
 def test_an_active_job(stub: BrokerStub) -> None:
     """While its transaction is open it is refused, unless forced. A run that is alive ends then, and writes nothing more."""
     with quick(stub, counting(100), "n", batch_size=10) as running:

@@ -111,7 +111,9 @@ def test_a_file_that_was_renamed(stub: BrokerStub, tmp_path: Path, suffix: str) 
     file.write_bytes(packed(lines(numbers(3))))
     quick(stub, FileSource(file)).run()
     file.rename(renamed)
-    with pytest.raises(SourceChanged, match=r"begins as .*which is not there any more.*jobs reset JOB --to-start") as raised:
+    with pytest.raises(
+        SourceChanged, match=r"begins as .* up to line \d+ and which is not there any more.*jobs reset JOB --to-start"
+    ) as raised:
         quick(stub, FileSource(renamed)).run()
     assert str(file) in str(raised.value)
     assert str(renamed) in str(raised.value)

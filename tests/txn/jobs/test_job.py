@@ -286,6 +286,18 @@ def test_another_kind_of_source(stub: BrokerStub) -> None:
         quick(stub, IteratorSource(lambda position: iter(()), kind="other")).run()
 
 
+def test_another_topic(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names both topics before the first record goes to the new one, and not after that. Only what is new is written."""
+    stub.create_topic("other", partitions=1)
+    quick(stub, counting(2)).run()
+    assert quick(stub, counting(2)).run().records_in == 0
+    assert "earlier runs" not in caplog.text
+    assert quick(stub, counting(3), topic="other").run().records_in == 1
+    assert quick(stub, counting(3), topic="other").run().records_in == 0
+    assert caplog.text.count("job 'job': earlier runs wrote to topic 'flights', and this one writes to 'other'") == 1
+    assert values(stub, "other") == [b"record 2"]
+
+
 def test_two_jobs_do_not_meet(stub: BrokerStub) -> None:
     """Each has its own position and transactional id."""
     quick(stub, counting(3), "a").run()
