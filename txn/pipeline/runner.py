@@ -131,9 +131,11 @@ class Runner:
         elif until_idle:
             await self._source.look_again()
         while not self.stopping and time.monotonic() < ends_at and self._counters.batches < self._goal:
-            if until_idle and self._is_idle():
-                self._counters.lag = 0
-                return True
+            if self._is_idle():
+                self._isolated.clear()  # Messages that are left to be processed alone are no longer in the log.
+                if until_idle:
+                    self._counters.lag = 0
+                    return True
             await self._step(ends_at, until_idle=until_idle)
         self._patience.stop_now()
         await self._finish()
