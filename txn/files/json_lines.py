@@ -28,7 +28,7 @@ def json_chunks(lines: Lines, convert: Convert) -> Iterator[RowChunk]:
             try:
                 rows.append(convert(raw))
             except ValueError as error:  # msgspec's errors are subclasses
-                bad.append((number, raw, half_of_a_pair(raw) or str(error)))
+                bad.append((number, raw, half_of_a_pair(raw) or _reason(error)))
             except RecursionError:
                 bad.append((number, raw, "brackets are nested too deeply"))
             else:
@@ -64,6 +64,12 @@ def json_value(raw: bytes) -> object:
 def _refuse_large(raw: bytes) -> None:
     if len(raw) > ROW_BYTES_MAX:
         raise ValueError(f"{len(raw):,} bytes are more than {ROW_BYTES_MAX >> 20} MiB, the limit for a line of which fields are taken")
+
+
+def _reason(error: ValueError) -> str:
+    """What msgspec says of a line that is no JSON begins without a subject: it may be taken for the file's."""
+    no_json = isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError)
+    return f"no JSON: {error}" if no_json else str(error)
 
 
 def half_of_a_pair(raw: bytes) -> str | None:

@@ -226,7 +226,7 @@ def test_a_bad_line_stops_the_job(stub: BrokerStub, tmp_path: Path) -> None:
     file = tmp_path / "in.json"
     file.write_bytes(b'{"id": 1}\n{"id": 2}\n{"id": \n{"id": 4}\n')
     for _ in range(2):
-        with pytest.raises(BadRecord, match=r"in\.json, line 3: .*Everything before this record is committed") as raised:
+        with pytest.raises(BadRecord, match=r"in\.json, line 3: no JSON: .*Everything before this record is committed") as raised:
             quick(stub, FileSource(file)).run()
         assert raised.value.place == f"{file}, line 3"
         assert values(stub) == [b'{"id": 1}', b'{"id": 2}']
