@@ -139,7 +139,7 @@ class Source:
         for tp in list(self.ended):
             unknown = "where the partitions end is not known"
             _, end = await self._patiently(unknown, self._consumer.get_watermark_offsets, TopicPartition(*tp), ASK_S)
-            if end > self._ends[tp]:
+            if end != self._ends[tp]:  # Smaller: the topic was deleted and created again.
                 self.ended.discard(tp)
 
     def lag(self, next_offsets: Mapping[TP, int]) -> int:

@@ -488,3 +488,16 @@ def test_an_error_that_has_no_text(stub: BrokerStub) -> None:
     assert len(results(stub.bootstrap)) == 9
     (letter,) = read_messages(stub.bootstrap, DEAD, range(PARTITIONS))
     assert dict(letter.headers() or [])["fencepost.reason"] == b"Mute, whose text raises KeyError"
+
+
+def test_a_source_that_is_created_again_between_two_runs(stub: BrokerStub) -> None:
+    """It has fewer messages than the one before. `run_until_idle` reads them, and does not take the old end for the new one."""
+    order(stub.bootstrap, range(N), partitions=1)
+    with quick(stub, bill) as pipeline:
+        pipeline.run_until_idle(timeout=LIMIT_S)
+        stub.delete_topic(SOURCE)
+        stub.create_topic(SOURCE, partitions=PARTITIONS)
+        order(stub.bootstrap, range(100, 105), partitions=1)
+        stats = pipeline.run_until_idle(timeout=LIMIT_S)
+    assert stats.records_in == N + 5
+    assert results(stub.bootstrap) == sorted(invoices(range(N)) + invoices(range(100, 105)))
