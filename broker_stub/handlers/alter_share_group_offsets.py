@@ -51,7 +51,11 @@ def alter_share_group_offsets(call: Call, request: AlterShareGroupOffsetsRequest
     offsets: dict[UUID, tuple[str, Mapping[int, int]]] = {}
     for name, each in topics.items():
         topic = call.image.topics.named(name)
-        if topic is None or call.topic_refusal(name):
+        if (
+            topic is None
+            or call.topic_refusal(name)
+            or (each.partitions and all(refusals[name, part.partition_index] for part in each.partitions))
+        ):
             continue
         wanted = {
             part.partition_index: part.start_offset

@@ -22,6 +22,8 @@ PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "spark-reference.md").read_text(encoding="utf-8")
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 SOURCE = (ROOT / "docs" / "spark-source.md").read_text(encoding="utf-8")
+WRITTEN = (("orders", 12), ("invoices", 1), ("reminders", 1))
+"""The topics to which the programs write, and their partitions."""
 CODE = re.compile(r"`([^`]+)`")
 
 
@@ -72,7 +74,7 @@ def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path
     """As it stands, but for the brokers' address and the place of checkpoints. A query has written a batch."""
     program = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)[number]
     with BrokerStub(brokers=3) as stub:
-        for topic, partitions in (("orders", 12), ("invoices", 1), ("reminders", 1)):
+        for topic, partitions in WRITTEN:
             stub.create_topic(topic, partitions=partitions)
         names: dict[str, Any] = {}
         exec(program.replace("broker:9092", stub.bootstrap).replace("/checkpoints", str(tmp_path)), names)
@@ -85,5 +87,5 @@ def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path
                     writer.close()  # The end of a program does it.
             assert query.exception() is None
         if "Watcher" not in names:
-            written = sum(len(stub.records(topic, number)) for topic, count in (("orders", 12), ("invoices", 1)) for number in range(count))
+            written = sum(len(stub.records(topic, number)) for topic, count in WRITTEN for number in range(count))
             assert written > 0
