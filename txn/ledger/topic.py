@@ -6,6 +6,7 @@ may not be read, a warning is logged.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 from uuid import UUID
@@ -71,23 +72,26 @@ async def _find_created(client: ClusterClient, topic: str) -> Leaders:
 
 
 async def _find_known(client: ClusterClient, topic: str, deadline: Deadline, purpose: Purpose) -> Leaders:
-    gone = False
+    now_s = asyncio.get_running_loop().time
+    unusable = LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {purpose.at_stake}")
+    gone_at: float | None = None
 
     async def find() -> Leaders:
-        nonlocal gone
+        nonlocal gone_at
         leaders = await find_topic(client, topic)
-        gone = leaders is None
-        if leaders is None:
-            raise Unanswered(f"topic {topic!r} does not exist any more")
-        return leaders
+        if leaders is not None:
+            return leaders
+        gone_at = now_s() if gone_at is None else gone_at
+        if now_s() - gone_at >= GONE_S:  # A broker may know less than the others.
+            raise unusable
+        raise Unanswered(f"topic {topic!r} does not exist any more")
 
     try:
-        # A broker may know less than the others.
-        return await client.again(find, Deadline(min(GONE_S, deadline.left_s)))
+        return await client.again(find, deadline)
     except Unanswered:
-        if not gone:
+        if gone_at is None:
             raise
-        raise LedgerUnusable(f"topic {topic!r} was deleted while it was in use: {purpose.at_stake}") from None
+        raise unusable from None
 
 
 def leaders_of(metadata: MetadataResponse, topic: str, noun: str = LEDGER.noun) -> Leaders | None:

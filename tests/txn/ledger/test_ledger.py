@@ -215,6 +215,16 @@ def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPa
         decide(entry, "a", query="q", batch=5, fingerprint="f5")
 
 
+def test_a_broker_that_is_slow_to_tell_a_known_topic(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an answer without the topic says that it is gone. For an answer at all the ledger waits as long as the caller does."""
+    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.2)
+    ledger = ledger_of(stub)
+    write(stub, ledger, entry_of("a", 4))
+    slow = stub.faults.on(Api.METADATA).times(1).delay(1_000)
+    assert ledger.read("a", WAIT_S) == entry_of("a", 4)
+    assert slow.hits == 1
+
+
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_deletes(stub: BrokerStub, policy: str) -> None:
     """A ledger topic that deletes records would forget entries. The ledger refuses it and names the setting."""
