@@ -114,14 +114,18 @@ class Control:
         return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
 
     async def _down(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        self._stop_listening()
         await asyncio.sleep(0)  # otherwise a connection's task that has not begun would end without closing its connection
         running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        self._stop_listening()  # A start that was under way may have ended since.
         await asyncio.get_running_loop().shutdown_default_executor()
+
+    def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
 
 
 def address(text: str) -> tuple[str, int]:
