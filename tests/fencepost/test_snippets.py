@@ -1,4 +1,4 @@
-"""Each program of each page runs as it stands, alone. Here are those that no other test runs, and the table of who runs which."""
+"""Each program of each page runs as it stands, alone. Here are those that no other test runs, and a table of the tests of the others."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_each_policy(policy: str) -> None:
 
 
 def test_no_partition_is_owned_twice() -> None:
-    """Classic members and members of the new protocol come and go; whatever a member owns, no other one owns."""
+    """Classic members and members of the new protocol come and go. No two members own the same partition."""
     w = world()
     old = alone(w)
     first, second = w.joined("m1", "t"), w.joined("m2", "t")

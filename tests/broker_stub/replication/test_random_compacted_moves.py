@@ -147,16 +147,7 @@ class CompactedWorld(World):
             step()
             self.check()
         self.cluster.faults.clear()
-        for one, other in [*self.cluster.broker_links.down, *self.cluster.broker_links.one_way]:
-            self.cluster.broker_links.mend(one, other)
-        for node in NODES:
-            self.cluster.resume_broker(node)
-            self.cluster.tick()
-            self.repair(node)
-            if len(self.cluster.brokers[node].logs.online) < len(self.cluster.brokers[node].logs.dirs):
-                self.cluster.stop_broker(node)
-            self.cluster.start_broker(node)
-            self.cluster.logs.moves.limit(node, None)
+        self.heal()
         for _ in range(4):
             self.pass_time(LAG_MS + 1)
             self.check()

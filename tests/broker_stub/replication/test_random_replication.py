@@ -70,6 +70,19 @@ class World(Inside):
         for each in self.cluster.brokers[node].logs.dirs:
             each.disk.fault = None
 
+    def heal(self) -> None:
+        """Every broker runs, with all its directories, and reaches the others."""
+        for one, other in [*self.cluster.broker_links.down, *self.cluster.broker_links.one_way]:
+            self.cluster.broker_links.mend(one, other)
+        for node in (1, 2, 3):
+            self.cluster.resume_broker(node)
+            self.cluster.tick()
+            self.repair(node)
+            if len(self.cluster.brokers[node].logs.online) < len(self.cluster.brokers[node].logs.dirs):
+                self.cluster.stop_broker(node)
+            self.cluster.start_broker(node)
+            self.cluster.logs.moves.limit(node, None)
+
     def fail_a_directory(self) -> None:
         """A broker halts when its last one fails."""
         dirs = self.cluster.brokers[self.rng.choice((1, 2, 3))].logs.dirs
@@ -192,18 +205,9 @@ class World(Inside):
         leader_knows = self.partition.leader != NO_LEADER and self.partition.leading.known is self.partition.state
         if leader_knows and len(self.partition.isr) >= self.partition.min_isr:
             assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"
-        for one, other in [*self.cluster.broker_links.down, *self.cluster.broker_links.one_way]:
-            self.cluster.broker_links.mend(one, other)
         for one, other, _ in self.cluster.broker_links.slow:
             self.cluster.broker_links.slow_down(one, other, 0)
-        for node in (1, 2, 3):
-            self.cluster.resume_broker(node)
-            self.cluster.tick()
-            self.repair(node)
-            if len(self.cluster.brokers[node].logs.online) < len(self.cluster.brokers[node].logs.dirs):
-                self.cluster.stop_broker(node)
-            self.cluster.start_broker(node)
-            self.cluster.logs.moves.limit(node, None)
+        self.heal()
         for _ in range(3):
             self.pass_time(LAG_MS + 1)
         self.pass_time(1_000)

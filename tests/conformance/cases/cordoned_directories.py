@@ -39,8 +39,8 @@ def values_of_cordoned_directories(w: World) -> None:
     for label, value in (("all", "*"), ("twice", f"{path},{path}"), ("with spaces", f" {path} "), ("nothing", ""), ("a comma", ",")):
         w.alter(BROKER, me, [(CORDONED, SET, value)], worded=True, validate_only=True, label=label)
     for label, value in (("all and one", f"*,{path}"), ("another spelling", "./x"), ("unknown", "/nowhere,/elsewhere")):
-        for name, who in ((me, "one"), (ALL, "every broker")):
-            w.alter(BROKER, name, [(CORDONED, SET, value)], worded=label != "all and one", validate_only=True, label=f"{label}, {who}")
+        for name, brokers in ((me, "one"), (ALL, "every broker")):
+            w.alter(BROKER, name, [(CORDONED, SET, value)], worded=label != "all and one", validate_only=True, label=f"{label}, {brokers}")
     w.alter(BROKER, me, [(CORDONED, SET, "*")], worded=True, label="all are cordoned")
     w.until_cordoned(1)
     w.until_set(BROKER, me, CORDONED, "*", label="described")
