@@ -12,7 +12,7 @@ from textwrap import fill
 
 from fencepost.broker_stub import handlers
 from fencepost.broker_stub.cluster.release import DIFFERENCES, KAFKA_3_9, KAFKA_4_3, NEWEST_3_9, Served
-from fencepost.broker_stub.groups.states import diagram
+from fencepost.broker_stub.groups.state.classic_states import diagram
 from fencepost.broker_stub.requests.permissions import Needs
 from fencepost.broker_stub.requests.router import route_to, served
 from fencepost.producer.wire import REQUESTS, Api

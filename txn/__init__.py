@@ -13,6 +13,7 @@ from fencepost import producer as _producer  # noqa: F401  # so that what is com
 from fencepost.producer.foundations.lazy_names import lazy_names as _lazy_names
 from fencepost.txn import errors as _errors
 from fencepost.txn.jobs import errors as _job_errors
+from fencepost.txn.keyed_topic import errors as _keyed_topic_errors
 from fencepost.txn.ledger import errors as _ledger_errors
 from fencepost.txn.pipeline import errors as _pipeline_errors
 
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
     from fencepost.txn.jobs.job import Job as Job
     from fencepost.txn.jobs.source import Source as Source
     from fencepost.txn.jobs.stats import JobStats as JobStats
+    from fencepost.txn.keyed_topic.errors import LedgerBusy as LedgerBusy
+    from fencepost.txn.keyed_topic.errors import LedgerDamaged as LedgerDamaged
+    from fencepost.txn.keyed_topic.errors import LedgerError as LedgerError
+    from fencepost.txn.keyed_topic.errors import LedgerUnavailable as LedgerUnavailable
+    from fencepost.txn.keyed_topic.errors import LedgerUnusable as LedgerUnusable
     from fencepost.txn.ledger.entry import BadLedgerEntry as BadLedgerEntry
     from fencepost.txn.ledger.entry import LedgerEntry as LedgerEntry
     from fencepost.txn.ledger.entry import LedgerPartition as LedgerPartition
@@ -51,20 +57,15 @@ if TYPE_CHECKING:
     from fencepost.txn.ledger.errors import CheckpointRolledBack as CheckpointRolledBack
     from fencepost.txn.ledger.errors import FingerprintMissing as FingerprintMissing
     from fencepost.txn.ledger.errors import LedgerBehind as LedgerBehind
-    from fencepost.txn.ledger.errors import LedgerBusy as LedgerBusy
-    from fencepost.txn.ledger.errors import LedgerDamaged as LedgerDamaged
-    from fencepost.txn.ledger.errors import LedgerError as LedgerError
     from fencepost.txn.ledger.errors import LedgerMissing as LedgerMissing
     from fencepost.txn.ledger.errors import LedgerRefusal as LedgerRefusal
-    from fencepost.txn.ledger.errors import LedgerUnavailable as LedgerUnavailable
-    from fencepost.txn.ledger.errors import LedgerUnusable as LedgerUnusable
     from fencepost.txn.ledger.errors import OlderVersion as OlderVersion
     from fencepost.txn.ledger.ledger import Ledger as Ledger
+    from fencepost.txn.loop.output_record import OutputRecord as OutputRecord
     from fencepost.txn.offsets import OffsetAndMetadata as OffsetAndMetadata
     from fencepost.txn.pipeline.async_pipeline import AsyncPipeline as AsyncPipeline
     from fencepost.txn.pipeline.errors import PipelineFailed as PipelineFailed
     from fencepost.txn.pipeline.errors import PoisonMessage as PoisonMessage
-    from fencepost.txn.pipeline.output_record import OutputRecord as OutputRecord
     from fencepost.txn.pipeline.pipeline import Pipeline as Pipeline
     from fencepost.txn.pipeline.stats import PipelineStats as PipelineStats
     from fencepost.txn.producer import TransactionalProducer as TransactionalProducer
@@ -108,11 +109,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.jobs.stats": ("JobStats",),
     "fencepost.txn.ledger.ledger": ("Ledger",),
     "fencepost.txn.ledger.entry": ("BadLedgerEntry", "LedgerEntry", "LedgerPartition"),
+    "fencepost.txn.keyed_topic.errors": tuple(_keyed_topic_errors.__all__),
     "fencepost.txn.ledger.errors": tuple(_ledger_errors.__all__),
     "fencepost.txn.offsets": ("OffsetAndMetadata",),
     "fencepost.txn.pipeline.async_pipeline": ("AsyncPipeline",),
     "fencepost.txn.pipeline.errors": tuple(_pipeline_errors.__all__),
-    "fencepost.txn.pipeline.output_record": ("OutputRecord",),
+    "fencepost.txn.loop.output_record": ("OutputRecord",),
     "fencepost.txn.pipeline.pipeline": ("Pipeline",),
     "fencepost.txn.pipeline.stats": ("PipelineStats",),
     "fencepost.txn.recovery.outcome": ("Marker", "Outcome", "PreparedStatus"),

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from fencepost.broker_stub.cluster.coordinator_partition import coordinating, led_by
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
 from fencepost.broker_stub.configs.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from fencepost.broker_stub.groups.classic_members import ClassicMembers
-from fencepost.broker_stub.groups.classic_protocol import ClassicGroups
-from fencepost.broker_stub.groups.consumer_offsets_log import Store
-from fencepost.broker_stub.groups.consumer_protocol import ConsumerGroups, ConsumerSurroundings, Timeouts
-from fencepost.broker_stub.groups.offset_expiration import expire
-from fencepost.broker_stub.groups.offsets import GroupOffsets
-from fencepost.broker_stub.groups.online_migration import MigrationPolicy
-from fencepost.broker_stub.groups.rebalances import Surroundings
+from fencepost.broker_stub.groups.classic.classic_protocol import ClassicGroups
+from fencepost.broker_stub.groups.classic.rebalances import Surroundings
+from fencepost.broker_stub.groups.consumer.classic_members import ClassicMembers
+from fencepost.broker_stub.groups.consumer.consumer_protocol import ConsumerGroups, ConsumerSurroundings, Timeouts
+from fencepost.broker_stub.groups.consumer.online_migration import MigrationPolicy
+from fencepost.broker_stub.groups.offsets.offset_expiration import expire
+from fencepost.broker_stub.groups.offsets.offsets import GroupOffsets
 from fencepost.broker_stub.groups.share.share_protocol import ShareGroups, ShareSurroundings
+from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
 from fencepost.broker_stub.replication.partition_state import NO_LEADER
 from fencepost.broker_stub.replication.replica import Replica
-from fencepost.broker_stub.share.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fencepost.broker_stub.cluster.context import Context
     from fencepost.broker_stub.cluster.internal_append import Then
-    from fencepost.broker_stub.share.coordinator.persister import Persister
+    from fencepost.broker_stub.share_partitions.coordinator.persister import Persister
 
 
 class NotHere(Exception):

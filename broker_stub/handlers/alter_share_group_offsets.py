@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from fencepost.broker_stub.groups.share.share_group import ShareGroup
 from fencepost.broker_stub.groups.share.share_protocol import Codes
+from fencepost.broker_stub.groups.state.share_group import ShareGroup
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply

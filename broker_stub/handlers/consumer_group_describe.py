@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.groups.consumer_group import ConsumerGroup, ConsumerMember
+from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup, ConsumerMember
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles

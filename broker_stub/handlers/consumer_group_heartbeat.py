@@ -14,7 +14,7 @@ Leaves out: Kafka's regular expressions are RE2's, these are Python's. Racks are
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.heartbeat_checks import Refused, check_request
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused, check_request
 from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply

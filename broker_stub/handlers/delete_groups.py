@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from fencepost.broker_stub.cluster.internal_append import Then
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_states import State
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.handlers.share_group_deletion import delete_share_group
 from fencepost.broker_stub.requests.call import Call, Instead

@@ -10,9 +10,9 @@ from functools import partial
 from uuid import UUID
 
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
 from fencepost.broker_stub.groups.coordinators import Shard
-from fencepost.broker_stub.groups.heartbeat_checks import Refused
-from fencepost.broker_stub.groups.share.share_group import KeptTopics, ShareGroup
+from fencepost.broker_stub.groups.state.share_group import KeptTopics, ShareGroup
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.handlers.share_acknowledgements import UNKNOWN_WORDS
 from fencepost.broker_stub.requests.call import Call, Result
@@ -20,8 +20,8 @@ from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.coordinator.shard import Answer
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.coordinator.shard import Answer
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.share_offsets import (
     DeleteShareGroupOffsetsRequest,

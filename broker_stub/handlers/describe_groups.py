@@ -9,8 +9,8 @@ them. Every member's host is 127.0.0.1.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.group import Group
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_group import Group
+from fencepost.broker_stub.groups.state.classic_states import State
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles

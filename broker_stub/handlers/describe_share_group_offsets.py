@@ -19,9 +19,9 @@ from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.permissions import WORDS
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.broker_stub.share.coordinator.records import NO_COUNT, Key
-from fencepost.broker_stub.share.coordinator.shard import Answer
-from fencepost.broker_stub.share.states import NO_OFFSET
+from fencepost.broker_stub.share_partitions.coordinator.records import NO_COUNT, Key
+from fencepost.broker_stub.share_partitions.coordinator.shard import Answer
+from fencepost.broker_stub.share_partitions.states import NO_OFFSET
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages.share_offsets import (
     DescribeShareGroupOffsetsRequest,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fencepost.broker_stub.groups.classic.responses import Caller
 from fencepost.broker_stub.groups.coordinators import NotHere
-from fencepost.broker_stub.groups.responses import Caller
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:

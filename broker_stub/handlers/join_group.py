@@ -18,7 +18,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.groups.responses import no_join
+from fencepost.broker_stub.groups.classic.responses import no_join
 from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fencepost.broker_stub.groups.coordinators import Loading, Shard
-from fencepost.broker_stub.groups.group import CONSUMER_PROTOCOL
-from fencepost.broker_stub.groups.share.share_group import PROTOCOL_TYPE
+from fencepost.broker_stub.groups.state.classic_group import CONSUMER_PROTOCOL
+from fencepost.broker_stub.groups.state.share_group import PROTOCOL_TYPE
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource

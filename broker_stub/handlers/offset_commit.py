@@ -17,7 +17,7 @@ from functools import cached_property
 from uuid import UUID
 
 from fencepost.broker_stub.groups.coordinators import Shard
-from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.groups.state.pending_offsets import Committed, Key
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call, Instead
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply

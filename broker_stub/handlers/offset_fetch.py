@@ -15,7 +15,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from fencepost.broker_stub.groups.coordinators import Shard
-from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.groups.state.pending_offsets import Committed
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles

@@ -12,8 +12,8 @@ from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.coordinator.shard import Answer, ShareShard, Then
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.coordinator.shard import Answer, ShareShard, Then
 from fencepost.producer.wire.messages.share_state import (
     ReadPartition,
     ReadPartitionResult,

@@ -16,8 +16,8 @@ from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.broker_stub.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
-from fencepost.broker_stub.share.states import Refused
+from fencepost.broker_stub.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
+from fencepost.broker_stub.share_partitions.states import Refused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import (
     AcknowledgePartitionData,

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.leadership import current_leader
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.sessions import TopicIdPartition
-from fencepost.broker_stub.share.states import RENEW, Acknowledgement, Refused
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.sessions import TopicIdPartition
+from fencepost.broker_stub.share_partitions.states import RENEW, Acknowledgement, Refused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import LeaderIdAndEpoch
 

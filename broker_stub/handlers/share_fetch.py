@@ -34,11 +34,11 @@ from fencepost.broker_stub.requests.delayed_fetch import FETCH_BYTES_MAX
 from fencepost.broker_stub.requests.delayed_share_fetch import DelayedShareFetch, FetchLimits, Found, failed_partition
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
-from fencepost.broker_stub.share.acquisition import Wanted
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.live_partition import LivePartition
-from fencepost.broker_stub.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition, next_epoch
-from fencepost.broker_stub.share.states import Refused
+from fencepost.broker_stub.share_partitions.acquisition import Wanted
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.live_partition import LivePartition
+from fencepost.broker_stub.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition, next_epoch
+from fencepost.broker_stub.share_partitions.states import Refused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import (
     ShareFetchableTopicResponse,

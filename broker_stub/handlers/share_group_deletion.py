@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from fencepost.broker_stub.groups.share.share_group import KeptTopics, ShareGroup
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.coordinator.shard import Answer
+from fencepost.broker_stub.groups.state.share_group import KeptTopics, ShareGroup
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.coordinator.shard import Answer
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.groups.heartbeat_checks import Refused
-from fencepost.broker_stub.groups.share.share_group import ShareGroup, ShareMember
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
 from fencepost.broker_stub.groups.share.simple_assignor import NAME
+from fencepost.broker_stub.groups.state.share_group import ShareGroup, ShareMember
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.handlers.share_state_requests import COORDINATOR_WORDS
 from fencepost.broker_stub.requests.call import Call

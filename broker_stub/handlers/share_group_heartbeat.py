@@ -10,7 +10,7 @@ Leaves out: racks decide nothing, as in Kafka's own assignor.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
 from fencepost.broker_stub.groups.share.share_protocol import check_request
 from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.handlers.share_acknowledgements import is_member_id

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from fencepost.broker_stub.requests.permissions import WORDS
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.coordinator.shard import Answer, ShareShard, Then
-from fencepost.broker_stub.share.states import NO_OFFSET
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.coordinator.shard import Answer, ShareShard, Then
+from fencepost.broker_stub.share_partitions.states import NO_OFFSET
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_state import PartitionResult, TopicResult
 

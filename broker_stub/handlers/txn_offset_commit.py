@@ -13,8 +13,8 @@ from functools import partial
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
 from fencepost.broker_stub.groups.coordinators import Shard
-from fencepost.broker_stub.groups.offsets import Committer
-from fencepost.broker_stub.groups.pending_offsets import Committed, Key
+from fencepost.broker_stub.groups.offsets.offsets import Committer
+from fencepost.broker_stub.groups.state.pending_offsets import Committed, Key
 from fencepost.broker_stub.handlers.group_lookups import find_shard
 from fencepost.broker_stub.log.errors import AppendRefused
 from fencepost.broker_stub.requests.call import Call, Instead

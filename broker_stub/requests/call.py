@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
     from fencepost.broker_stub.replication.partition import Partition
     from fencepost.broker_stub.replication.replica import Replica
-    from fencepost.broker_stub.share.coordinator.persister import Persister
-    from fencepost.broker_stub.share.share_partitions import BrokerShares
+    from fencepost.broker_stub.share_partitions.coordinator.persister import Persister
+    from fencepost.broker_stub.share_partitions.share_partitions import BrokerShares
     from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification

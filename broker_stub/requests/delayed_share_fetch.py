@@ -13,11 +13,11 @@ from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
 from fencepost.broker_stub.log.results import ReadResult
 from fencepost.broker_stub.requests.call import Call
-from fencepost.broker_stub.share.aborted import AbortedTransaction, LogBatch
-from fencepost.broker_stub.share.acquisition import Wanted
-from fencepost.broker_stub.share.live_partition import LivePartition, State
-from fencepost.broker_stub.share.sessions import TopicIdPartition
-from fencepost.broker_stub.share.states import Acquired, Refused
+from fencepost.broker_stub.share_partitions.aborted import AbortedTransaction, LogBatch
+from fencepost.broker_stub.share_partitions.acquisition import Wanted
+from fencepost.broker_stub.share_partitions.live_partition import LivePartition, State
+from fencepost.broker_stub.share_partitions.sessions import TopicIdPartition
+from fencepost.broker_stub.share_partitions.states import Acquired, Refused
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import AcquiredRecords, SharePartitionData

@@ -14,8 +14,8 @@ from fencepost.broker_stub.journal.journal import Journal
 
 if TYPE_CHECKING:
     from fencepost.broker_stub.groups.coordinators import GroupCoordinators
-    from fencepost.broker_stub.share.coordinator.persister import Persister
-    from fencepost.broker_stub.share.share_partitions import SharePartitions
+    from fencepost.broker_stub.share_partitions.coordinator.persister import Persister
+    from fencepost.broker_stub.share_partitions.share_partitions import SharePartitions
     from fencepost.broker_stub.telemetry.telemetry import Telemetry
     from fencepost.broker_stub.transactions.coordinators import TransactionCoordinators
     from fencepost.broker_stub.transactions.verification import TransactionVerification
@@ -40,14 +40,14 @@ class Services:
     @cached_property
     def persister(self) -> Persister:
         """What brokers ask of share coordinators."""
-        from fencepost.broker_stub.share.coordinator.coordinators import ShareCoordinators
-        from fencepost.broker_stub.share.coordinator.persister import Persister
+        from fencepost.broker_stub.share_partitions.coordinator.coordinators import ShareCoordinators
+        from fencepost.broker_stub.share_partitions.coordinator.persister import Persister
 
         return Persister(self.cluster, ShareCoordinators(self.cluster))
 
     @cached_property
     def share_partitions(self) -> SharePartitions:
-        from fencepost.broker_stub.share.share_partitions import SharePartitions
+        from fencepost.broker_stub.share_partitions.share_partitions import SharePartitions
 
         return SharePartitions(self.cluster, self.persister)
 

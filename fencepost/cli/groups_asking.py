@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
-from fencepost.broker_stub.groups.embedded_protocol import Subscription, Unreadable, read_assignment, read_subscription
+from fencepost.broker_stub.groups.state.embedded_protocol import Subscription, Unreadable, read_assignment, read_subscription
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.group_admin import (
     DescribedGroup,

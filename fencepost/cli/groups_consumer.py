@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
-from fencepost.broker_stub.groups.embedded_protocol import Subscription
+from fencepost.broker_stub.groups.state.embedded_protocol import Subscription
 from fencepost.cli.groups_asking import Described, Member
 from fencepost.producer.wire.codes import Api
 from fencepost.producer.wire.messages.consumer_group_admin import (

@@ -95,7 +95,7 @@ def reset_sink(
 
 def _row(ledger: Ledger, key: str, found: Found) -> dict[str, Any] | None:
     """An entry with its partition and offset. For an unreadable entry it has the readable fields. None if no entry is committed."""
-    from fencepost.txn.ledger.errors import LedgerDamaged
+    from fencepost.txn.keyed_topic.errors import LedgerDamaged
 
     stored = found.stored
     if stored is None or (stored.value is None and not stored.plain):

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from fencepost.broker_stub.cluster.topics import Topic as StubTopic
 from fencepost.broker_stub.cluster.topics import Topics
-from fencepost.broker_stub.groups.consumer_group_records import (
+from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
+from fencepost.broker_stub.groups.state.consumer_group_records import (
     ConsumerRecord,
     CurrentAssignment,
     CurrentPartitions,
@@ -22,7 +23,6 @@ from fencepost.broker_stub.groups.consumer_group_records import (
     TargetAssignmentMetadata,
     read_consumer_record,
 )
-from fencepost.broker_stub.groups.subscription_metadata import metadata_hash
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import consumer_group_admin, consumer_groups, group_offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
-from fencepost.broker_stub.groups.records import (
+from fencepost.broker_stub.groups.state.classic_and_offset_records import (
     WITH_EXPIRY,
     GroupRecord,
     OffsetRecord,

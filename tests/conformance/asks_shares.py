@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.topics import SHARE_STATE_TOPIC
-from fencepost.broker_stub.groups.consumer_group_records import MemberKey
-from fencepost.broker_stub.groups.share import records as share_records
-from fencepost.broker_stub.share.coordinator.coordinators import kafka_uuid
-from fencepost.broker_stub.share.coordinator.records import Snapshot, read_share_record
+from fencepost.broker_stub.groups.state import share_group_records as share_records
+from fencepost.broker_stub.groups.state.consumer_group_records import MemberKey
+from fencepost.broker_stub.share_partitions.coordinator.coordinators import kafka_uuid
+from fencepost.broker_stub.share_partitions.coordinator.records import Snapshot, read_share_record
 from fencepost.producer import wire
 from fencepost.producer.wire import error_name
 from fencepost.producer.wire.messages import configs, incremental_configs, share_fetch, share_groups, share_offsets, share_state

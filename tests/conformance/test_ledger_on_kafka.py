@@ -13,9 +13,10 @@ import pytest
 from confluent_kafka import Producer as Stranger
 
 from fencepost.producer.config.reader import read_settings
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from fencepost.txn.ledger.batch_decision import Decision, decide
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnusable
+from fencepost.txn.ledger.errors import LedgerMissing
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.producer import TransactionalProducer
 from tests.conformance.fixtures import require_kafka

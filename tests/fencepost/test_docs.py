@@ -119,13 +119,15 @@ def test_the_error_page_has_every_row_and_every_exception() -> None:
     from fencepost.producer.core.error_table import TABLE
     from fencepost.producer.wire.codes import ErrorCode
     from fencepost.txn import errors as txn_errors
+    from fencepost.txn.keyed_topic import errors as keyed_topic_errors
     from fencepost.txn.ledger import errors as ledger_errors
     from fencepost.txn.protocol import error_table as verdict
 
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert all(f"| {int(code)} | {code.name} | {row.action.name} |" in page for codes in TABLE.values() for code, row in codes.items())
     assert all(f"| {int(code)} | {code.name} | {row.step.name} |" in page for rows in verdict.TABLE.values() for code, row in rows.items())
-    names = [name for name in [*errors.__all__, *txn_errors.__all__, *ledger_errors.__all__] if name[0].isupper()]
+    modules = (errors, txn_errors, keyed_topic_errors, ledger_errors)
+    names = [name for module in modules for name in module.__all__ if name[0].isupper()]
     assert [name for name in names if f"`{name}`" not in page] == []
     assert [code.name for code in ErrorCode if code is not ErrorCode.NONE and f"{code.name} ({int(code)})" not in page] == []
 

@@ -55,7 +55,10 @@ AREAS: Final[dict[str, Area]] = {
         ),
     ),
     "txn": Area(
-        sources=("txn/*.py", "txn/coordinator/*.py", "txn/ledger/*.py", "txn/protocol/*.py", "txn/recovery/*.py", "txn/shared/*.py"),
+        sources=(
+            *("txn/*.py", "txn/coordinator/*.py", "txn/keyed_topic/*.py", "txn/ledger/*.py"),
+            *("txn/protocol/*.py", "txn/recovery/*.py", "txn/shared/*.py"),
+        ),
         tests=(
             *("tests/txn/test_*.py", "tests/txn/coordinator/test_*.py", "tests/txn/foundations/test_*.py", "tests/txn/ledger/test_*.py"),
             *("tests/txn/protocol/test_*.py", "tests/txn/recovery/test_*.py", "tests/txn/shared/test_*.py", "tests/txn_walk/test_*.py"),
@@ -71,7 +74,10 @@ AREAS: Final[dict[str, Area]] = {
         ),
     ),
     "coordinators": Area(
-        sources=("broker_stub/groups/*.py", "broker_stub/transactions/*.py"),
+        sources=(
+            *("broker_stub/groups/*.py", "broker_stub/groups/state/*.py", "broker_stub/groups/classic/*.py"),
+            *("broker_stub/groups/consumer/*.py", "broker_stub/groups/offsets/*.py", "broker_stub/transactions/*.py"),
+        ),
         tests=(
             "tests/broker_stub/groups/test_*.py",
             "tests/broker_stub/transactions/test_*.py",

@@ -8,11 +8,10 @@ from typing import Any
 
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.pipeline.applying import listing
-from fencepost.txn.pipeline.attempts import Attempts, Failed, called, inside
-from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.routing import Rows, rows_of_many
-from fencepost.txn.pipeline.settings import is_async
+from fencepost.txn.loop.attempts import Attempts, Failed, called, inside
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.functions import is_async, listing
+from fencepost.txn.loop.routing import Rows, rows_of_many
 
 
 class Transform:

@@ -9,7 +9,7 @@ from fencepost.txn.jobs.keywords import JobKeywords
 from fencepost.txn.jobs.making import IN_ANOTHER_PROCESS, Plan
 from fencepost.txn.jobs.source import Source
 from fencepost.txn.jobs.stats import JobStats
-from fencepost.txn.pipeline.runs import AsyncRuns
+from fencepost.txn.loop.runs import AsyncRuns
 
 
 class AsyncJob(AsyncRuns[Plan]):

@@ -22,7 +22,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.files.errors import BadInput, InputBroken
 from fencepost.txn.jobs.errors import SourceChanged
-from fencepost.txn.pipeline.checks import INT32_MAX, check_within
+from fencepost.txn.loop.checks import INT32_MAX, check_within
 
 log = logging.getLogger("fencepost.job")
 

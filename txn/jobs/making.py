@@ -13,7 +13,7 @@ from fencepost.txn.jobs.positions import Positions
 from fencepost.txn.jobs.runner import Runner
 from fencepost.txn.jobs.settings import JobSettings, producer_settings, read_job_settings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.loop.calls import Calls
 
 IN_ANOTHER_PROCESS: Final = "make one in the process that runs it"
 

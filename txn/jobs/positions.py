@@ -21,10 +21,10 @@ from msgspec import Struct
 from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.config.settings import Settings
 from fencepost.txn.jobs.entry import BadJobEntry, JobEntry, job_name
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged
-from fencepost.txn.ledger.keyed_topic import KeyedTopic
-from fencepost.txn.ledger.purpose import Purpose
-from fencepost.txn.ledger.scan import Stored
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerDamaged
+from fencepost.txn.keyed_topic.keyed_topic import KeyedTopic
+from fencepost.txn.keyed_topic.purpose import Purpose
+from fencepost.txn.keyed_topic.scan import Stored
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline
 from fencepost.txn.protocol.describe import describe_transaction
 

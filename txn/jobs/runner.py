@@ -1,6 +1,6 @@
 """The job's program: read, transform, write and commit, until the source ends.
 
-It is written once, as coroutines, for both jobs (`fencepost.txn.pipeline.calls`). `transactions` registers, reads the position and commits.
+It is written once, as coroutines, for both jobs (`fencepost.txn.loop.calls`). `transactions` registers, reads the position and commits.
 After every abort the source is opened again at the position of the last commit.
 """
 
@@ -24,9 +24,9 @@ from fencepost.txn.jobs.source import Piece, kind_of, pieces_of
 from fencepost.txn.jobs.stats import Counters
 from fencepost.txn.jobs.transactions import OF_TRANSACTION, Transactions
 from fencepost.txn.jobs.writing import Writer
-from fencepost.txn.ledger.errors import LedgerUnavailable
-from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.patience import Patience
+from fencepost.txn.keyed_topic.errors import LedgerUnavailable
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.patience import Patience
 
 log = logging.getLogger("fencepost.job")
 

@@ -11,8 +11,9 @@ from fencepost.producer.base_producer import check_topic
 from fencepost.producer.errors import ConfigError, FencepostError
 from fencepost.txn.jobs.positions import ID_PREFIX, TOPIC
 from fencepost.txn.jobs.stats import JobStats
-from fencepost.txn.pipeline.checks import INT32_MAX, check_producer, check_text, check_within, unknown
-from fencepost.txn.pipeline.settings import LINGER_MS, is_async
+from fencepost.txn.loop.checks import INT32_MAX, check_producer, check_text, check_within, unknown
+from fencepost.txn.loop.functions import is_async
+from fencepost.txn.loop.transaction_settings import check_transaction_timeout, transaction_settings
 from fencepost.txn.protocol.own_topics import check_own_topic
 
 RANGES: Final = {
@@ -95,30 +96,14 @@ def read_job_settings(given: Mapping[str, Any], *, on_loop: bool) -> JobSettings
     _check_topics(settings)
     _check_functions(settings, on_loop=on_loop)
     check_producer(settings.producer, "job")
-    if settings.batch_ms >= settings.transaction_timeout_ms:
-        raise ConfigError(
-            f"batch_ms={settings.batch_ms}: it must be less than transaction_timeout_ms={settings.transaction_timeout_ms}, after which the"
-            " coordinator aborts the batch's transaction"
-        )
+    check_transaction_timeout(settings)
     return settings
 
 
 def producer_settings(settings: JobSettings, job: str) -> dict[str, Any]:
     """The settings of the transactional producer."""
-    defaults = {
-        "max_block_ms": settings.call_timeout_ms,
-        "linger_ms": min(LINGER_MS, settings.batch_ms),
-        "on_open_transaction": "abort",  # What a killed run left open was never prepared.
-        "existing_topics": [settings.positions_topic],
-    }
-    spelled = {str(name).replace(".", "_") for name in settings.producer}
-    return {
-        **{name: value for name, value in defaults.items() if name not in spelled},
-        **settings.producer,
-        "bootstrap_servers": settings.bootstrap_servers,
-        "transactional_id": settings.transactional_id or f"{ID_PREFIX}{job}",
-        "transaction_timeout_ms": settings.transaction_timeout_ms,
-    }
+    transactional_id = settings.transactional_id or f"{ID_PREFIX}{job}"
+    return transaction_settings(settings, transactional_id, settings.producer, existing_topics=[settings.positions_topic])
 
 
 def _check_topics(settings: JobSettings) -> None:

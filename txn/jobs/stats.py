@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from fencepost.producer.foundations.counted import counted
-from fencepost.txn.pipeline.progress import Progress
+from fencepost.txn.loop.progress import Progress
 
 log = logging.getLogger("fencepost.job")
 

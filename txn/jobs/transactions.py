@@ -30,11 +30,11 @@ from fencepost.txn.jobs.errors import JobFailed, SourceChanged
 from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.pipeline.aborts import Aborts, cause_of
-from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.outcomes import find_out
-from fencepost.txn.pipeline.own_producer import MakeProducer, OwnProducer
-from fencepost.txn.pipeline.patience import Patience
+from fencepost.txn.loop.aborts import Aborts, cause_of
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.outcomes import find_out
+from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
+from fencepost.txn.loop.patience import Patience
 
 log = logging.getLogger("fencepost.job")
 

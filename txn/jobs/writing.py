@@ -18,9 +18,9 @@ from fencepost.txn.jobs.errors import BadRecord
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.source import BadItem, Piece
 from fencepost.txn.jobs.transactions import Transactions
-from fencepost.txn.pipeline.attempts import Failed
-from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.routing import Rows
+from fencepost.txn.loop.attempts import Failed
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.routing import Rows
 
 log = logging.getLogger("fencepost.job")
 

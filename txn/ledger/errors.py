@@ -1,6 +1,6 @@
-"""The errors of the ledger of micro-batches: it cannot be read, or a batch does not follow its newest entry.
+"""The errors of the ledger of micro-batches: a batch does not follow its newest entry.
 
-`txn.ledger.batch_decision` decides on LedgerRefusal and its subclasses. Each error says what the ledger has, what was to be written, and
+`txn.ledger.batch_decision` decides on them. Each error says what the ledger has, what was to be written, and
 the ways out. Nothing was written when one of these is raised.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fencepost.producer.errors import FencepostError, Retriable
+from fencepost.txn.keyed_topic.errors import LedgerError
 
 if TYPE_CHECKING:
     from fencepost.txn.ledger.entry import LedgerEntry
@@ -19,37 +19,10 @@ __all__ = [
     "CheckpointRolledBack",
     "FingerprintMissing",
     "LedgerBehind",
-    "LedgerBusy",
-    "LedgerDamaged",
-    "LedgerError",
     "LedgerMissing",
     "LedgerRefusal",
-    "LedgerUnavailable",
-    "LedgerUnusable",
     "OlderVersion",
 ]
-
-
-class LedgerError(FencepostError):
-    """The ledger, or its newest entry, prevents the write of a batch."""
-
-
-class LedgerUnavailable(LedgerError, Retriable, TimeoutError):
-    """The time passed before the brokers told what the ledger has. The same call may be made again."""
-
-
-class LedgerBusy(LedgerError, Retriable):
-    """An open transaction has written an entry of the sink. Its writer is at work, or died and has no successor yet, or the transaction
-    hangs."""
-
-
-class LedgerUnusable(LedgerError):
-    """The topic cannot be a ledger: it deletes entries, is missing and cannot be created, or cannot be read with these permissions."""
-
-
-class LedgerDamaged(LedgerError):
-    """The ledger's record cannot be read here, or is not fencepost's: damaged bytes, the format of another version, a batch larger than any
-    entry, or only a record outside of any transaction."""
 
 
 class LedgerRefusal(LedgerError):

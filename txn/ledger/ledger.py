@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from fencepost.producer.accumulator.partitioner import partition_for_key
 from fencepost.producer.config.settings import Settings
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerDamaged
+from fencepost.txn.keyed_topic.keyed_topic import Found, KeyedTopic, newest
+from fencepost.txn.keyed_topic.purpose import LEDGER
+from fencepost.txn.keyed_topic.scan import Stored
 from fencepost.txn.ledger.entry import BadLedgerEntry, LedgerEntry
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged
-from fencepost.txn.ledger.keyed_topic import Found, KeyedTopic, newest
-from fencepost.txn.ledger.purpose import LEDGER
-from fencepost.txn.ledger.scan import Stored
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline
 
 __all__ = ["ID_PREFIX", "TOPIC", "Found", "Ledger", "Opened", "Standing"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from fencepost.txn.pipeline.attempts import Attempts, CancelledInside, Failed, called, inside
+from fencepost.txn.loop.attempts import Attempts, CancelledInside, Failed, called, inside
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.functions import is_async, listing
+from fencepost.txn.loop.routing import Rows, rows_of_many, rows_of_results
 from fencepost.txn.pipeline.batch import TP, offset_of, tp_of
-from fencepost.txn.pipeline.calls import Calls
-from fencepost.txn.pipeline.routing import Rows, rows_of_many, rows_of_results
-from fencepost.txn.pipeline.settings import PipelineSettings, is_async
+from fencepost.txn.pipeline.settings import PipelineSettings
 from fencepost.txn.pipeline.stats import Counters
 
 if TYPE_CHECKING:
@@ -194,13 +194,6 @@ class Transform:
             return None
         error = self.refused.get((tp_of(message), offset_of(message)))
         return Failed(error, 1) if error is not None else None
-
-
-def listing(function: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The function, or, of a generator function, one that returns a list: its errors are then raised in the call."""
-    if not inspect.isgeneratorfunction(function):
-        return function
-    return lambda message: list(function(message))
 
 
 def _nothing(message: object) -> None:

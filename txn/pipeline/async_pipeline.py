@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import SupportsFloat, Unpack
 
 from fencepost.producer.foundations.timeouts import seconds
+from fencepost.txn.loop.runs import AsyncRuns
 from fencepost.txn.pipeline.keywords import PipelineKeywords
 from fencepost.txn.pipeline.making import IN_ANOTHER_PROCESS, Plan
-from fencepost.txn.pipeline.runs import AsyncRuns
 from fencepost.txn.pipeline.stats import PipelineStats
 
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from fencepost.producer.errors import FencepostError
 from fencepost.txn.errors import CommitOutcomeUnknown
+from fencepost.txn.loop.calls import Calls, Running
+from fencepost.txn.loop.outcomes import find_out
+from fencepost.txn.loop.patience import Patience
 from fencepost.txn.pipeline.batch import Batch
-from fencepost.txn.pipeline.calls import Calls, Running
 from fencepost.txn.pipeline.errors import PipelineFailed
-from fencepost.txn.pipeline.outcomes import find_out
-from fencepost.txn.pipeline.patience import Patience
 from fencepost.txn.pipeline.settings import PipelineSettings
 
 log = logging.getLogger("fencepost.pipeline")

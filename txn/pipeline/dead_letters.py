@@ -6,25 +6,23 @@ is. Their names are those of the Spark writer's dead letters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from fencepost.txn.pipeline.attempts import Failed
+from fencepost.txn.loop.attempts import Failed
+from fencepost.txn.loop.dead_letter_headers import headers, room_for_record
 from fencepost.txn.pipeline.batch import offset_of, tp_of
 from fencepost.txn.pipeline.errors import PoisonMessage
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-MARGIN: Final = 8192
-"""The bytes for the headers that are added."""
-
 
 def dead_letter(message: Message, failed: Failed, *, group: str, largest: int) -> tuple[bytes | None, bytes | None, list[object]]:
     """The row (key, value, headers) of the dead letter. `largest`: the bytes that a record may take."""
-    room = max(0, largest - MARGIN)
+    room = room_for_record(largest)
     key, value = message.key(), message.value()
-    headers: Any = message.headers() or []
-    kept: list[tuple[str, Any]] = list(headers)
+    given: Any = message.headers() or []
+    kept: list[tuple[str, Any]] = list(given)
     size = len(key or b"") + len(value or b"") + sum(len(name) + len(each or b"") + 16 for name, each in kept)
     cut = size > room
     if cut:
@@ -33,17 +31,17 @@ def dead_letter(message: Message, failed: Failed, *, group: str, largest: int) -
         value = value[: room - len(key or b"")] if value is not None else None
     topic, partition = tp_of(message)
     told: dict[str, object] = {
-        "fencepost.reason": failed.reason,
-        "fencepost.topic": topic,
-        "fencepost.partition": partition,
-        "fencepost.offset": offset_of(message),
-        "fencepost.timestamp": message.timestamp()[1],
-        "fencepost.attempts": failed.attempts,
-        "fencepost.cut": cut,
-        "fencepost.group": group,
+        "reason": failed.reason,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset_of(message),
+        "timestamp": message.timestamp()[1],
+        "attempts": failed.attempts,
+        "cut": cut,
+        "group": group,
     }
     named = [(name, each.encode() if isinstance(each, str) else each) for name, each in kept]
-    return key, value, [*named, *((name, str(each).encode()) for name, each in told.items())]
+    return key, value, [*named, *headers(told)]
 
 
 def poison(message: Message, failed: Failed) -> PoisonMessage:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.producer.config.reader import read_settings
 from fencepost.txn.config.settings import read_transaction_settings
-from fencepost.txn.pipeline.calls import Calls
+from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.consumer_settings import consumer_settings
 from fencepost.txn.pipeline.settings import PipelineSettings, producer_settings, read_pipeline_settings
 from fencepost.txn.pipeline.stats import Counters

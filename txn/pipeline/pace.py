@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencepost.txn.pipeline.settings import PipelineSettings, is_async
+from fencepost.txn.loop.functions import is_async
+from fencepost.txn.pipeline.settings import PipelineSettings
 
 READ_MAX: Final = 5_000
 """How many messages one read takes: their results are being sent while the next ones are read."""

@@ -16,16 +16,16 @@ from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Prod
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.pipeline.aborts import Aborts, cause_of
+from fencepost.txn.loop.aborts import Aborts, cause_of
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
+from fencepost.txn.loop.patience import Patience
 from fencepost.txn.pipeline.applying import Transform
 from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of, tp_of
-from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.committing import Commit
 from fencepost.txn.pipeline.consumer_settings import consumer_settings
 from fencepost.txn.pipeline.errors import PipelineFailed
-from fencepost.txn.pipeline.own_producer import MakeProducer, OwnProducer
 from fencepost.txn.pipeline.pace import READ_MAX, Pace
-from fencepost.txn.pipeline.patience import Patience
 from fencepost.txn.pipeline.read_ahead import ReadAhead
 from fencepost.txn.pipeline.settings import PipelineSettings
 from fencepost.txn.pipeline.source import Source

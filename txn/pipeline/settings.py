@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import secrets
 import warnings
@@ -13,7 +12,9 @@ from msgspec import Struct
 
 from fencepost.producer.base_producer import check_topic
 from fencepost.producer.errors import ConfigError, FencepostError
-from fencepost.txn.pipeline.checks import INT32_MAX, check_producer, check_text, check_within, unknown
+from fencepost.txn.loop.checks import INT32_MAX, check_producer, check_text, check_within, unknown
+from fencepost.txn.loop.functions import is_async
+from fencepost.txn.loop.transaction_settings import check_transaction_timeout, transaction_settings
 from fencepost.txn.pipeline.stats import PipelineStats
 
 RANGES: Final = {
@@ -30,8 +31,6 @@ RANGES: Final = {
     "progress_ms": (0, INT32_MAX),
 }
 """Whole numbers, from and to."""
-LINGER_MS: Final = 50
-"""A commit sends what lingers at once, and until then larger batches cost less."""
 PATTERN: Final = "^"
 """A source that begins with it is a regular expression."""
 REQUIRED: Final = {
@@ -128,31 +127,14 @@ def read_pipeline_settings(given: Mapping[str, Any], *, on_loop: bool) -> Pipeli
     _check_topics(settings)
     _check_transform(settings, on_loop=on_loop)
     check_producer(settings.producer, "pipeline")
-    if settings.batch_ms >= settings.transaction_timeout_ms:
-        raise ConfigError(
-            f"batch_ms={settings.batch_ms}: it must be less than transaction_timeout_ms={settings.transaction_timeout_ms}, after which the"
-            " coordinator aborts the batch's transaction"
-        )
+    check_transaction_timeout(settings)
     return settings
 
 
 def producer_settings(settings: PipelineSettings) -> dict[str, Any]:
     """The settings of the transactional producer."""
-    own = settings.instance or secrets.token_hex(8)
-    defaults = {
-        "max_block_ms": settings.call_timeout_ms,
-        "linger_ms": min(LINGER_MS, settings.batch_ms),
-        "on_open_transaction": "abort",  # What a killed run left open was never prepared.
-    }
-    given = {**settings.connection, **settings.producer}
-    spelled = {str(name).replace(".", "_") for name in given}
-    return {
-        **{name: value for name, value in defaults.items() if name not in spelled},
-        **given,
-        "bootstrap_servers": settings.bootstrap_servers,
-        "transactional_id": settings.transactional_id or f"{settings.group}.{own}",
-        "transaction_timeout_ms": settings.transaction_timeout_ms,
-    }
+    transactional_id = settings.transactional_id or f"{settings.group}.{settings.instance or secrets.token_hex(8)}"
+    return transaction_settings(settings, transactional_id, {**settings.connection, **settings.producer})
 
 
 def _check_topics(settings: PipelineSettings) -> None:
@@ -209,8 +191,3 @@ def _check_transform(settings: PipelineSettings, *, on_loop: bool) -> None:
             raise ConfigError(f"{name}={function!r:.300} is an async function: use AsyncPipeline")
     if settings.on_progress is not None and not callable(settings.on_progress):
         raise ConfigError(f"on_progress={settings.on_progress!r:.300}: it must be a function")
-
-
-def is_async(function: object) -> bool:
-    """Whether a call returns a coroutine."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -19,8 +19,8 @@ from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_del
 
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
+from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
-from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.consumer_settings import MAX_POLL_MS
 from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.stats import Counters

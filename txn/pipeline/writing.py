@@ -10,13 +10,13 @@ from fencepost.producer.base_producer import check_topic
 from fencepost.producer.bulk.rows import check_rows
 from fencepost.producer.errors import Retriable
 from fencepost.txn.errors import MustAbort
+from fencepost.txn.loop.attempts import Failed
+from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.routing import Rows
 from fencepost.txn.pipeline.applying import Piece, Transform
-from fencepost.txn.pipeline.attempts import Failed
 from fencepost.txn.pipeline.batch import Batch, offset_of, tp_of
-from fencepost.txn.pipeline.calls import Calls
 from fencepost.txn.pipeline.dead_letters import dead_letter, poison
 from fencepost.txn.pipeline.errors import PoisonMessage
-from fencepost.txn.pipeline.routing import Rows
 from fencepost.txn.pipeline.settings import PipelineSettings
 
 if TYPE_CHECKING:

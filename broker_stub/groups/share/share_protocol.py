@@ -18,18 +18,12 @@ from msgspec.structs import replace
 from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import Topics
-from fencepost.broker_stub.groups.heartbeat_checks import Refused
-from fencepost.broker_stub.groups.rebalances import cancel
-from fencepost.broker_stub.groups.responses import Caller
-from fencepost.broker_stub.groups.share.records import (
-    GroupMetadata,
-    ShareGroupRecord,
-    TargetAssignmentMetadata,
-    group_record,
-    member_record,
-)
-from fencepost.broker_stub.groups.share.records import no_member as no_member_records
-from fencepost.broker_stub.groups.share.share_group import (
+from fencepost.broker_stub.groups.classic.rebalances import cancel
+from fencepost.broker_stub.groups.classic.responses import Caller
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
+from fencepost.broker_stub.groups.share.simple_assignor import Subscriber, assign_simple
+from fencepost.broker_stub.groups.state.share_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     Kept,
@@ -42,8 +36,14 @@ from fencepost.broker_stub.groups.share.share_group import (
     member_metadata,
     target_assignment,
 )
-from fencepost.broker_stub.groups.share.simple_assignor import Subscriber, assign_simple
-from fencepost.broker_stub.groups.subscription_metadata import metadata_hash
+from fencepost.broker_stub.groups.state.share_group_records import (
+    GroupMetadata,
+    ShareGroupRecord,
+    TargetAssignmentMetadata,
+    group_record,
+    member_record,
+)
+from fencepost.broker_stub.groups.state.share_group_records import no_member as no_member_records
 from fencepost.broker_stub.network.addresses import printable
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_groups import (

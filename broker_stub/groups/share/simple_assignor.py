@@ -13,7 +13,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.cluster.coordinator_partition import string_hash
 from fencepost.broker_stub.groups.assignors.java_order import HashOrder
-from fencepost.broker_stub.groups.share.share_group import Partitions
+from fencepost.broker_stub.groups.state.share_group import Partitions
 
 NAME: Final = "simple"
 

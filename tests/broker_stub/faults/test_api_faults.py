@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of
 from fencepost.broker_stub.faults.rules import Fault, Rule
 from fencepost.broker_stub.faults.topics_and_partitions import ASKED, asks_for_all
-from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.groups.state.pending_offsets import Committed
 from fencepost.broker_stub.requests.router import served
 from fencepost.broker_stub.security.acls import Acl
 from fencepost.producer import wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from fencepost.broker_stub.groups.consumer_group import ConsumerGroup
+from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.consumer_group_admin import ConsumerGroupDescribeRequest
 from fencepost.producer.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
-from fencepost.broker_stub.groups.group import Group
+from fencepost.broker_stub.groups.state.classic_group import Group
 from fencepost.broker_stub.requests.call import Reply
 from fencepost.producer import wire
 from fencepost.producer.wire.messages.group_offsets import (

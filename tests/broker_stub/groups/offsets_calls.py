@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.coordinators import Shard
-from fencepost.broker_stub.groups.pending_offsets import Committed, Key
-from fencepost.broker_stub.groups.records import GroupRecord, OffsetRecord, read_record
+from fencepost.broker_stub.groups.state.classic_and_offset_records import GroupRecord, OffsetRecord, read_record
+from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
+from fencepost.broker_stub.groups.state.pending_offsets import Committed, Key
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.producer.wire.messages.group_offsets import (
     OffsetCommitRequest,

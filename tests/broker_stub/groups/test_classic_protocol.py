@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from fencepost.broker_stub.groups.states import TABLE, Event, State, diagram
+from fencepost.broker_stub.groups.state.classic_states import TABLE, Event, State, diagram
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
 from tests.broker_stub.groups.group_calls import REBALANCE_MS, SESSION_MS, Groups

@@ -8,8 +8,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.cluster.internal_append import append
-from fencepost.broker_stub.groups.consumer_offsets_log import Store
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_states import State
+from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
 from fencepost.broker_stub.requests.call import Reply
 from fencepost.producer.wire import ErrorCode, RequestHeader
 from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest, DeleteGroupsResponse

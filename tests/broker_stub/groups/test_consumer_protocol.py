@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.broker_stub.groups.consumer_group import GroupState, MemberState
+from fencepost.broker_stub.groups.state.consumer_group import GroupState, MemberState
 from fencepost.broker_stub.security.acls import Acl
 from fencepost.producer.wire import ErrorCode, FindCoordinatorRequest
 from fencepost.producer.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest

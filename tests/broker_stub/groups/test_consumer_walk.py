@@ -7,7 +7,7 @@ import os
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from fencepost.broker_stub.groups.consumer_group import ConsumerGroup
+from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.groups.consumer_calls import Consumer, ConsumerWorld
 from tests.drawn import ALL, SEED

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.broker_stub.cluster.coordinator_partition import partition_for
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
-from fencepost.broker_stub.groups.embedded_protocol import read_topics
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_states import State
+from fencepost.broker_stub.groups.state.embedded_protocol import read_topics
 from fencepost.producer.wire import ErrorCode, Message
 from fencepost.producer.wire.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
 from fencepost.producer.wire.messages.group_offsets import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
-from fencepost.broker_stub.groups.embedded_protocol import Subscription, Unreadable, read_assignment, read_subscription
+from fencepost.broker_stub.groups.state.embedded_protocol import Subscription, Unreadable, read_assignment, read_subscription
 
 V0 = bytes.fromhex("0000 00000002 000161 000162 ffffffff")
 V3 = bytes.fromhex("0003 00000001 000161 ffffffff 00000001 000161 00000002 00000000 00000002 00000005 0002 7231")

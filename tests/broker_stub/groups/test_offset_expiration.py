@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.consumer_offsets_log import Store
-from fencepost.broker_stub.groups.records import GroupRecord, OffsetRecord
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_and_offset_records import GroupRecord, OffsetRecord
+from fencepost.broker_stub.groups.state.classic_states import State
+from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
 from fencepost.producer.wire import ErrorCode, RequestHeader
 from tests.broker_stub.groups.group_calls import Groups
 from tests.broker_stub.groups.offsets_calls import code_of, known, offset_commit, partition_of, records_in, shard_of

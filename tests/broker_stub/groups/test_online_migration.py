@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.configs.topic_configs import MIGRATIONS
 from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
-from fencepost.broker_stub.groups.embedded_protocol import read_assignment, read_version, write_assignment
+from fencepost.broker_stub.groups.state.embedded_protocol import read_assignment, read_version, write_assignment
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.groups.confluent_reader import Reader, pump
 from tests.broker_stub.groups.consumer_calls import ConsumerWorld

@@ -7,7 +7,7 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from fencepost.broker_stub.groups.server_assignors import Assigned, Subscriber, Subscriptions, assign_range, assign_uniform
+from fencepost.broker_stub.groups.consumer.server_assignors import Assigned, Subscriber, Subscriptions, assign_range, assign_uniform
 
 T, U, V = (UUID(int=number << 64 | number) for number in (1, 2, 3))
 

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, example, given, settings
 
 from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC
-from fencepost.broker_stub.groups.states import State
+from fencepost.broker_stub.groups.state.classic_states import State
 from fencepost.broker_stub.requests.delayed_fetch import DelayedFetch
 from tests.broker_stub.groups.group_calls import Groups, Member
 from tests.broker_stub.stub_calls import Pending

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.groups.xxh3 import xxh3_64
+from fencepost.broker_stub.groups.consumer.xxh3 import xxh3_64
 
 
 @pytest.mark.parametrize(("data", "expected"), [(b"", 0x2D06800538D394C2), (b"a", 0xE6C632B61E964E1F), (b"abc", 0x78AF5F94892F3950)])

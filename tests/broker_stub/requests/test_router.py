@@ -57,7 +57,7 @@ def test_a_stub_starts_without_its_rarer_handlers() -> None:
         f"fencepost.producer.wire.messages.{name}"
         for name in ("groups", "group_offsets", "group_admin", "topic_admin", "configs", "cluster")
     }
-    assert [name for name in loaded if name in rare or name.startswith("fencepost.broker_stub.groups.group")] == []
+    assert [name for name in loaded if name in rare or name.startswith("fencepost.broker_stub.groups.state.classic_group")] == []
 
 
 def test_a_handler_that_breaks_its_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencepost.broker_stub.share.aborted import AbortedTransaction, LogBatch
-from fencepost.broker_stub.share.acquisition import Wanted
-from fencepost.broker_stub.share.share_partition import SharePartition, Write
-from fencepost.broker_stub.share.states import ACCEPT, Acknowledgement, Limits, RecordState, StateBatch
+from fencepost.broker_stub.share_partitions.aborted import AbortedTransaction, LogBatch
+from fencepost.broker_stub.share_partitions.acquisition import Wanted
+from fencepost.broker_stub.share_partitions.share_partition import SharePartition, Write
+from fencepost.broker_stub.share_partitions.states import ACCEPT, Acknowledgement, Limits, RecordState, StateBatch
 
 LIMITS = Limits()
 

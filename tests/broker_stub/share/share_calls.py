@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from fencepost.broker_stub.configs.group_configs import AUTO_OFFSET_RESET
 from fencepost.broker_stub.configs.resource_types import ResourceType
-from fencepost.broker_stub.groups.share.share_group import ShareGroup
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.share_partition import SharePartition
+from fencepost.broker_stub.groups.state.share_group import ShareGroup
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.share_partition import SharePartition
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import incremental_configs, share_fetch, share_groups, share_offsets
 from fencepost.producer.wire.records import iter_batches, read_records

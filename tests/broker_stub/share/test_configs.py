@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub.cluster.topics import SHARE_STATE_TOPIC
-from fencepost.broker_stub.share.coordinator.records import Snapshot, Update, read_share_record
-from fencepost.broker_stub.share.states import RENEW
+from fencepost.broker_stub.share_partitions.coordinator.records import Snapshot, Update, read_share_record
+from fencepost.broker_stub.share_partitions.states import RENEW
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import configs
 from fencepost.producer.wire.records import read_records

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from fencepost.broker_stub.share.coordinator.records import Key
-from fencepost.broker_stub.share.states import ACCEPT, REJECT, RELEASE, RENEW
+from fencepost.broker_stub.share_partitions.coordinator.records import Key
+from fencepost.broker_stub.share_partitions.states import ACCEPT, REJECT, RELEASE, RENEW
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages import share_offsets
 from fencepost.producer.wire.messages.end_txn import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker_stub.groups.share.share_group import GroupState
 from fencepost.broker_stub.groups.share.simple_assignor import Subscriber, assign_simple
+from fencepost.broker_stub.groups.state.share_group import GroupState
 from fencepost.producer.wire import ZERO_UUID, ErrorCode
 from fencepost.producer.wire.messages import consumer_group_admin, group_admin, groups, share_groups, share_offsets
 from tests.broker_stub.groups.consumer_calls import Consumer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost.broker_stub.share.aborted import AbortedTransaction, LogBatch
-from fencepost.broker_stub.share.states import ACCEPT, GAP, REJECT, RELEASE, RENEW, Limits, RecordState, Refused, StateBatch
+from fencepost.broker_stub.share_partitions.aborted import AbortedTransaction, LogBatch
+from fencepost.broker_stub.share_partitions.states import ACCEPT, GAP, REJECT, RELEASE, RENEW, Limits, RecordState, Refused, StateBatch
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.share.partition_calls import Part, log
 

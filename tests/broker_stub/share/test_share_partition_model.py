@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from fencepost.broker_stub.share.acquisition import Wanted
-from fencepost.broker_stub.share.coordinator.state_batches import combined
-from fencepost.broker_stub.share.share_partition import SharePartition, Write
-from fencepost.broker_stub.share.states import (
+from fencepost.broker_stub.share_partitions.acquisition import Wanted
+from fencepost.broker_stub.share_partitions.coordinator.state_batches import combined
+from fencepost.broker_stub.share_partitions.share_partition import SharePartition, Write
+from fencepost.broker_stub.share_partitions.states import (
     ACCEPT,
     GAP,
     REJECT,

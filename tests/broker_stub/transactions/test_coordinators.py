@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.broker_stub.cluster.producer_ids import Identity
-from fencepost.broker_stub.groups.pending_offsets import Committed
+from fencepost.broker_stub.groups.state.pending_offsets import Committed
 from fencepost.broker_stub.transactions.init_and_add_table import Decision
 from fencepost.broker_stub.transactions.records import read_txn, txn_key, txn_value
 from fencepost.broker_stub.transactions.states import State, Txn

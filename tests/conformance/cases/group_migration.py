@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fencepost.broker_stub.groups.embedded_protocol import read_assignment
+from fencepost.broker_stub.groups.state.embedded_protocol import read_assignment
 from fencepost.producer.wire import ErrorCode, error_name
 from tests.conformance.group_member import Member, Protocol, subscription_v3
 from tests.conformance.stage import Topic

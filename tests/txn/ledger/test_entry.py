@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.producer.foundations.version import VERSION
+from fencepost.txn.keyed_topic.scan import OPENED_BYTES_MAX
 from fencepost.txn.ledger.entry import FORMAT, VALUE_BYTES_MAX, BadLedgerEntry, LedgerEntry, LedgerPartition, ledger_key
-from fencepost.txn.ledger.scan import OPENED_BYTES_MAX
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=20)
 counts = st.integers(min_value=0, max_value=(1 << 63) - 1)

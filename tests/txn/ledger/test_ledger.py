@@ -15,9 +15,10 @@ from fencepost.producer import Producer
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerDamaged, LedgerUnavailable, LedgerUnusable
 from fencepost.txn.ledger.batch_decision import Decision, decide
 from fencepost.txn.ledger.entry import LedgerEntry, LedgerPartition
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerDamaged, LedgerMissing, LedgerUnavailable, LedgerUnusable
+from fencepost.txn.ledger.errors import LedgerMissing
 from fencepost.txn.ledger.ledger import TOPIC, Ledger, Opened, Standing
 from tests.fencepost.cli.altered_responses import lying_relay, numbered_0
 from tests.txn.ledger.takeover import WAIT_S, producer_of, stub, take_over
@@ -28,7 +29,7 @@ __all__ = ["stub"]
 @pytest.fixture(autouse=True)
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stubs give their topics the same ids, and a process is warned once."""
-    monkeypatch.setattr("fencepost.txn.ledger.topic.WARNED", set())
+    monkeypatch.setattr("fencepost.txn.keyed_topic.topic.WARNED", set())
 
 
 def ledger_of(stub: BrokerStub, topic: str = TOPIC, **settings: Any) -> Ledger:
@@ -201,7 +202,7 @@ def test_a_transaction_of_its_own_that_is_open(stub: BrokerStub) -> None:
 def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that had the topic raises, and does not create it again. A new ledger creates it, empty, and a query with written batches
     gets an error instead of writing on."""
-    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.2)
+    monkeypatch.setattr("fencepost.txn.keyed_topic.topic.GONE_S", 0.2)
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
     stub.delete_topic(TOPIC)
@@ -217,7 +218,7 @@ def test_a_topic_that_was_deleted(stub: BrokerStub, monkeypatch: pytest.MonkeyPa
 
 def test_a_broker_that_is_slow_to_tell_a_known_topic(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only an answer without the topic says that it is gone. For an answer at all the ledger waits as long as the caller does."""
-    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.2)
+    monkeypatch.setattr("fencepost.txn.keyed_topic.topic.GONE_S", 0.2)
     ledger = ledger_of(stub)
     write(stub, ledger, entry_of("a", 4))
     slow = stub.faults.on(Api.METADATA).times(1).delay(1_000)

@@ -20,10 +20,10 @@ from fencepost.producer.wire.codecs.codec import Codec, compress
 from fencepost.producer.wire.records.batch_header import TRANSACTIONAL, pack_batch
 from fencepost.producer.wire.records.control_batch import ControlType, encode_marker
 from fencepost.producer.wire.records.record_batch import Record, encode_batch
+from fencepost.txn.keyed_topic.errors import LedgerDamaged
+from fencepost.txn.keyed_topic.reading import Mark, Memory
+from fencepost.txn.keyed_topic.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 from fencepost.txn.ledger.entry import VALUE_BYTES_MAX
-from fencepost.txn.ledger.errors import LedgerDamaged
-from fencepost.txn.ledger.reading import Mark, Memory
-from fencepost.txn.ledger.scan import OPENED_BYTES_MAX, RECORDS_MAX, Scan
 from tests.producer.wire.records.changed_batches import placed
 
 KEYS = (b"a", b"b", b"c")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from fencepost.txn.loop.calls import Blocking, finished
 from fencepost.txn.pipeline import source
-from fencepost.txn.pipeline.calls import Blocking, finished
 from fencepost.txn.pipeline.stats import Counters
 
 TP = ("orders", 0)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.producer.errors import ConfigError, DeliveryError, Fenced, FencepostError, Misuse, NoUsableBroker, TopicUnavailable
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, MustAbort, NotPermitted
-from fencepost.txn.ledger.errors import LedgerError
+from fencepost.txn.keyed_topic.errors import LedgerError
 from fencepost.txn.spark.connection.spark_context import context_of
 from fencepost.txn.spark.errors import BadRows, BatchUnknown, GuardUnavailable, QueryStopped, SinkTakenOver, TransactionTooLong
 from fencepost.txn.spark.sink.permanent_errors import DENIED, NEVER

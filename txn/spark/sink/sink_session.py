@@ -24,9 +24,9 @@ from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, TopicUnavailable
 from fencepost.txn.errors import NotPermitted, TransactionTimeout
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerUnusable
 from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerUnusable
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.spark.connection.secrets import KafkaSettings

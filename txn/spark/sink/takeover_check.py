@@ -6,7 +6,8 @@ committed one do. An open entry of another query shows that the other query is a
 
 from __future__ import annotations
 
-from fencepost.txn.ledger.errors import LedgerBusy, LedgerRefusal
+from fencepost.txn.keyed_topic.errors import LedgerBusy
+from fencepost.txn.ledger.errors import LedgerRefusal
 from fencepost.txn.spark.sink.query_identity import Identity
 from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.sink_session import SinkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from fencepost.producer.errors import Misuse
-from fencepost.txn.ledger.errors import LedgerBusy
+from fencepost.txn.keyed_topic.errors import LedgerBusy
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.sink.query_identity import Identity
 from fencepost.txn.spark.sink.settings import WriterSettings

@@ -9,7 +9,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import FencepostError
-from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack, LedgerBusy
+from fencepost.txn.keyed_topic.errors import LedgerBusy
+from fencepost.txn.ledger.errors import CheckpointReplaced, CheckpointRolledBack
 from tests.reading import read_values
 from tests.txn.spark.chaos.account import still_open
 from tests.txn.spark.datasource.write_steps import Play, plan

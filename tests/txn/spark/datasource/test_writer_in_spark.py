@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.accumulator.partitioner import partition_for_key
-from fencepost.txn.ledger.topic import PARTITIONS as PARTITIONS_OF_LEDGER
+from fencepost.txn.keyed_topic.topic import PARTITIONS as PARTITIONS_OF_LEDGER
 from fencepost.txn.spark import route
 from fencepost.txn.spark.datasource.datasource import register
 from fencepost.txn.spark.sink.settings import LEDGER_TOPIC

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from fencepost.txn.ledger.errors import LedgerUnusable
+from fencepost.txn.keyed_topic.errors import LedgerUnusable
 from tests.once import once_is_enough
 from tests.txn.spark.site import Site
 
@@ -106,7 +106,7 @@ def test_the_ledgers_topic_is_deleted_under_a_writer(
 ) -> None:
     """The writer does not let brokers create the topic again with the cluster's defaults, and does not continue in a topic that another
     client made. The error says what is lost, which batch is known to be there, and the one way out."""
-    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.3)
+    monkeypatch.setattr("fencepost.txn.keyed_topic.topic.GONE_S", 0.3)
     monkeypatch.setattr("fencepost.txn.spark.sink.sink_session.LOOK_S", 0.0)
     writer = site.by_hand(guard=guard)
     writer(site.rows("1"), site.offsets(0))
@@ -132,7 +132,7 @@ def test_the_ledgers_topic_is_deleted_under_a_writer(
 
 def test_the_ledgers_topic_is_deleted_in_the_middle_of_a_batch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the batch is visible, and the topic is not there again."""
-    monkeypatch.setattr("fencepost.txn.ledger.topic.GONE_S", 0.3)
+    monkeypatch.setattr("fencepost.txn.keyed_topic.topic.GONE_S", 0.3)
     writer = site.by_hand(timeout_ms=3_000, max_block_ms=1_000)
     writer(site.rows("1"), site.offsets(0))
     rows = site.rows("2")

@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from fencepost.txn.ledger.errors import CheckpointReplaced, LedgerBusy, LedgerMissing, LedgerUnusable
+from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerUnusable
+from fencepost.txn.ledger.errors import CheckpointReplaced, LedgerMissing
 from fencepost.txn.spark import SinkTakenOver
 from tests.conformance.fixtures import require_kafka
 from tests.conformance.kafka import KafkaCluster

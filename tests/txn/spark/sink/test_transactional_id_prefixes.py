@@ -12,8 +12,8 @@ from msgspec import structs
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError
+from fencepost.txn.keyed_topic.errors import LedgerBusy
 from fencepost.txn.ledger.entry import LedgerEntry
-from fencepost.txn.ledger.errors import LedgerBusy
 from fencepost.txn.ledger.ledger import TOPIC as LEDGER
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.producer import TransactionalProducer

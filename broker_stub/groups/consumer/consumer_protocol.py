@@ -1,0 +1,619 @@
+"""The consumer group protocol: a member's heartbeat, its leave, and what happens when it sends neither (KIP-848).
+
+It makes the same checks in the same order as Kafka's `GroupMetadataManager`. Each request becomes records: the store writes them, and the
+group changes when its log has them. The response leaves when every in-sync replica has them. It does no I/O and reads only the given clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from fencepost.broker_stub.cluster.internal_append import Then
+from fencepost.broker_stub.cluster.timers import Timer
+from fencepost.broker_stub.cluster.topics import Topics
+from fencepost.broker_stub.groups.classic.classic_protocol import ClassicGroups
+from fencepost.broker_stub.groups.classic.rebalances import cancel
+from fencepost.broker_stub.groups.classic.responses import Caller
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import (
+    UNCHANGED,
+    Refused,
+    check_epoch,
+    check_released,
+    check_room,
+    known_member,
+    known_static_member,
+)
+from fencepost.broker_stub.groups.consumer.online_migration import MigrationPolicy, check_upgrade, downgraded, upgrade_records, upgraded
+from fencepost.broker_stub.groups.consumer.reconciliation import AbandonAll, Situation, reconciled
+from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
+from fencepost.broker_stub.groups.consumer.target_assignment import new_target, topic_ids
+from fencepost.broker_stub.groups.consumer.topic_regex import REGEX_MIN_INTERVAL_MS, matching, regex_problem
+from fencepost.broker_stub.groups.state.classic_group import Group
+from fencepost.broker_stub.groups.state.classic_states import State
+from fencepost.broker_stub.groups.state.consumer_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Owned,
+    Target,
+    current_assignment,
+    member_metadata,
+    target_assignment,
+)
+from fencepost.broker_stub.groups.state.consumer_group_records import (
+    ConsumerRecord,
+    CurrentAssignment,
+    GroupMetadata,
+    MemberMetadata,
+    PartitionMetadata,
+    RegularExpression,
+    TargetAssignment,
+    TargetAssignmentMetadata,
+    group_record,
+    member_record,
+    no_group,
+    no_member,
+    no_regex,
+    regex_record,
+)
+from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
+from fencepost.broker_stub.groups.state.embedded_protocol import Unreadable
+from fencepost.broker_stub.network.addresses import printable
+from fencepost.producer.wire import ZERO_UUID, ErrorCode
+from fencepost.producer.wire.messages.consumer_groups import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+HeartbeatAnswer = Callable[[ConsumerGroupHeartbeatResponse], object]
+MayDescribe = Callable[[str], bool]
+
+REGEX_REFRESH_INTERVAL_MS: Final = 600_000
+
+_log = logging.getLogger(__name__)
+
+
+class Timeouts(NamedTuple):
+    """What counts for one group now: its own configs, or the broker's."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+class ConsumerSurroundings(NamedTuple):
+    """What the groups need of their cluster. `topics`: those that the coordinator's broker knows. `timeouts`: a group's, by its id."""
+
+    later: Callable[[int, Callable[[], None]], Timer]
+    now_ms: Callable[[], int]
+    new_id: Callable[[], object]
+    topics: Callable[[], Topics]
+    timeouts: Callable[[str], Timeouts]
+    members_max: int
+    classic_members_max: int
+    policy: MigrationPolicy
+    assignors: Sequence[str]
+
+
+class Change(NamedTuple):
+    """What a request changes. `replaces`: a classic group that ends with it. `becomes`: the classic group that takes this one's place, and
+    `rebalances` whether its members must join again."""
+
+    records: list[ConsumerRecord]
+    replaces: str | None = None
+    becomes: Group | None = None
+    rebalances: bool = True
+
+
+class Subscribed(NamedTuple):
+    """The group's epoch after a request, and whether the member's subscription is another one."""
+
+    epoch: int
+    is_another: bool
+
+
+class ConsumerGroups:
+    """The groups of one shard, as its store has them, and the timers of their members."""
+
+    def __init__(self, store: Store, classic: ClassicGroups, around: ConsumerSurroundings) -> None:
+        self._store = store
+        self._classic = classic
+        self._around = around
+        self._sessions: dict[tuple[str, str], Timer] = {}
+        self._revocations: dict[tuple[str, str], Timer] = {}
+        self._joins: dict[tuple[str, str], Timer] = {}  # of members of the classic protocol that must join again
+        self._syncs: dict[tuple[str, str], Timer] = {}  # of those that must ask for their assignment
+        self._resolving: set[str] = set()  # the groups whose regular expressions are about to be resolved
+        self.groups = store.consumers.groups
+        for group in self.groups.values():
+            for member in group.members.values():
+                self.restart_session(group.id, member.id)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._limit_revocation(group.id, member)
+
+    @property
+    def default_assignor(self) -> str:
+        return self._around.assignors[0]
+
+    # Requests
+
+    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe, answer: HeartbeatAnswer) -> None:
+        """The request itself is checked before. `may_describe`: whether the member may know of a topic that its expression matches."""
+        try:
+            leaves = request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+            change, response = self._leave(request) if leaves else self._heartbeat(request, caller, may_describe)
+        except Refused as refused:
+            answer(ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
+            return
+
+        def written(code: int) -> None:
+            answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=None) if code else response)
+
+        self.write(request.group_id, change, written)
+        if not leaves and response.member_id is not None:
+            self.restart_session(request.group_id, response.member_id)
+        if change.replaces is not None and request.group_id in self.groups:
+            for member in self.groups[request.group_id].members.values():
+                if member.classic is not None:
+                    self.restart_session(request.group_id, member.id, member.classic.session_timeout_ms)
+
+    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], then: Then | None = None) -> None:
+        """Removes members that left by a request of the classic protocol, or are late."""
+        self.write(group.id, self._fenced(group, members) if members else Change([]), then)
+
+    def write(self, group_id: str, change: Change, then: Then | None = None) -> None:
+        """Writes what a request changes. `then` is called when every in-sync replica has it."""
+        replaced = partial(self._classic.convert, change.replaces) if change.replaces is not None else None
+        becomes = change.becomes
+        if becomes is None:
+            self._store.write_consumer_group(group_id, change.records, then, replaced=replaced)
+        else:
+            adopt = partial(self._classic.adopt, becomes, rebalances=change.rebalances)
+            self._store.write_consumer_group(group_id, change.records, then, becomes=becomes, adopt=adopt)
+
+    # What offsets and administrators need
+
+    def delete(self, group_id: str, then: Then | None = None) -> None:
+        """Deletes a group that must have no members, with its offsets."""
+        group = self.groups[group_id]
+        self._store.delete_consumer_group(group_id, group_tombstones(group), then)
+
+    def make_way(self, group_id: str) -> None:
+        """Deletes a group without members, because a classic one takes its place. Its offsets stay."""
+        self._store.write_consumer_group(group_id, group_tombstones(self.groups[group_id]))
+
+    def with_ids(self, partitions: Iterable[tuple[str, int]]) -> list[tuple[UUID, int]]:
+        """The partitions with their topics' ids, zero for a topic that the broker does not know."""
+        found = [(self._around.topics().named(name), index) for name, index in partitions]
+        return [(topic.id if topic is not None else ZERO_UUID, index) for topic, index in found]
+
+    def unload(self) -> None:
+        """Stops the timers, because this broker does not coordinate the groups any more."""
+        for timers in (self._sessions, self._revocations, self._joins, self._syncs):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
+
+    # The heartbeat
+
+    def _heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, may_describe: MayDescribe
+    ) -> tuple[Change, ConsumerGroupHeartbeatResponse]:
+        joins = request.member_epoch == JOIN_EPOCH
+        records: list[ConsumerRecord] = []
+        group, replaces = self._group_of(request.group_id, records, create=joins)
+        self.check_room(group, request.member_id, request.instance_id)
+        member_id = request.member_id or str(self._around.new_id())
+        member = self._member_of(group, request, member_id, records)
+        updated = replace(
+            member,
+            instance_id=_if_told(request.instance_id, member.instance_id),
+            rack_id=_if_told(request.rack_id, member.rack_id),
+            rebalance_timeout_ms=member.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED else request.rebalance_timeout_ms,
+            assignor=_if_told(request.server_assignor, member.assignor),
+            topics=member.topics if request.subscribed_topic_names is None else frozenset(request.subscribed_topic_names),
+            regex=member.regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+            classic=None,
+        )
+        subscribed = self.subscribe(group, member, updated, may_describe, records)
+        updated = self.follow(group, member, updated, subscribed, request.topic_partitions, records)
+        names = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        is_full = request.rebalance_timeout_ms != UNCHANGED and names and request.topic_partitions is not None
+        tells = joins or is_full or updated.assigned != member.assigned
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=updated.epoch,
+            heartbeat_interval_ms=self._around.timeouts(group.id).heartbeat_interval_ms,
+            assignment=Assignment(topic_partitions=_listed(updated.assigned)) if tells else None,
+        )
+        return Change(records, replaces), response
+
+    def subscribe(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        may_describe: MayDescribe,
+        records: list[ConsumerRecord],
+    ) -> Subscribed:
+        """Takes up what a member says of itself."""
+        if updated != member:
+            records.append(member_record(group.id, updated.id, member_metadata(updated)))
+        names_changed = updated.topics != member.topics
+        regex_counts = self._regex_changed(group, member, updated, may_describe, records)
+        epoch = self._epoch_after(group, member, updated, records, bump=names_changed or regex_counts)
+        return Subscribed(epoch, names_changed or updated.regex != member.regex)
+
+    def follow(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscribed: Subscribed,
+        owned: Sequence[TopicPartitions] | None,
+        records: list[ConsumerRecord],
+        *,
+        keeps_target: bool = False,
+    ) -> ConsumerMember:
+        """The member on its way to the target assignment, which is computed if the group's epoch is newer. `keeps_target`: it is not."""
+        if keeps_target:
+            assignment_epoch, target = group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
+        else:
+            assignment_epoch, target = self._target(group, member, updated, subscribed.epoch, records)
+        return self._reconciled(group, updated, assignment_epoch, target, owned, records, subscription_changed=subscribed.is_another)
+
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Raises Refused if the group has no room for the member."""
+        check_room(group, member_id, instance_id, self._around.members_max)
+
+    def _group_of(self, group_id: str, records: list[ConsumerRecord], *, create: bool) -> tuple[ConsumerGroup, str | None]:
+        """The group, and the classic group that it replaces. `records` gets what makes it of a classic group with members."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            return group, None
+        classic = self._classic.groups.get(group_id)
+        if group_id in self._store.shares.groups:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if classic is None and not create:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if classic is not None and not create:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if classic is None:
+            return ConsumerGroup(group_id), None
+        if classic.state is State.EMPTY:
+            return ConsumerGroup(group_id), group_id
+        check_upgrade(classic, self._around.policy, self._around.members_max)
+        self._classic.interrupt(classic)
+        group = upgraded(classic, self._around.topics())
+        records += upgrade_records(group)
+        return group, group_id
+
+    def _member_of(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str, records: list[ConsumerRecord]
+    ) -> ConsumerMember:
+        """The member as it is before this request. `records` gets what replaces a static member that has left for a while."""
+        joins = request.member_epoch == JOIN_EPOCH
+        instance_id = request.instance_id
+        if instance_id is None:
+            member = group.members.get(member_id) or ConsumerMember(id=member_id) if joins else known_member(group, member_id)
+            check_epoch(member, request)
+            return member
+        if not joins:
+            member = known_static_member(group, member_id, instance_id)
+            check_epoch(member, request)
+            return member
+        before = group.static_member(instance_id)
+        if before is None:
+            return group.members.get(member_id) or ConsumerMember(id=member_id)
+        if before.classic is None:
+            check_released(before, member_id, instance_id)
+        return self.replace_static(group, before, member_id, records)
+
+    def replace_static(self, group: ConsumerGroup, before: ConsumerMember, member_id: str, records: list[ConsumerRecord]) -> ConsumerMember:
+        """A static member under a new id, in the old one's place."""
+        member = replace(before, id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+        records += _removed(group.id, before.id)
+        records.append(member_record(group.id, member_id, member_metadata(member)))
+        records.append(member_record(group.id, member_id, target_assignment(group.target.get(before.id, {}))))
+        records.append(member_record(group.id, member_id, current_assignment(member)))
+        return member
+
+    def _epoch_after(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[ConsumerRecord], *, bump: bool
+    ) -> int:
+        """The group's epoch: one more if a subscription changed, or a topic to which a member subscribes."""
+        found = metadata_hash(group.subscribed(member, more=updated), self._around.topics())
+        epoch = group.epoch
+        if bump or found != group.metadata_hash:
+            epoch += 1
+            records.append(group_record(group.id, GroupMetadata(epoch=epoch, metadata_hash=found)))
+        if group.has_old_metadata:
+            records.append(no_group(group.id, PartitionMetadata))
+        return epoch
+
+    def _target(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, epoch: int, records: list[ConsumerRecord]
+    ) -> tuple[int, Target]:
+        """The epoch and the member's part of the target assignment. It is computed if the group's epoch is newer."""
+        now_ms = self._around.now_ms()
+        wait_ms = self._around.timeouts(group.id).assignment_interval_ms
+        too_soon = bool(group.assigned_at_ms) and now_ms < group.assigned_at_ms + wait_ms
+        if group.assignment_epoch >= epoch or too_soon:
+            return group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
+        assignor = group.preferred_assignor(member, more=updated) or self.default_assignor
+        new = new_target(group, updated, epoch, self._around.topics(), assignor=assignor, now_ms=now_ms)
+        _log.info("group %s: a target assignment of epoch %d by %s", printable(group.id), epoch, assignor)
+        records += new.records
+        return epoch, new.of_members[updated.id]
+
+    def _reconciled(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        assignment_epoch: int,
+        target: Target,
+        owned: Sequence[TopicPartitions] | None,
+        records: list[ConsumerRecord],
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerMember:
+        situation = Situation(
+            assignment_epoch=assignment_epoch,
+            target=target,
+            subscribed=topic_ids(group, member, self._around.topics()),
+            subscription_changed=subscription_changed,
+            owner_epoch=group.owner_epoch,
+            owned=owned,
+        )
+        try:
+            after = reconciled(member, situation)
+        except AbandonAll:
+            raise Refused(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
+            ) from None
+        if after != member:
+            records.append(member_record(group.id, after.id, current_assignment(after)))
+            if after.classic is not None:
+                pass  # it has timers for its join and its sync
+            elif after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._limit_revocation(group.id, after)
+            else:
+                cancel(self._revocations.pop((group.id, after.id), None))
+        return after
+
+    # Regular expressions
+
+    def _regex_changed(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        may_describe: MayDescribe,
+        records: list[ConsumerRecord],
+    ) -> bool:
+        """Takes up the member's regular expression. True if what it matches is known, so that the group's epoch can be one more.
+
+        A new one is resolved after this request, and the member learns of its topics with a later one.
+        """
+        old, new = member.regex, updated.regex
+        before = group.regexes()
+        counts, needs = False, False
+        if new != old:
+            if old and before[old] == 1:
+                records.append(no_regex(group.id, old))
+            if new and not before[new]:
+                problem = regex_problem(new)
+                if problem is not None:
+                    raise Refused(
+                        ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}."
+                    )
+                needs = True
+            else:
+                counts = new in group.resolved if new else True
+        now_ms = self._around.now_ms()
+        refreshed_ms = next((each.timestamp for each in group.resolved.values()), None)
+        if (
+            not (needs or before)
+            or group.id in self._resolving
+            or (refreshed_ms is not None and now_ms <= refreshed_ms + REGEX_MIN_INTERVAL_MS)
+        ):
+            return counts
+        after = set(group.regexes(member, more=updated))
+        needs = needs or len(after) != len(group.resolved)
+        needs = needs or group.resolved_from is None or any(topic.name not in group.resolved_from for topic in self._around.topics())
+        needs = needs or (refreshed_ms is not None and now_ms > refreshed_ms + REGEX_REFRESH_INTERVAL_MS)
+        if needs and after:
+            self._resolving.add(group.id)
+            self._around.later(0, partial(self._resolve, group.id, sorted(after), may_describe))
+        return counts
+
+    def _resolve(self, group_id: str, regexes: Sequence[str], may_describe: MayDescribe) -> None:
+        """Finds the topics that match. If they are others than before, the group's epoch is one more."""
+        self._resolving.discard(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        names = [topic.name for topic in self._around.topics()]
+        group.resolved_from = frozenset(names)
+        subscribed = {regex: set(resolved.topics) for regex, resolved in group.resolved.items()}
+        records: list[ConsumerRecord] = []
+        bump = False
+        for regex in regexes:
+            if not group.regexes()[regex]:
+                continue
+            topics = [name for name in matching(regex, names) if may_describe(name)]
+            bump = bump or set(topics) != subscribed.get(regex, set())
+            subscribed[regex] = set(topics)
+            records.append(regex_record(group_id, regex, RegularExpression(topics=topics, timestamp=self._around.now_ms())))
+        every = {name for member in group.members.values() for name in member.topics}
+        found = metadata_hash(every.union(*subscribed.values()), self._around.topics())
+        if bump or found != group.metadata_hash:
+            records.append(group_record(group_id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
+        self._store.write_consumer_group(group_id, records)
+
+    # Leaving
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Change, ConsumerGroupHeartbeatResponse]:
+        group = self._existing(request.group_id)
+        response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None:
+            return self._fenced(group, [known_member(group, request.member_id)]), response
+        member = known_static_member(group, request.member_id, request.instance_id)
+        if request.member_epoch != STATIC_LEAVE_EPOCH:
+            return self._fenced(group, [member]), response
+        nothing: Owned = {}
+        kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
+        leaving = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=nothing, assigned=kept)
+        return Change([member_record(group.id, member.id, current_assignment(leaving))]), response
+
+    def _existing(self, group_id: str) -> ConsumerGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            is_other = group_id in self._classic.groups or group_id in self._store.shares.groups
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
+            )
+        return group
+
+    def _fenced(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
+        """Removes the members. The group's epoch is one more. If only members of the classic protocol stay, it becomes a classic group."""
+        self._cancel(group.id, [member.id for member in members])
+        left_count = len(group.members) - len(members)
+        if left_count and group.is_classic_without(members) and self._may_downgrade(left_count):
+            return self._downgrade(group, [member.id for member in members])
+        records = [record for member in members for record in _removed(group.id, member.id)]
+        left = group.regexes(*members)
+        gone = [regex for regex in dict.fromkeys(member.regex for member in members if member.regex) if not left[regex]]
+        records += [no_regex(group.id, regex) for regex in gone]
+        found = metadata_hash(group.subscribed(*members), self._around.topics())
+        records.append(group_record(group.id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
+        return Change(records)
+
+    # The other protocol
+
+    @property
+    def policy(self) -> MigrationPolicy:
+        return self._around.policy
+
+    def new_member_id(self) -> str:
+        return str(self._around.new_id())
+
+    def topics(self) -> Topics:
+        """The topics that the coordinator's broker knows."""
+        return self._around.topics()
+
+    def replaces_last(self, group: ConsumerGroup, before: ConsumerMember) -> bool:
+        """Whether the group can become a classic one when a static member of the classic protocol takes the place of this one."""
+        return before.classic is None and group.is_classic_without([before]) and self._may_downgrade(len(group.members))
+
+    def downgrade_with(self, group: ConsumerGroup, joining: ConsumerMember, records: list[ConsumerRecord], *, rebalances: bool) -> Change:
+        """A classic group with this member in the place of the static one before it."""
+        before = group.static_member(joining.instance_id)
+        assert before is not None
+        classic = downgraded(group, (), self._around.topics(), self._around.now_ms(), joining=joining)
+        self._cancel(group.id, [*group.members])
+        gone = group_tombstones(group, renamed={before.id: joining.id})
+        return Change([*records, *gone], becomes=classic, rebalances=rebalances)
+
+    def _may_downgrade(self, members: int) -> bool:
+        return self._around.policy.downgrades and members <= self._around.classic_members_max
+
+    def _downgrade(self, group: ConsumerGroup, leaving: Sequence[str]) -> Change:
+        try:
+            classic = downgraded(group, leaving, self._around.topics(), self._around.now_ms())
+        except Unreadable as error:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.id}: {error}.") from None
+        _log.info("group %s: becomes a classic group", printable(group.id))
+        self._cancel(group.id, [*group.members])
+        return Change(group_tombstones(group), becomes=classic)
+
+    # Timers
+
+    def restart_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
+        """`timeout_ms`: of a member of the classic protocol. None: the group's."""
+        cancel(self._sessions.pop((group_id, member_id), None))
+        expired = partial(self._late, group_id, member_id, "no heartbeat of")
+        wait_ms = self._around.timeouts(group_id).session_timeout_ms if timeout_ms is None else timeout_ms
+        self._sessions[group_id, member_id] = self._around.later(wait_ms, expired)
+
+    def limit_join(self, group_id: str, member: ConsumerMember) -> None:
+        """A member of the classic protocol has its rebalance timeout to join again, from the first answer on that says so."""
+        if (group_id, member.id) not in self._joins:
+            late = partial(self._late, group_id, member.id, "no join of")
+            self._joins[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, late)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        cancel(self._joins.pop((group_id, member_id), None))
+
+    def limit_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A member of the classic protocol that has joined has so long to ask for its assignment."""
+        self.synced(group_id, member_id)
+        self._syncs[group_id, member_id] = self._around.later(timeout_ms, partial(self._late, group_id, member_id, "no sync of"))
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        cancel(self._syncs.pop((group_id, member_id), None))
+
+    def _cancel(self, group_id: str, members: Iterable[str]) -> None:
+        for member_id in members:
+            for timers in (self._sessions, self._revocations, self._joins, self._syncs):
+                cancel(timers.pop((group_id, member_id), None))
+
+    def _late(self, group_id: str, member_id: str, what: str) -> None:
+        group = self.groups.get(group_id)
+        if group is not None and member_id in group.members:
+            _log.info("group %s: %s member %s", printable(group_id), what, printable(member_id))
+            self.remove(group, [group.members[member_id]])
+
+    def _limit_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """The member has its rebalance timeout to give up partitions."""
+        cancel(self._revocations.pop((group_id, member.id), None))
+        run = partial(self._revocation_over, group_id, member.id, member.epoch)
+        self._revocations[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, run)
+
+    def _revocation_over(self, group_id: str, member_id: str, epoch: int) -> None:
+        self._revocations.pop((group_id, member_id), None)
+        group = self.groups.get(group_id)
+        member = group.members.get(member_id) if group is not None else None
+        if group is not None and member is not None and member.epoch == epoch:
+            _log.info("group %s: member %s did not give up its partitions", printable(group_id), printable(member_id))
+            self.remove(group, [member])
+
+
+def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[ConsumerRecord]:
+    """Deletes all records of a group and of its members. `renamed`: the new ids of members."""
+    members = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
+    return [
+        *(no_member(group.id, member_id, CurrentAssignment) for member_id in members),
+        *(no_member(group.id, member_id, TargetAssignment) for member_id in members),
+        no_group(group.id, TargetAssignmentMetadata),
+        *(no_member(group.id, member_id, MemberMetadata) for member_id in members),
+        *(no_regex(group.id, regex) for regex in group.resolved),
+        no_group(group.id, PartitionMetadata),
+        no_group(group.id, GroupMetadata),
+    ]
+
+
+def _removed(group_id: str, member_id: str) -> list[ConsumerRecord]:
+    return [no_member(group_id, member_id, of) for of in (CurrentAssignment, TargetAssignment, MemberMetadata)]
+
+
+def _if_told(told: str | None, known: str | None) -> str | None:
+    return told if told is not None else known
+
+
+def _listed(owned: Owned) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=topic_id, partitions=sorted(epochs)) for topic_id, epochs in owned.items()]

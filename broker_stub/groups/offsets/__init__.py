@@ -1,0 +1,1 @@
+"""Commits and fetches of offsets, and when offsets expire."""

@@ -1,0 +1,1 @@
+"""Read-process-write: what pipelines and jobs have in common."""

@@ -1,0 +1,87 @@
+"""What a pipeline and a job do with a transaction that cannot be committed: they abort it or replace the producer, and fail after too many.
+
+The caller notes what it has to read again before `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from fencepost.producer.errors import Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable
+from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.errors import MustAbort, TransactionAborted
+from fencepost.txn.loop.own_producer import OwnProducer
+from fencepost.txn.loop.patience import Patience
+
+
+class Limits(Protocol):
+    """The settings of aborts."""
+
+    @property
+    def aborts_max(self) -> int: ...
+
+    @property
+    def transaction_timeout_ms(self) -> int: ...
+
+
+class Aborts:
+    """See the module. `stopping`: by error code, what to do about a refusal that another attempt does not change. `failed`: the error of
+    giving up. `but`: errors of an abort that the caller handles."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        producer: OwnProducer,
+        patience: Patience,
+        stopping: Mapping[ErrorCode, str],
+        failed: type[FencepostError],
+        *,
+        but: tuple[type[FencepostError], ...] = (),
+    ) -> None:
+        self._limits = limits
+        self._producer = producer
+        self._patience = patience
+        self._stopping = stopping
+        self._failed = failed
+        self._but = but
+        self._in_a_row = 0
+
+    def committed(self) -> None:
+        """A commit ends the row of aborts."""
+        self._in_a_row = 0
+
+    def slow(self, taken_s: float) -> str:
+        """For the error, if the batch took longer than a transaction may."""
+        limit_ms = self._limits.transaction_timeout_ms
+        if taken_s < limit_ms / 1000.0:
+            return ""
+        return f". The batch took {taken_s:.1f} s, longer than transaction_timeout_ms={limit_ms}"
+
+    async def refuse_lasting(self, transaction: Any, error: FencepostError) -> None:
+        """Give the transaction back and raise, if another attempt cannot change the brokers' refusal."""
+        code = getattr(cause_of(error), "code", 0)
+        if code in self._stopping:
+            await self._producer.give_back(transaction, but=self._but)
+            raise self._failed(f"the brokers refuse: {error}: {self._stopping[ErrorCode(code)]}") from error
+
+    async def settle(self, transaction: Any, error: FencepostError, advice: str, *, counts: bool = True) -> None:
+        """Give the transaction back, or replace a producer that has ended. Raises after too many aborts in a row; otherwise pauses."""
+        if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
+            await self._producer.replace(error)
+        else:
+            await self._producer.give_back(transaction, but=self._but)
+        if not counts or (isinstance(error, Retriable) and not isinstance(error, TopicUnavailable)):
+            return
+        self._in_a_row += 1
+        if self._in_a_row > self._limits.aborts_max:
+            raise self._failed(
+                f"{self._in_a_row} transactions in a row were aborted, more than aborts_max={self._limits.aborts_max}; the last:"
+                f" {error}{advice}"
+            ) from error
+        await self._patience.pause(self._in_a_row)
+
+
+def cause_of(error: FencepostError) -> object:
+    """Why a transaction must be aborted."""
+    return error.cause if isinstance(error, MustAbort) and error.cause is not None else error

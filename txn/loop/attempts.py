@@ -1,0 +1,112 @@
+"""Calls a function of the program, again where it raises, with growing pauses, and says why after the last attempt.
+
+A function may raise CancelledError although its task is not cancelled: it awaited something that was. That is a failure like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from fencepost.producer.foundations.printable import said
+from fencepost.txn.loop.calls import Calls
+
+
+class CancelledInside(Exception):
+    """The function raised CancelledError, and its own task was not cancelled."""
+
+
+class Failed(Struct, frozen=True):
+    """What cannot be processed. `attempts`: how often the function was called for it."""
+
+    error: Exception
+    attempts: int = 1
+
+    @property
+    def reason(self) -> str:
+        """The error, as a dead letter says it."""
+        name = type(self.error).__name__
+        try:
+            return said(f"{name}: {self.error}")
+        except Exception as unsaid:  # noqa: BLE001 - the program's own error may raise anything when it is shown
+            return f"{name}, whose text raises {type(unsaid).__name__}"
+
+
+class Retries(Protocol):
+    """A counter of further attempts."""
+
+    retries: int
+
+
+class Attempts:
+    """See the module. `number`: how often a function is called in all."""
+
+    def __init__(self, number: int, pause_ms: int, pause_max_ms: int, calls: Calls, counters: Retries) -> None:
+        self._number = number
+        self._pause = pauses(pause_ms, pause_max_ms)
+        self._calls = calls
+        self._counters = counters
+
+    async def again(
+        self, error: Exception, function: Callable[..., Any], given: Any, before_pause: Callable[[], None] = lambda: None
+    ) -> object:
+        """What another call returns, or Failed after the last. `error`: that of the first call. `before_pause`: called before each
+        pause."""
+        if self._number == 1:
+            return Failed(error)
+        trying = AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            stop=stop_after_attempt(self._number - 1),
+            wait=self._pause,
+            sleep=self._calls.sleep,
+            before=self._count,
+            before_sleep=lambda state: before_pause(),
+        )
+        before_pause()
+        await self._calls.sleep(self._pause(first_state()))
+        try:
+            return await trying(called, self._calls, function, given)
+        except RetryError as late:
+            failure = late.last_attempt.exception()
+            return Failed(failure if isinstance(failure, Exception) else error, self._number)
+
+    def _count(self, state: RetryCallState) -> None:
+        self._counters.retries += 1
+
+
+async def called(calls: Calls, function: Callable[..., Any], given: Any) -> Any:
+    """What the function returns. Raises CancelledError only if this task is cancelled."""
+    try:
+        return await calls.call(function, given)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise inside(error) from error
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is. Without an event loop nothing can be cancelled."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def inside(error: asyncio.CancelledError) -> CancelledInside:
+    """The failure that a CancelledError of the function is."""
+    return CancelledInside(f"the transform raised {error!r}, and its own task was not cancelled")
+
+
+def pauses(first_ms: int, longest_ms: int) -> wait_random_exponential:
+    """Pauses that grow, with jitter."""
+    return wait_random_exponential(multiplier=first_ms / 1000.0, max=max(first_ms, longest_ms) / 1000.0)
+
+
+def first_state() -> RetryCallState:
+    """For tenacity's pauses: the state before the second attempt."""
+    return RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # a pause reads only the number

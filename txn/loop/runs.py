@@ -1,0 +1,222 @@
+"""The runs of a pipeline or a job: a run makes the runner, and closes it at its end. In a `with` block the runner stays open until the
+block's end.
+
+`BlockingRuns` and `AsyncRuns` differ in how they make and await the runner's calls (`fencepost.txn.loop.calls`). A second run at the
+same time is refused, because both would use one transaction. So is a run in a forked child, which has the parent's connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
+
+from fencepost.producer.errors import ProducerForked, bound_to_process
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.errors import IllegalCall
+from fencepost.txn.loop.calls import Blocking, Calls, OnLoop, finished
+from fencepost.txn.loop.checks import check_batches
+from fencepost.txn.producer import TransactionalProducer
+
+
+class AnyRunner(Protocol):
+    """What runs a pipeline or a job."""
+
+    stopping: bool
+
+    @property
+    def run(self) -> Callable[..., Coroutine[Any, Any, bool]]:
+        """Takes `ends_at`, `batches`, and what only this kind of runner knows."""
+        ...
+
+    async def close(self, *, failed: bool) -> None:
+        """Close everything."""
+        ...
+
+
+class AnyPlan(Protocol):
+    """What a pipeline or a job is made of."""
+
+    transactional_id: str
+
+    def runner(self, calls: Calls, make_producer: Callable[[dict[str, Any]], Any]) -> Any:
+        """A new runner."""
+        ...
+
+    def described(self) -> str:
+        """The text inside the parentheses of `repr`."""
+        ...
+
+
+PlanT = TypeVar("PlanT", bound=AnyPlan)
+
+PARENTS_RUNNERS: Final[list[AnyRunner]] = []
+"""In a forked child: what the parent runs. Its consumer must not be collected here, because that waits for threads of the parent."""
+
+
+class Runs(Generic[PlanT]):
+    """What the blocking and the asyncio classes share."""
+
+    _in_another_process: ClassVar[str]
+    """What to do instead of pickling."""
+
+    def __init__(self, plan: PlanT) -> None:
+        self._plan = plan
+        self._runner: AnyRunner | None = None
+        self._kept = False
+        self._stopped = False
+        self._one_run = threading.Lock()
+        """Held while `run` or `close` is under way."""
+        self._opened_in = os.getpid()
+        self.transactional_id = plan.transactional_id
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._plan.described()})"
+
+    def __reduce__(self) -> NoReturn:
+        raise bound_to_process(type(self).__name__, self._in_another_process)
+
+    def stop(self) -> None:
+        """Have `run` commit the open batch and return, within `stop_timeout_ms`. A call of the program's function, or of a job's source, is
+        not interrupted. Returns at once. A signal handler or another thread may call it."""
+        self._stopped = True
+        self._hurry()
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    def _hurry(self) -> None:
+        runner = self._runner
+        if runner is not None:
+            runner.stopping = True
+
+    def _running(self, calls: Callable[[], Calls], make_producer: Callable[[dict[str, Any]], Any]) -> AnyRunner:
+        """The runner that is open, or a new one."""
+        if self._runner is None:
+            self._runner = self._plan.runner(calls(), make_producer)
+            self._opened_in = os.getpid()
+        self._runner.stopping = self._stopped
+        return self._runner
+
+    def _taken(self) -> AnyRunner | None:
+        """The runner, which the caller closes."""
+        runner, self._runner = self._runner, None
+        return runner
+
+    @contextmanager
+    def _alone(self, call: str) -> Iterator[None]:
+        """Raises IllegalCall while a run is under way, and ProducerForked in a child of the process in which the runner is open."""
+        kind = type(self).__name__
+        if self._is_parents():
+            raise ProducerForked(
+                f"{call}: this {kind} is open in process {self._opened_in}, and cannot be used in its child {os.getpid()}:"
+                f" {self._in_another_process}"
+            )
+        if not self._one_run.acquire(blocking=False):
+            raise IllegalCall(f"{call}: this {kind} is running. Call stop() and wait until `run` has returned, or make another {kind}")
+        try:
+            yield
+        finally:
+            self._one_run.release()
+
+    def _is_parents(self) -> bool:
+        """Whether the runner is that of a parent process."""
+        if self._runner is None or self._opened_in == os.getpid():
+            return False
+        if self._runner not in PARENTS_RUNNERS:
+            PARENTS_RUNNERS.append(self._runner)
+        return True
+
+    def _leaves_running(self, error: BaseException | None) -> bool:
+        """At the end of a `with` block: whether the block must not close the runner. A run that is under way stops, and closes it."""
+        self._kept = False
+        if self._is_parents():
+            return True
+        if not self._one_run.locked():
+            return False
+        self.stop()
+        if error is None:
+            raise IllegalCall(f"the `with` block of this {type(self).__name__} ended while it was running: wait until `run` has returned")
+        return True
+
+
+class BlockingRuns(Runs[PlanT]):
+    """See the module."""
+
+    def close(self) -> None:
+        """Close the connections. Not needed outside a `with` block. Raises IllegalCall while `run` is under way."""
+        with self._alone("close"):
+            self._end(failed=False)
+
+    def __enter__(self) -> Self:
+        self._kept = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._leaves_running(error):
+            self._end(failed=error is not None)
+
+    def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
+        check_batches(batches)
+        with self._alone("run"):
+            try:
+                runner = self._running(lambda: Blocking(self._is_stopped), TransactionalProducer)
+                done = finished(runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more))
+            except BaseException:
+                self._end(failed=True)
+                raise
+            if not self._kept:
+                self._end(failed=False)
+            return done
+
+    def _end(self, *, failed: bool) -> None:
+        runner = self._taken()
+        if runner is not None:
+            finished(runner.close(failed=failed))
+
+
+class AsyncRuns(Runs[PlanT]):
+    """See the module."""
+
+    async def close(self) -> None:
+        """Close the connections. Not needed outside an `async with` block. Raises IllegalCall while `run` is under way."""
+        with self._alone("close"):
+            await self._end(failed=False)
+
+    async def __aenter__(self) -> Self:
+        self._kept = True
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._leaves_running(error):
+            await self._end(failed=error is not None)
+
+    async def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
+        check_batches(batches)
+        with self._alone("run"):
+            try:
+                runner = self._running(lambda: OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
+                done = await runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more)
+            except BaseException:
+                await self._end(failed=True)
+                raise
+            if not self._kept:
+                await self._end(failed=False)
+            return done
+
+    async def _end(self, *, failed: bool) -> None:
+        """Close everything, also if the task is cancelled meanwhile."""
+        runner = self._taken()
+        if runner is None:
+            return
+        closing = asyncio.ensure_future(runner.close(failed=failed))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait([closing])
+            raise
