@@ -19,7 +19,7 @@ from fencepost.broker_stub.configs.uses import (
     GROUP_USES,
     TOPIC_USES,
     Obeyed,
-    Refused,
+    OneValue,
     Use,
     only_told,
 )
@@ -106,7 +106,7 @@ def _topic_rows() -> Iterator[str]:
 def _row(name: str, default: str, use: Use) -> str:
     if isinstance(use, Obeyed):
         return f"| {name} | obeyed | {default} | {use.does} | `{use.shown}` |\n"
-    if isinstance(use, Refused):
+    if isinstance(use, OneValue):
         return f"| {name} | refused | {default} | {use.why} | |\n"
     return f"| {name} | described | {default} | nothing: {use.instead} | |\n"
 

@@ -29,13 +29,13 @@ class Described(NamedTuple):
     instead: str
 
 
-class Refused(NamedTuple):
+class OneValue(NamedTuple):
     """Only one value can be set. Why no other can."""
 
     why: str
 
 
-Use = Obeyed | Described | Refused
+Use = Obeyed | Described | OneValue
 
 _VALIDATION: Final = "tests/broker_stub/log/test_validation.py"
 _CODECS: Final = "tests/broker_stub/log/test_codecs.py"
@@ -98,7 +98,7 @@ TOPIC_USES: Final[dict[str, Use]] = {
     "preallocate": _NO_DISK,
     "remote.log.copy.disable": _NO_TIERS,
     "remote.log.delete.on.disable": _NO_TIERS,
-    "remote.storage.enable": Refused("true is refused, as by a broker without remote storage"),
+    "remote.storage.enable": OneValue("true is refused, as by a broker without remote storage"),
     "retention.bytes": Obeyed(
         "the oldest segments are deleted while the log stays as large",
         f"{_RETENTION}::test_a_log_stays_at_least_as_large_as_retention_bytes",

@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     body: Any
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """An error response, with a sentence that gives the reason."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 Answer = Callable[[Request], tuple[HTTPStatus, Any]]
-"""Answers in a thread of its own. Raises Refused."""
+"""Answers in a thread of its own. Raises HttpError."""
 
 
 class HttpServer:
@@ -91,7 +91,7 @@ class HttpServer:
         try:
             if self._open > CONNECTIONS_MAX:
                 if not self._reading:
-                    raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} requests are being answered already")
+                    raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{CONNECTIONS_MAX} requests are being answered already")
                 oldest = next(iter(self._reading))
                 del self._reading[oldest]
                 oldest.transport.abort()  # a silent connection must not block others
@@ -103,7 +103,7 @@ class HttpServer:
                 self._reading.pop(writer, None)
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 return await asyncio.to_thread(self._answer, request)
-        except Refused as refused:
+        except HttpError as refused:
             return refused.status, {"error": str(refused)}
         except TimeoutError:
             return HTTPStatus.REQUEST_TIMEOUT, {"error": "it took too long"}
@@ -117,17 +117,17 @@ class HttpServer:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is longer than {HEAD_BYTES_MAX} bytes") from None
+            raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head is longer than {HEAD_BYTES_MAX} bytes") from None
         first, *lines = head.decode("latin-1").split("\r\n")[:-2]
         method, _, rest = first.partition(" ")
         target, _, version = rest.rpartition(" ")
         if not version.startswith("HTTP/1.") or not target.startswith("/"):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} is no request line of HTTP/1.1")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"{first[:60]!r} is no request line of HTTP/1.1")
         headers: dict[str, str] = {}
         for name, _, value in (line.partition(":") for line in lines):
             key = name.strip().lower()
             if key in headers and key in ONCE:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"the header {key} is repeated")
+                raise HttpError(HTTPStatus.BAD_REQUEST, f"the header {key} is repeated")
             headers[key] = value.strip()
         self._check_sender(method, headers)
         split = urlsplit(f"//host{target}")
@@ -136,20 +136,22 @@ class HttpServer:
     def _check_sender(self, method: str, headers: dict[str, str]) -> None:
         """Checks the host name, that no web page sent the request, and the token."""
         if "host" not in headers:
-            raise Refused(HTTPStatus.BAD_REQUEST, "the header Host is missing, which HTTP/1.1 requires")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the header Host is missing, which HTTP/1.1 requires")
         if not self._is_called(headers["host"]):
             known = ", ".join((LOCAL, *sorted(self._names)))
-            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: use {known}, or an IP address")
+            raise HttpError(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: use {known}, or an IP address")
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             page = headers.get("origin", headers.get("referer", "another site"))
-            raise Refused(HTTPStatus.FORBIDDEN, f"a request of a web page ({page[:100]}) is refused; the control is for tests and shells")
+            raise HttpError(HTTPStatus.FORBIDDEN, f"a request of a web page ({page[:100]}) is refused; the control is for tests and shells")
         if self._token is not None and not secrets.compare_digest(_token_in(headers.get("authorization", "")), self._token.encode()):
-            raise Refused(
+            raise HttpError(
                 HTTPStatus.UNAUTHORIZED, "the token is missing or wrong; it is in the URL that was printed when the control started"
             )
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method == "POST" and kind != JSON:
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does")
+            raise HttpError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does"
+            )
 
     def _is_called(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
@@ -175,17 +177,17 @@ def _token_in(authorization: str) -> bytes:
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
     if "transfer-encoding" in headers:
-        raise Refused(HTTPStatus.LENGTH_REQUIRED, "Transfer-Encoding is not supported: send a Content-Length")
+        raise HttpError(HTTPStatus.LENGTH_REQUIRED, "Transfer-Encoding is not supported: send a Content-Length")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"Content-Length: {length[:60]!r} is no length")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"Content-Length: {length[:60]!r} is no length")
     if len(length) > len(str(BODY_BYTES_MAX)) or int(length) > BODY_BYTES_MAX:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length[:60]} bytes: the limit is {BODY_BYTES_MAX}")
+        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length[:60]} bytes: the limit is {BODY_BYTES_MAX}")
     raw = await reader.readexactly(int(length))
     try:
         return msgspec.json.decode(raw) if raw.strip() else None
     except NO_JSON as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}") from None
 
 
 async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: Any) -> None:

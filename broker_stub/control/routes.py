@@ -13,7 +13,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.arguments import ARGUMENTS, check_arguments
 from fencepost.broker_stub.control.failure_report import errors_in, topics_in
-from fencepost.broker_stub.control.http import Refused, Request
+from fencepost.broker_stub.control.http import HttpError, Request
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Fault, Faults
 from fencepost.broker_stub.faults.specs import add_fault
@@ -52,7 +52,7 @@ class Routes:
         self._name_of: Callable[[UUID], str | None] = target.cluster.topic_name if isinstance(target, BrokerStub) else target.topic_name
 
     def answer(self, request: Request) -> Told:
-        """Calls the route of the request. Raises Refused."""
+        """Calls the route of the request. Raises HttpError."""
         allowed = []
         for (method, pattern), route in ROUTES.items():
             arguments = _arguments(pattern, request.path)
@@ -62,21 +62,21 @@ class Routes:
                 return self._run(route, request, arguments)
             allowed.append(method)
         if allowed:
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} {request.path[:100]}: {' or '.join(allowed)}")
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} {request.path[:100]}: {' or '.join(allowed)}")
         paths = ", ".join(f"{method} {pattern}" for method, pattern in ROUTES)
-        raise Refused(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: the routes are {paths}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: the routes are {paths}")
 
     def _run(self, route: Callable[[Routes, Request, list[str]], Told], request: Request, arguments: list[str]) -> Told:
         try:
             return route(self, request, arguments)
         except KeyError as error:
-            raise Refused(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
+            raise HttpError(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
         except (ValueError, TypeError) as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         except (RuntimeError, TimeoutError) as error:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
         except OSError as error:
-            raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+            raise HttpError(HTTPStatus.CONFLICT, str(error)) from None
 
     # -- any ---------------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Routes:
         try:
             return HTTPStatus.OK, {"now_ms": self._cluster.advance(ms)}
         except TypeError:
-            raise Refused(HTTPStatus.CONFLICT, "this stub has a real clock; start it with --virtual-clock to advance its time") from None
+            raise HttpError(HTTPStatus.CONFLICT, "this stub has a real clock; start it with --virtual-clock to advance its time") from None
 
     def leader(self, request: Request, arguments: list[str]) -> Told:
         topic, partition, to = _body(request, topic=..., partition=..., to=None)
@@ -224,7 +224,7 @@ class Routes:
     @property
     def _cluster(self) -> BrokerStub:
         if self._stub is None:
-            raise Refused(HTTPStatus.CONFLICT, "a proxy has no brokers of its own; this is for a stub (fencepost broker)")
+            raise HttpError(HTTPStatus.CONFLICT, "a proxy has no brokers of its own; this is for a stub (fencepost broker)")
         return self._stub
 
     def _fault(self, given: str) -> Fault:

@@ -14,7 +14,7 @@ Leaves out: Kafka's regular expressions are RE2's, these are Python's. Racks are
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused, check_request
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused, check_request
 from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.requests.call import Call, Result
 from fencepost.broker_stub.requests.deferred_reply import DeferredReply
@@ -35,7 +35,7 @@ def consumer_group_heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest)
         return ConsumerGroupHeartbeatResponse(error_code=code)
     try:
         check_request(request, call.version, call.groups.assignors)
-    except Refused as refused:
+    except GroupRefused as refused:
         return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
     shard, code = find_shard(call, request.group_id)
     if shard is None:

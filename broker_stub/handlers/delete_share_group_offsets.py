@@ -10,7 +10,7 @@ from functools import partial
 from uuid import UUID
 
 from fencepost.broker_stub.faults.topics_and_partitions import ANY_PARTITION
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused
 from fencepost.broker_stub.groups.coordinators import Shard
 from fencepost.broker_stub.groups.state.share_group import KeptTopics, ShareGroup
 from fencepost.broker_stub.handlers.group_lookups import find_shard
@@ -39,7 +39,7 @@ def delete_share_group_offsets(call: Call, request: DeleteShareGroupOffsetsReque
         return DeleteShareGroupOffsetsResponse(error_code=code, error_message=WORDS.get(code))
     try:
         group = shard.shares.find(request.group_id)
-    except Refused as refused:
+    except GroupRefused as refused:
         return DeleteShareGroupOffsetsResponse(error_code=refused.code, error_message=refused.message)
     if group.members:
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NON_EMPTY_GROUP, error_message=IN_USE_WORDS)

@@ -23,7 +23,7 @@ from fencepost.producer.wire.messages.describe_quotas import (
 EXACT, DEFAULT, SPECIFIED = range(3)
 
 
-class Refused(Exception):
+class FilterRefused(Exception):
     """The error of a filter."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -37,7 +37,7 @@ def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> 
         return DescribeClientQuotasResponse(error_code=call.error, error_message=None, entries=None)
     try:
         _check(request.components)
-    except Refused as refused:
+    except FilterRefused as refused:
         return DescribeClientQuotasResponse(error_code=refused.code, error_message=str(refused), entries=None)
     return DescribeClientQuotasResponse(
         entries=[
@@ -55,21 +55,21 @@ def _check(components: list[ComponentData]) -> None:
     kinds: list[str] = []
     for each in components:
         if not each.entity_type:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+            raise FilterRefused(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
         if each.entity_type in kinds:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Entity type {each.entity_type} cannot appear more than once in the filter.")
+            raise FilterRefused(ErrorCode.INVALID_REQUEST, f"Entity type {each.entity_type} cannot appear more than once in the filter.")
         if each.entity_type not in (USER, CLIENT_ID, IP):
-            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {each.entity_type}")
+            raise FilterRefused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {each.entity_type}")
         if each.match_type not in (EXACT, DEFAULT, SPECIFIED):
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}")
+            raise FilterRefused(ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}")
         if each.match_type == EXACT and each.match is None:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            raise FilterRefused(ErrorCode.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
         if each.match_type != EXACT and each.match is not None:
             word = "DEFAULT" if each.match_type == DEFAULT else "SPECIFIED"
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Request specified MATCH_TYPE_{word}, but also specified a match string.")
+            raise FilterRefused(ErrorCode.INVALID_REQUEST, f"Request specified MATCH_TYPE_{word}, but also specified a match string.")
         kinds.append(each.entity_type)
     if IP in kinds and len(kinds) > 1:
-        raise Refused(
+        raise FilterRefused(
             ErrorCode.INVALID_REQUEST,
             "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component.",
         )

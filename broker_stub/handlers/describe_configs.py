@@ -39,7 +39,7 @@ UNEXPECTED_TYPE = (
 )
 
 
-class Refused(Exception):
+class ResourceRefused(Exception):
     """Why a resource cannot be described."""
 
     def __init__(self, code: int, message: str | None) -> None:
@@ -59,7 +59,7 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
 def _described(call: Call, resource: DescribeConfigsResource, *, with_synonyms: bool) -> DescribeConfigsResult:
     try:
         entries = _entries(call, resource)
-    except Refused as refused:
+    except ResourceRefused as refused:
         return _failed(resource, refused.code, refused.message)
     wanted = resource.configuration_keys
     return DescribeConfigsResult(
@@ -73,28 +73,28 @@ def _entries(call: Call, resource: DescribeConfigsResource) -> list[DescribeConf
     name, kind = resource.resource_name, ResourceType(resource.resource_type)
     refusal = _permission_error(call, kind, name)
     if refusal:
-        raise Refused(refusal, WORDS[refusal])
+        raise ResourceRefused(refusal, WORDS[refusal])
     if kind is ResourceType.TOPIC:
         code = call.error_for(name, ANY_PARTITION)
         if code:
-            raise Refused(code, None)
+            raise ResourceRefused(code, None)
         illegal = illegal_name(name)
         if illegal:
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+            raise ResourceRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         topic = call.image.topics.named(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            raise ResourceRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return topic_entries(call.cluster, topic, call.broker)
     if call.error:
-        raise Refused(call.error, None)
+        raise ResourceRefused(call.error, None)
     match kind:
         case ResourceType.CLIENT_METRICS:
             if not name:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+                raise ResourceRefused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
             return client_metrics_entries(call.cluster, name)
         case ResourceType.GROUP:
             if not name:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+                raise ResourceRefused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return group_entries(call.cluster, call.broker, name)
         case ResourceType.BROKER if not name:
             return cluster_entries(call.cluster)
@@ -110,14 +110,14 @@ def _permission_error(call: Call, kind: ResourceType, name: str) -> int:
 
 def _check_broker(call: Call, name: str, kind: ResourceType) -> None:
     if not name:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        raise ResourceRefused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     try:
         node_id = int(name)
     except ValueError:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+        raise ResourceRefused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if node_id != call.broker.node_id:
         expected = f"{call.broker.node_id} or empty string," if kind is ResourceType.BROKER else str(call.broker.node_id)
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
+        raise ResourceRefused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
 
 
 def _failed(resource: DescribeConfigsResource, code: int, message: str | None) -> DescribeConfigsResult:

@@ -17,7 +17,7 @@ from fencepost.broker_stub.requests.deferred_reply import DeferredReply
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation
 from fencepost.broker_stub.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicIdPartition
-from fencepost.broker_stub.share_partitions.states import Refused
+from fencepost.broker_stub.share_partitions.states import ShareRefused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import (
     AcknowledgePartitionData,
@@ -35,11 +35,11 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> Result:
     group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
     try:
         _proceed(call, group_id, member_id, epoch)
-    except Refused as refused:
+    except ShareRefused as refused:
         return ShareAcknowledgeResponse(error_code=refused.code)
     reply: DeferredReply[ShareAcknowledgeResponse] = DeferredReply(call)
 
-    def acknowledged(results: Mapping[TopicIdPartition, Refused]) -> None:
+    def acknowledged(results: Mapping[TopicIdPartition, ShareRefused]) -> None:
         if epoch == FINAL_EPOCH:
             call.shares.release(group_id, member_id)
         reply(_response(call, group_id, results))
@@ -49,17 +49,17 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> Result:
 
 
 def _proceed(call: Call, group_id: str, member_id: str, epoch: int) -> None:
-    """Raises Refused without a session of that epoch."""
+    """Raises ShareRefused without a session of that epoch."""
     sessions = call.shares.sessions
     if epoch == INITIAL_EPOCH:
-        raise Refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        raise ShareRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     if epoch == FINAL_EPOCH:
         sessions.get(group_id, member_id)
     else:
         sessions.proceed(group_id, member_id, epoch)
 
 
-def _response(call: Call, group_id: str, results: Mapping[TopicIdPartition, Refused]) -> ShareAcknowledgeResponse:
+def _response(call: Call, group_id: str, results: Mapping[TopicIdPartition, ShareRefused]) -> ShareAcknowledgeResponse:
     topics: dict[object, ShareAcknowledgeTopicResponse] = {}
     leaders = []
     for each, refused in results.items():

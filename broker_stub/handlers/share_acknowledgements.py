@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub.cluster.leadership import current_leader
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.sessions import TopicIdPartition
-from fencepost.broker_stub.share_partitions.states import RENEW, Acknowledgement, Refused
+from fencepost.broker_stub.share_partitions.states import RENEW, Acknowledgement, ShareRefused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import LeaderIdAndEpoch
 
@@ -27,7 +27,7 @@ RENEW_SINCE: Final = 2
 UNKNOWN_WORDS: Final = "This server does not host this topic-partition."
 
 Acknowledged = Mapping[TopicIdPartition, Sequence[Acknowledgement]]
-Results = dict[TopicIdPartition, Refused]
+Results = dict[TopicIdPartition, ShareRefused]
 
 S = TypeVar("S", bound=Struct)
 
@@ -59,20 +59,25 @@ def acknowledgements_of(topics: Iterable[Any]) -> dict[TopicIdPartition, list[Ac
 
 
 def acknowledge(
-    call: Call, group_id: str, member_id: str, asked: Acknowledged, renews: bool, then: Callable[[Mapping[TopicIdPartition, Refused]], None]
+    call: Call,
+    group_id: str,
+    member_id: str,
+    asked: Acknowledged,
+    renews: bool,
+    then: Callable[[Mapping[TopicIdPartition, ShareRefused]], None],
 ) -> None:
     """`then` gets the result for each partition, once all are there. One without acknowledgements is told beside others only."""
     refused = {each: code for each, batches in asked.items() if (code := _refusal(call, each, batches, renews=renews))}
     good = {each: batches for each, batches in asked.items() if batches and each not in refused}
-    results: Results = {each: Refused(ErrorCode(code)) for each, code in refused.items()}
+    results: Results = {each: ShareRefused(ErrorCode(code)) for each, code in refused.items()}
     if good:
-        results |= {each: Refused(ErrorCode.NONE) for each, batches in asked.items() if not batches and each not in refused}
+        results |= {each: ShareRefused(ErrorCode.NONE) for each, batches in asked.items() if not batches and each not in refused}
     else:
         then(results)
     expected = len(results) + len(good)
 
     def acknowledged(each: TopicIdPartition, code: int, message: str | None) -> None:
-        results[each] = Refused(ErrorCode(code), message)
+        results[each] = ShareRefused(ErrorCode(code), message)
         if len(results) == expected:
             then({named: results[named] for named in asked if named in results})
 

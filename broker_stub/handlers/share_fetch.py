@@ -38,7 +38,7 @@ from fencepost.broker_stub.share_partitions.acquisition import Wanted
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.live_partition import LivePartition
 from fencepost.broker_stub.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition, next_epoch
-from fencepost.broker_stub.share_partitions.states import Refused
+from fencepost.broker_stub.share_partitions.states import ShareRefused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import (
     ShareFetchableTopicResponse,
@@ -61,7 +61,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Result:
     reply: DeferredReply[ShareFetchResponse] = DeferredReply(call)
     try:
         session = _session(call, request)
-    except Refused as refused:
+    except ShareRefused as refused:
         return _refused(call, request, refused, reply)
     fetch = _Fetch(call, request, session, reply)
     acknowledge(call, request.group_id or "", request.member_id or "", _acknowledgements(request), request.is_renew_ack, fetch.acknowledged)
@@ -72,7 +72,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Result:
     return result
 
 
-def _refused(call: Call, request: ShareFetchRequest, refused: Refused, reply: DeferredReply[ShareFetchResponse]) -> Result:
+def _refused(call: Call, request: ShareFetchRequest, refused: ShareRefused, reply: DeferredReply[ShareFetchResponse]) -> Result:
     """A member for whom there is no session waits as long as it would wait for records."""
     response = ShareFetchResponse(error_code=refused.code)
     if refused.code != ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
@@ -98,7 +98,7 @@ def _acknowledgements(request: ShareFetchRequest) -> Acknowledged:
 
 
 def _session(call: Call, request: ShareFetchRequest) -> ShareSession | None:
-    """The session of this request, brought up to date; None if it closes one. Raises Refused."""
+    """The session of this request, brought up to date; None if it closes one. Raises ShareRefused."""
     group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
     sessions, named = call.shares.sessions, _named(request)
     if epoch == FINAL_EPOCH:
@@ -106,10 +106,10 @@ def _session(call: Call, request: ShareFetchRequest) -> ShareSession | None:
         return None
     if epoch == INITIAL_EPOCH:
         if _acknowledgements(request):
-            raise Refused(ErrorCode.INVALID_REQUEST)
+            raise ShareRefused(ErrorCode.INVALID_REQUEST)
         if len(set(named)) < len(named):
             sessions.remove(group_id, member_id)
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, which expects each partition once
+            raise ShareRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, which expects each partition once
         session = sessions.create(group_id, member_id, call.exchange.connection_id)
         session.begin(named)
     else:
@@ -133,11 +133,11 @@ class _Fetch:
         self._request = request
         self._session = session
         self._reply = reply
-        self._acknowledged: Mapping[TopicIdPartition, Refused] | None = None
+        self._acknowledged: Mapping[TopicIdPartition, ShareRefused] | None = None
         self._found: Found | None = None
         self._delayed: DelayedShareFetch | None = None
 
-    def acknowledged(self, results: Mapping[TopicIdPartition, Refused]) -> None:
+    def acknowledged(self, results: Mapping[TopicIdPartition, ShareRefused]) -> None:
         self._acknowledged = results
         self._answer()
 
@@ -162,7 +162,7 @@ class _Fetch:
                 interested = True
                 if wants:
                     live[each] = self._call.shares.find_or_load(Key(request.group_id or "", each.topic_id, each.partition), name)
-            except Refused as refused:
+            except ShareRefused as refused:
                 failed[each] = failed_partition(each.partition, refused)
         if interested and request.share_acquire_mode not in MODES:
             self._reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))  # as in Kafka
@@ -179,16 +179,16 @@ class _Fetch:
         self._delayed.start()
 
     def _topic_of(self, session: ShareSession | None, partition: TopicIdPartition) -> str:
-        """The topic's name. Raises Refused."""
+        """The topic's name. Raises ShareRefused."""
         call = self._call
         name = session.names.get(partition.topic_id) if session is not None else None
         if name is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+            raise ShareRefused(ErrorCode.UNKNOWN_TOPIC_ID)
         code = call.error_for(name, partition.partition)
         if not code and call.find(name, partition.partition)[0] is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code:
-            raise Refused(ErrorCode(code))
+            raise ShareRefused(ErrorCode(code))
         return name
 
     def _fetched(self, failed: Found, found: Found) -> None:
@@ -235,5 +235,5 @@ def _is_news(session: ShareSession, partition: TopicIdPartition, data: SharePart
     return session.is_news(partition, has_records=len(data.records) > 0, failed=data.error_code != 0)
 
 
-def _with_result(data: SharePartitionData, refused: Refused) -> SharePartitionData:
+def _with_result(data: SharePartitionData, refused: ShareRefused) -> SharePartitionData:
     return replace(data, acknowledge_error_code=refused.code, acknowledge_error_message=refused.message)

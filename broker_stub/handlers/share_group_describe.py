@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused
 from fencepost.broker_stub.groups.share.simple_assignor import NAME
 from fencepost.broker_stub.groups.state.share_group import ShareGroup, ShareMember
 from fencepost.broker_stub.handlers.group_lookups import find_shard
@@ -41,7 +41,7 @@ def _described(call: Call, group_id: str, *, with_operations: bool) -> Described
         return DescribedGroup(group_id=group_id, error_code=code, error_message=COORDINATOR_WORDS.get(code))
     try:
         described = _group(call, shard.shares.find(group_id))
-    except Refused as refused:
+    except GroupRefused as refused:
         return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
     topics = {each.topic_name for member in described.members for each in member.assignment.topic_partitions}
     if any(map(call.topic_refusal, topics)):

@@ -10,7 +10,7 @@ Leaves out: racks decide nothing, as in Kafka's own assignor.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused
 from fencepost.broker_stub.groups.share.share_protocol import check_request
 from fencepost.broker_stub.handlers.group_lookups import caller_of, find_shard
 from fencepost.broker_stub.handlers.share_acknowledgements import is_member_id
@@ -33,7 +33,7 @@ def share_group_heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Re
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         check_request(request)
-    except Refused as refused:
+    except GroupRefused as refused:
         return ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
     shard, code = find_shard(call, request.group_id)
     if shard is None:

@@ -31,11 +31,11 @@ from fencepost.broker_stub.log.local_log import LocalLog
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
+    BatchRefused,
     Candidate,
     Duplicate,
     Origin,
     ProducerEntry,
-    Refused,
     Verified,
 )
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot, write_snapshot
@@ -547,7 +547,7 @@ class PartitionLog:
         verdict = self._producers.judge(found, origin=origin)
         if isinstance(verdict, Duplicate):
             return verdict
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, BatchRefused):
             raise AppendRefused(verdict.code, verdict.reason, rule=verdict.row)
         self._store(batches, now_ms)
         self._applied(found, verdict)

@@ -125,7 +125,7 @@ class Duplicate(Struct, frozen=True):
     batch: RememberedBatch
 
 
-class Refused(Struct, frozen=True):
+class BatchRefused(Struct, frozen=True):
     """The batch must not be written."""
 
     row: str
@@ -133,7 +133,7 @@ class Refused(Struct, frozen=True):
     reason: str
 
 
-Verdict = Accepted | Duplicate | Refused
+Verdict = Accepted | Duplicate | BatchRefused
 
 
 def admit(entry: ProducerEntry, batch: Candidate, *, origin: Origin) -> Verdict:
@@ -318,10 +318,10 @@ def _first_match(rows: tuple[_Row, ...], entry: ProducerEntry, batch: Candidate,
     return None
 
 
-def _refusal(row: _Row, entry: ProducerEntry, batch: Candidate) -> Refused:
+def _refusal(row: _Row, entry: ProducerEntry, batch: Candidate) -> BatchRefused:
     assert row.code is not None
     reason = row.reason.format(entry=entry, batch=batch)
-    return Refused(row.name, row.code, f"producer {batch.producer_id} at offset {batch.base_offset}: {reason}")
+    return BatchRefused(row.name, row.code, f"producer {batch.producer_id} at offset {batch.base_offset}: {reason}")
 
 
 def _with_batch(entry: ProducerEntry, batch: Candidate) -> ProducerEntry:

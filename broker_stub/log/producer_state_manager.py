@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
+    BatchRefused,
     Candidate,
     Duplicate,
     Origin,
     ProducerEntry,
-    Refused,
     admit,
 )
 from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
@@ -35,7 +35,7 @@ class ProducerStateManager:
     def entries(self) -> Mapping[int, ProducerEntry]:
         return self._entries
 
-    def judge(self, batches: Sequence[Candidate], *, origin: Origin) -> list[Accepted] | Duplicate | Refused:
+    def judge(self, batches: Sequence[Candidate], *, origin: Origin) -> list[Accepted] | Duplicate | BatchRefused:
         """The decision of `admit` about the batches of one append, in order. It changes nothing. The first refused or duplicate batch
         decides the whole append.
         """

@@ -17,7 +17,7 @@ from fencepost.broker_stub.share_partitions.aborted import AbortedTransaction, L
 from fencepost.broker_stub.share_partitions.acquisition import Wanted
 from fencepost.broker_stub.share_partitions.live_partition import LivePartition, State
 from fencepost.broker_stub.share_partitions.sessions import TopicIdPartition
-from fencepost.broker_stub.share_partitions.states import Acquired, Refused
+from fencepost.broker_stub.share_partitions.states import Acquired, ShareRefused
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.share_fetch import AcquiredRecords, SharePartitionData
@@ -106,7 +106,7 @@ class DelayedShareFetch(DelayedOperation):
         self.stop_waiting()
         acquirable = self._acquirable()
         if self._limits.max_bytes < 0:  # Kafka cannot share out so many bytes
-            refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            refused = ShareRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
             self._then({each: failed_partition(each.partition, refused) for each in acquirable})
             return
         found: Found = {}
@@ -121,7 +121,7 @@ class DelayedShareFetch(DelayedOperation):
                 continue
             except StorageFailed as failed:
                 self._cluster.disk_failed(failed)
-                found[each] = failed_partition(each.partition, Refused(ErrorCode.KAFKA_STORAGE_ERROR))
+                found[each] = failed_partition(each.partition, ShareRefused(ErrorCode.KAFKA_STORAGE_ERROR))
                 continue
             read_bytes += len(result.records)
             batches = _batches(result.records)
@@ -140,7 +140,7 @@ class DelayedShareFetch(DelayedOperation):
         self._then(found)
 
 
-def failed_partition(index: int, refused: Refused) -> SharePartitionData:
+def failed_partition(index: int, refused: ShareRefused) -> SharePartitionData:
     """As Kafka's broker tells it, without words."""
     return SharePartitionData(partition_index=index, error_code=refused.code)
 

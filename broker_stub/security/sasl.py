@@ -23,7 +23,7 @@ from fencepost.broker_stub.security.sasl_mechanisms import (
     Authenticated,
     Exchange,
     NotProven,
-    Refused,
+    SaslRefused,
     Unanswered,
     Validate,
     oauth_bearer,
@@ -195,7 +195,7 @@ class SaslState:
             )
         try:
             answer, lifetime_ms = self._take(words, now_ms)
-        except Refused as refused:
+        except SaslRefused as refused:
             return self._refuse(str(refused))
         except Unanswered:
             self.fail()
@@ -228,7 +228,7 @@ class SaslState:
         now = principal.user(client.name)
         if self._renewing is not None and now != self._renewing:
             before, after = (each.replace(":", ".", 1) for each in (self._renewing, now))
-            raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+            raise SaslRefused(f"Cannot change principals during re-authentication from {before}: {after}")
         limits = [] if client.until_ms is None else [client.until_ms - now_ms]
         configured_ms = self._sasl.session_lifetime_ms or self._session_lifetime_ms
         limits += [configured_ms] if configured_ms > 0 else []

@@ -1,7 +1,7 @@
 """The SASL mechanisms on the broker's side: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, as Apache Kafka has them.
 
 Each is a generator: it receives the client's messages, yields the answers, and returns the last answer with the authenticated client.
-`Refused` has a reason for the client. `NotProven` has none, as in Kafka, where a reason could tell which users exist. `Unanswered` is a
+`SaslRefused` has a reason for the client. `NotProven` has none, as in Kafka, where a reason could tell which users exist. `Unanswered` is a
 failure inside Kafka itself. OAUTHBEARER accepts unsecured JWTs like Kafka's default validator, or asks a callable. Names and passwords are
 not prepared with SASLprep, because Kafka does not prepare them.
 
@@ -47,7 +47,7 @@ _CONTROL_A: Final = b"\x01"
 _INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
 
-class Refused(Exception):
+class SaslRefused(Exception):
     """Authentication failed, and the client gets the reason."""
 
 
@@ -75,13 +75,13 @@ def plain(users: Mapping[str, str]) -> Exchange:
     """RFC 4616, with the texts of Kafka's `PlainSaslServer`."""
     tokens = (yield b"").decode(errors="replace").split("\0", 3)
     if len(tokens) != 3:
-        raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
+        raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
     authzid, name, password = tokens
     for what, value in (("username", name), ("password", password)):
         if not value:
-            raise Refused(f"Authentication failed: {what} not specified")
+            raise SaslRefused(f"Authentication failed: {what} not specified")
     if name not in users or not hmac.compare_digest(users[name].encode(), password.encode()):
-        raise Refused("Authentication failed: Invalid username or password")
+        raise SaslRefused("Authentication failed: Invalid username or password")
     _same(authzid, name)
     return b"", Authenticated(name)
 
@@ -117,7 +117,7 @@ def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
     while True:
         words = yield answer
         if complained and words == _CONTROL_A:
-            raise Refused(_INVALID_TOKEN)
+            raise SaslRefused(_INVALID_TOKEN)
         authzid, token = _bearer(words)
         try:
             client = _asked(validate, token) if validate is not None else unsecured(token, now_ms)
@@ -125,7 +125,7 @@ def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
         except ValueError:
             answer, complained = _INVALID_TOKEN.encode(), True
     if authzid and authzid != client.name:
-        raise Refused(
+        raise SaslRefused(
             f"Authentication failed: Client requested an authorization id ({authzid}) that is different from the token's "
             f"principal name ({client.name})"
         )
@@ -174,7 +174,7 @@ def unsecured(token: str, now_ms: float) -> Authenticated:
 
 def _same(authzid: str, name: str) -> None:
     if authzid and authzid != name:
-        raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+        raise SaslRefused("Authentication failed: Client requested an authorization id that is different from username")
 
 
 def _text(words: bytes) -> str:

@@ -15,7 +15,7 @@ from fencepost.broker_stub.share_partitions.coordinator.persister import Persist
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.coordinator.shard import Answer
 from fencepost.broker_stub.share_partitions.share_partition import SharePartition, Write
-from fencepost.broker_stub.share_partitions.states import NO_OFFSET, Acknowledgement, Limits, Refused
+from fencepost.broker_stub.share_partitions.states import NO_OFFSET, Acknowledgement, Limits, ShareRefused
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, LATEST
 
@@ -71,7 +71,7 @@ class LivePartition:
         self.replica = replica
         self.leader_epoch = replica.leader_epoch
         self.state = State.LOADING
-        self.failure: Refused | None = None  # why it could not be loaded
+        self.failure: ShareRefused | None = None  # why it could not be loaded
         self.waiting: dict[Waiting, None] = {}
         self.core = SharePartition(0)
         replica.watchers[self] = None
@@ -124,7 +124,7 @@ class LivePartition:
         """`then` gets the code and the message when the share coordinator has kept it."""
         try:
             write = self.core.acknowledge(member, acknowledgements, limits=self.limits, now_ms=self._now_ms())
-        except Refused as refused:
+        except ShareRefused as refused:
             then(refused.code, refused.message)
             return
         self._keep(write, then)
@@ -204,8 +204,8 @@ class LivePartition:
             start = found.start_offset if found.start_offset != NO_OFFSET else self._first_offset()
             self._state_epoch = found.state_epoch
             self.core = SharePartition(start, found.batches)
-        except (Refused, ValueError) as error:  # a state that there is not, as only a broken leader can have written it
-            self.failure = error if isinstance(error, Refused) else Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        except (ShareRefused, ValueError) as error:  # a state that there is not, as only a broken leader can have written it
+            self.failure = error if isinstance(error, ShareRefused) else ShareRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             self.end()
             return
         self.state = State.ACTIVE
@@ -222,13 +222,13 @@ class LivePartition:
         offset = log.offset_for_timestamp(time).offset
         if offset < 0:
             name = f"{self.key.topic_id}:{self.replica.partition}"
-            raise Refused(ErrorCode.OFFSET_NOT_AVAILABLE, f"Offset for timestamp {time} not found for topic partition: {name}")
+            raise ShareRefused(ErrorCode.OFFSET_NOT_AVAILABLE, f"Offset for timestamp {time} not found for topic partition: {name}")
         return offset
 
 
-def _refused(answer: Answer) -> Refused:
+def _refused(answer: Answer) -> ShareRefused:
     code = _TOLD.get(ErrorCode(answer.code), ErrorCode.UNKNOWN_SERVER_ERROR)
-    return Refused(code, answer.message)
+    return ShareRefused(code, answer.message)
 
 
 def _unheard(code: int, message: str | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from fencepost.broker_stub.share_partitions.states import Refused
+from fencepost.broker_stub.share_partitions.states import ShareRefused
 from fencepost.producer.wire import ErrorCode
 
 INITIAL_EPOCH: Final = 0
@@ -73,26 +73,26 @@ class ShareSessions:
         self._opened_by: dict[int, ShareSession] = {}  # the last one of each connection
 
     def get(self, group_id: str, member_id: str) -> ShareSession:
-        """Raises Refused without one."""
+        """Raises ShareRefused without one."""
         session = self._sessions.get((group_id, member_id))
         if session is None:
-            raise Refused(ErrorCode.SHARE_SESSION_NOT_FOUND)
+            raise ShareRefused(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session
 
     def create(self, group_id: str, member_id: str, connection_id: int) -> ShareSession:
-        """A new session, in the place of an older one of the same member. Raises Refused if there are too many."""
+        """A new session, in the place of an older one of the same member. Raises ShareRefused if there are too many."""
         self.remove(group_id, member_id)
         if len(self._sessions) >= self._limit:
-            raise Refused(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+            raise ShareRefused(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = ShareSession(group_id, member_id, connection_id)
         self._sessions[group_id, member_id] = self._opened_by[connection_id] = session
         return session
 
     def proceed(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
-        """The session, one epoch further. Raises Refused for another epoch."""
+        """The session, one epoch further. Raises ShareRefused for another epoch."""
         session = self.get(group_id, member_id)
         if session.epoch != epoch:
-            raise Refused(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            raise ShareRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session.advance()
         return session
 

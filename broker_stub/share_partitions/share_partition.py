@@ -19,7 +19,7 @@ from fencepost.broker_stub.share_partitions.states import (
     Acquired,
     Limits,
     RecordState,
-    Refused,
+    ShareRefused,
     StateBatch,
 )
 from fencepost.broker_stub.share_partitions.window import Window
@@ -72,13 +72,13 @@ class SharePartition:
 
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement], *, limits: Limits, now_ms: int) -> Write:
         """Begins what the acknowledgements say, all or nothing, but a lock that was renewed before the refusal stays renewed, as in Kafka.
-        Raises Refused. The caller has checked their form."""
+        Raises ShareRefused. The caller has checked their form."""
         changed: list[Part] = []
         try:
             for each in acknowledgements:
                 if each.last >= self.window.start_offset:
                     self._acknowledge(member, each, limits, now_ms, changed)
-        except Refused:
+        except ShareRefused:
             for part in changed:
                 part.complete(committed=False, now_ms=now_ms)
             raise
@@ -156,9 +156,9 @@ class SharePartition:
             raise _invalid(f"{NOT_FOUND} The request batch offsets are not found in the cache.")
         found = window.between(begin.first, asked.last)
         if found[-1].last < asked.first:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{NOT_FOUND} The first offset in request is past acquired records.")
+            raise ShareRefused(ErrorCode.INVALID_REQUEST, f"{NOT_FOUND} The first offset in request is past acquired records.")
         if found[-1].last < asked.last:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{NOT_FOUND} The last offset in request is past acquired records.")
+            raise ShareRefused(ErrorCode.INVALID_REQUEST, f"{NOT_FOUND} The last offset in request is past acquired records.")
         return found
 
     def _split_at_start(self, batch: InFlightBatch, member: str | None = None) -> None:
@@ -201,5 +201,5 @@ def _check_record(part: Part, member: str) -> None:
         raise _invalid(f"{NOT_THE_OWNER} offset")
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_RECORD_STATE, message)
+def _invalid(message: str) -> ShareRefused:
+    return ShareRefused(ErrorCode.INVALID_RECORD_STATE, message)

@@ -13,7 +13,7 @@ from fencepost.broker_stub.share_partitions.coordinator.persister import Persist
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.live_partition import LivePartition
 from fencepost.broker_stub.share_partitions.sessions import ShareSessions
-from fencepost.broker_stub.share_partitions.states import Refused
+from fencepost.broker_stub.share_partitions.states import ShareRefused
 from fencepost.producer.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class BrokerShares:
         return self._partitions.get(key)
 
     def find_or_load(self, key: Key, topic: str) -> LivePartition:
-        """Raises Refused if the broker does not lead the partition, or if it could not be loaded."""
+        """Raises ShareRefused if the broker does not lead the partition, or if it could not be loaded."""
         live = self._partitions.get(key)
         if live is None:
             partition = self._cluster.known(self._node, topic, key.partition)
             replica = partition.on(self._node) if partition is not None else None
             code = leadership_error(partition, replica)
             if code or replica is None:
-                raise Refused(ErrorCode(code))
+                raise ShareRefused(ErrorCode(code))
             live = self._partitions[key] = LivePartition(self._cluster, self._persister, key, replica, over=self._ended)
             live.load()
         if live.failure is not None:

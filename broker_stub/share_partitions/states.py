@@ -86,7 +86,7 @@ class Limits(NamedTuple):
         return max(2, -(-self.deliveries_max // 2))
 
 
-class Refused(Exception):
+class ShareRefused(Exception):
     """A request about a share partition is refused, and has changed nothing."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -18,7 +18,7 @@ from fencepost.producer.wire.errors import FrameTooLarge, Malformed, Unsupported
 from fencepost.producer.wire.message import Message, decode, encode_into
 from fencepost.producer.wire.messages import REQUESTS, RESPONSES
 from fencepost.producer.wire.schema.fields import NEVER, Buffer
-from fencepost.producer.wire.schema.runtime import REFUSALS, Refused, malformed, skip_tags
+from fencepost.producer.wire.schema.runtime import REFUSALS, LayoutBroken, malformed, skip_tags
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's socket.request.max.bytes."""
@@ -77,7 +77,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         pos = _REQUEST_HEADER.size
         stop = pos + size
         if size < -1 or stop > len(data):
-            raise Refused(f"client id of length {size} where {counted(len(data) - pos, 'byte is', 'bytes are')} left", pos)
+            raise LayoutBroken(f"client id of length {size} where {counted(len(data) - pos, 'byte is', 'bytes are')} left", pos)
         client_id = None
         if size >= 0:
             client_id = str(data[pos:stop], "utf-8")

@@ -12,7 +12,7 @@ from fencepost.broker_stub.groups.classic.classic_protocol import MEMBER_ID_REQU
 from fencepost.broker_stub.groups.classic.rebalances import JoinAnswer
 from fencepost.broker_stub.groups.classic.responses import NO_MEMBER_ID, Caller, no_join, protocols_of
 from fencepost.broker_stub.groups.consumer.consumer_protocol import Change, ConsumerGroups, MayDescribe
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused, known_member, known_static_member
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused, known_member, known_static_member
 from fencepost.broker_stub.groups.consumer.online_migration import UNEXPECTED, MigrationPolicy, assignment_of, classic_metadata
 from fencepost.broker_stub.groups.state.classic_group import CONSUMER_PROTOCOL
 from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup, ConsumerMember, MemberState
@@ -39,7 +39,7 @@ class ClassicMembers:
         """The answer leaves when every in-sync replica has what the member is now."""
         try:
             self._join(group, request, caller, may_describe, answer)
-        except Refused as refused:
+        except GroupRefused as refused:
             answer(no_join(refused.code))
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
@@ -47,7 +47,7 @@ class ClassicMembers:
         try:
             member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
             _check_protocol(member, request)
-        except Refused as refused:
+        except GroupRefused as refused:
             return SyncGroupResponse(error_code=refused.code)
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             groups.limit_join(group.id, member)
@@ -63,7 +63,7 @@ class ClassicMembers:
         groups = self._groups
         try:
             member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
-        except Refused as refused:
+        except GroupRefused as refused:
             return refused.code
         assert member.classic is not None
         groups.restart_session(group.id, member.id, member.classic.session_timeout_ms)
@@ -152,9 +152,9 @@ class ClassicMembers:
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
     member = known_member(group, member_id) if instance_id is None else known_static_member(group, member_id, instance_id)
     if member.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        raise GroupRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     if member.epoch != generation:
-        raise Refused(
+        raise GroupRefused(
             ErrorCode.ILLEGAL_GENERATION,
             f"The request generation id {generation} is not equal to the member epoch {member.epoch} of member {member_id}.",
         )
@@ -172,8 +172,8 @@ def _subscription(data: bytes) -> Subscription:
     try:
         return read_subscription(data)
     except Unreadable:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED) from None
+        raise GroupRefused(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED) from None
 
 
-def _inconsistent(message: str) -> Refused:
-    return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+def _inconsistent(message: str) -> GroupRefused:
+    return GroupRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)

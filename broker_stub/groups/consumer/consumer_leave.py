@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fencepost.broker_stub.groups.classic.responses import NO_MEMBER_ID, left
 from fencepost.broker_stub.groups.consumer.consumer_protocol import ConsumerGroups
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused, known_member, known_static_member
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused, known_member, known_static_member
 from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup, ConsumerMember
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -19,7 +19,7 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveGroupReque
     for each in request.members:
         try:
             member = _member(group, each)
-        except Refused as refused:
+        except GroupRefused as refused:
             responses.append(left(each, refused.code))
         else:
             responses.append(left(each, ErrorCode.NONE))

@@ -22,7 +22,7 @@ from fencepost.broker_stub.groups.classic.rebalances import cancel
 from fencepost.broker_stub.groups.classic.responses import Caller
 from fencepost.broker_stub.groups.consumer.heartbeat_checks import (
     UNCHANGED,
-    Refused,
+    GroupRefused,
     check_epoch,
     check_released,
     check_room,
@@ -153,7 +153,7 @@ class ConsumerGroups:
         try:
             leaves = request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
             change, response = self._leave(request) if leaves else self._heartbeat(request, caller, may_describe)
-        except Refused as refused:
+        except GroupRefused as refused:
             answer(ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
             return
 
@@ -276,7 +276,7 @@ class ConsumerGroups:
         return self._reconciled(group, updated, assignment_epoch, target, owned, records, subscription_changed=subscribed.is_another)
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """Raises Refused if the group has no room for the member."""
+        """Raises GroupRefused if the group has no room for the member."""
         check_room(group, member_id, instance_id, self._around.members_max)
 
     def _group_of(self, group_id: str, records: list[ConsumerRecord], *, create: bool) -> tuple[ConsumerGroup, str | None]:
@@ -286,11 +286,11 @@ class ConsumerGroups:
             return group, None
         classic = self._classic.groups.get(group_id)
         if group_id in self._store.shares.groups:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if classic is None and not create:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is not None and not create:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if classic is None:
             return ConsumerGroup(group_id), None
         if classic.state is State.EMPTY:
@@ -381,7 +381,7 @@ class ConsumerGroups:
         try:
             after = reconciled(member, situation)
         except AbandonAll:
-            raise Refused(
+            raise GroupRefused(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
             ) from None
@@ -418,7 +418,7 @@ class ConsumerGroups:
             if new and not before[new]:
                 problem = regex_problem(new)
                 if problem is not None:
-                    raise Refused(
+                    raise GroupRefused(
                         ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}."
                     )
                 needs = True
@@ -484,7 +484,7 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is None:
             is_other = group_id in self._classic.groups or group_id in self._store.shares.groups
-            raise Refused(
+            raise GroupRefused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             )
         return group
@@ -536,7 +536,7 @@ class ConsumerGroups:
         try:
             classic = downgraded(group, leaving, self._around.topics(), self._around.now_ms())
         except Unreadable as error:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.id}: {error}.") from None
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.id}: {error}.") from None
         _log.info("group %s: becomes a classic group", printable(group.id))
         self._cancel(group.id, [*group.members])
         return Change(group_tombstones(group), becomes=classic)

@@ -20,7 +20,7 @@ MEMBER_MAKES_ITS_ID_SINCE: Final = 1
 UNCHANGED: Final = -1
 
 
-class Refused(Exception):
+class GroupRefused(Exception):
     """The request is refused, and nothing has changed."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -44,7 +44,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
     elif epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
-        raise Refused(
+        raise GroupRefused(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
@@ -64,15 +64,17 @@ def _check_not_empty(value: str | None, what: str) -> None:
         raise _invalid(f"{what} can't be empty.")
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> GroupRefused:
+    return GroupRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, members_max: int) -> None:
     """Whether the group has room for the member. A static member that is known takes its own place."""
     is_known = (instance_id is not None and instance_id in group.static) or member_id in group.members
     if not is_known and len(group.members) >= members_max:
-        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {members_max} members.")
+        raise GroupRefused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {members_max} members."
+        )
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
@@ -85,7 +87,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) 
         return
     if epoch < member.epoch and epoch == member.previous_epoch and is_subset(request.topic_partitions, member.assigned):
         return
-    raise Refused(
+    raise GroupRefused(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) than the one known by"
         f" the group coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
@@ -95,7 +97,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     member = group.members.get(member_id)
     if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}.")
+        raise GroupRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}.")
     return member
 
 
@@ -103,9 +105,9 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
     """The member with that instance id, which must have that member id."""
     member = group.static_member(instance_id)
     if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise GroupRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.id != member_id:
-        raise Refused(
+        raise GroupRefused(
             ErrorCode.FENCED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} was fenced by member {member.id}.",
         )
@@ -115,7 +117,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 def check_released(member: ConsumerMember, member_id: str, instance_id: str) -> None:
     """A static member can be replaced only after it has left for a while."""
     if member.epoch != STATIC_LEAVE_EPOCH:
-        raise Refused(
+        raise GroupRefused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by"
             f" {member.id} member.",

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from fencepost.broker_stub.cluster.topics import Topics
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused
 from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
 from fencepost.broker_stub.groups.state.classic_group import CONSUMER_PROTOCOL, Group, Member, Protocols
 from fencepost.broker_stub.groups.state.classic_states import State
@@ -63,7 +63,7 @@ class MigrationPolicy(Enum):
 
 
 def check_upgrade(classic: Group, policy: MigrationPolicy, members_max: int) -> None:
-    """Raises Refused if the group cannot become one of the consumer protocol."""
+    """Raises GroupRefused if the group cannot become one of the consumer protocol."""
     if not policy.upgrades:
         why = "online upgrade is disabled"
     elif classic.protocol_type != CONSUMER_PROTOCOL:
@@ -76,9 +76,9 @@ def check_upgrade(classic: Group, policy: MigrationPolicy, members_max: int) -> 
 
 
 def upgraded(classic: Group, topics: Topics) -> ConsumerGroup:
-    """The consumer group that takes the classic one's place: its members own what they were assigned last. Raises Refused."""
+    """The consumer group that takes the classic one's place: its members own what they were assigned last. Raises GroupRefused."""
     if classic.protocol is None:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)  # Kafka trips over a group without a generation
+        raise GroupRefused(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)  # Kafka trips over a group without a generation
     group = ConsumerGroup(classic.id)
     group.epoch = group.assignment_epoch = classic.generation
     for member in classic.members.values():
@@ -188,5 +188,5 @@ def _by_name(target: Target, topics: Topics) -> dict[str, list[int]]:
     return {topic.name: sorted(indexes) for topic_id, indexes in target.items() if (topic := topics.with_id(topic_id)) is not None}
 
 
-def _not_upgraded(classic: Group, why: str) -> Refused:
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.id} to consumer group because {why}")
+def _not_upgraded(classic: Group, why: str) -> GroupRefused:
+    return GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.id} to consumer group because {why}")

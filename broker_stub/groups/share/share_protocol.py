@@ -20,7 +20,7 @@ from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.groups.classic.rebalances import cancel
 from fencepost.broker_stub.groups.classic.responses import Caller
-from fencepost.broker_stub.groups.consumer.heartbeat_checks import Refused
+from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused
 from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
 from fencepost.broker_stub.groups.share.simple_assignor import Subscriber, assign_simple
 from fencepost.broker_stub.groups.state.share_group import (
@@ -121,7 +121,7 @@ class ShareGroups:
         leaves = request.member_epoch == LEAVE_EPOCH
         try:
             records, response, coming = self._leave(request) if leaves else self._heartbeat(request, caller)
-        except Refused as refused:
+        except GroupRefused as refused:
             answer(ShareGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
             return
 
@@ -135,11 +135,11 @@ class ShareGroups:
             self._restart_session(request.group_id, request.member_id)
 
     def find(self, group_id: str) -> ShareGroup:
-        """The group. Raises Refused."""
+        """The group. Raises GroupRefused."""
         group = self.groups.get(group_id)
         if group is None:
             is_other = self._around.other_type(group_id)
-            raise Refused(
+            raise GroupRefused(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group." if is_other else f"Group {group_id} not found."
             )
         return group
@@ -187,7 +187,7 @@ class ShareGroups:
         joins = request.member_epoch == JOIN_EPOCH
         group = self._group_of(request.group_id, create=joins)
         if request.member_id not in group.members and len(group.members) >= self._around.members_max:
-            raise Refused(
+            raise GroupRefused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The share group has reached its maximum capacity of {self._around.members_max} members.",
             )
@@ -228,9 +228,9 @@ class ShareGroups:
         if group is not None:
             return group
         if self._around.other_type(group_id):
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         if not create:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return ShareGroup(group_id)
 
     def _epoch_after(
@@ -374,14 +374,14 @@ Codes = dict[tuple[UUID, int], int]
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
-    """What is wrong with the request itself. Raises Refused."""
+    """What is wrong with the request itself. Raises GroupRefused."""
     for value, what in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
         if value is not None and not value.strip():
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{what} can't be empty.")
+            raise GroupRefused(ErrorCode.INVALID_REQUEST, f"{what} can't be empty.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
-        raise Refused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise GroupRefused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEAVE_EPOCH:
-        raise Refused(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+        raise GroupRefused(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:
@@ -392,15 +392,15 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
     known = f"({member.epoch})"
     if epoch < member.epoch:
         known += f", and it does not match the previous member epoch ({member.previous_epoch})"
-    raise Refused(
+    raise GroupRefused(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The share group member has a {why} member epoch ({epoch}) than the one known by the group coordinator {known}."
         " The member must abandon all its partitions and rejoin.",
     )
 
 
-def _unknown(request: ShareGroupHeartbeatRequest) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {request.group_id}.")
+def _unknown(request: ShareGroupHeartbeatRequest) -> GroupRefused:
+    return GroupRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {request.group_id}.")
 
 
 def _assignment(partitions: Partitions) -> Assignment:

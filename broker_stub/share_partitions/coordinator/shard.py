@@ -12,7 +12,7 @@ from uuid import UUID
 from fencepost.broker_stub.cluster.internal_append import How, append
 from fencepost.broker_stub.share_partitions.coordinator.records import Key, ShareRecord, Snapshot, read_share_record
 from fencepost.broker_stub.share_partitions.coordinator.share_states import ShareStates
-from fencepost.broker_stub.share_partitions.states import Refused, StateBatch
+from fencepost.broker_stub.share_partitions.states import ShareRefused, StateBatch
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.records import encode_batch, read_records
 
@@ -80,7 +80,7 @@ class ShareShard:
     def read(self, key: Key, leader_epoch: int, then: Then) -> None:
         try:
             found, record = self.states.read(key, leader_epoch=leader_epoch, now_ms=self._now_ms())
-        except Refused as refused:
+        except ShareRefused as refused:
             then(Answer(refused.code, refused.message))
             return
         self._write([record] if record is not None else [], lambda answer: then(answer if answer.code else Answer(found=found)))
@@ -111,7 +111,7 @@ class ShareShard:
     def summary(self, key: Key, then: Then) -> None:
         try:
             then(Answer(found=self.states.summary(key)))
-        except Refused as refused:
+        except ShareRefused as refused:
             then(Answer(refused.code, refused.message))
 
     def delete(self, key: Key, then: Then) -> None:
@@ -135,7 +135,7 @@ class ShareShard:
     def _do(self, then: Then, decide: Callable[[], ShareRecord | None]) -> None:
         try:
             record = decide()
-        except Refused as refused:
+        except ShareRefused as refused:
             then(Answer(refused.code, refused.message))
             return
         self._write([record] if record is not None else [], then)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.share_partitions.coordinator.records import NO_COUNT, Key, ShareRecord, Snapshot, Update
 from fencepost.broker_stub.share_partitions.coordinator.state_batches import combined
-from fencepost.broker_stub.share_partitions.states import NO_OFFSET, Refused, StateBatch
+from fencepost.broker_stub.share_partitions.states import NO_OFFSET, ShareRefused, StateBatch
 from fencepost.producer.wire import ErrorCode
 
 NO_EPOCH: Final = -1
@@ -71,7 +71,7 @@ class ShareStates:
     def initialize(self, key: Key, *, state_epoch: int, start_offset: int, now_ms: int) -> ShareRecord:
         self._check_partition(key)
         if state_epoch != NO_EPOCH and self._state_epochs.get(key, state_epoch) > state_epoch:
-            raise Refused(ErrorCode.FENCED_STATE_EPOCH, _OLD_STATE)
+            raise ShareRefused(ErrorCode.FENCED_STATE_EPOCH, _OLD_STATE)
         self._check_topic(key)
         before = self.found.get(key)
         snapshot = Snapshot(
@@ -105,7 +105,7 @@ class ShareStates:
     ) -> ShareRecord:
         found = self._known(key, "Write", leader_epoch)
         if state_epoch != NO_EPOCH and self._state_epochs.get(key, state_epoch) > state_epoch:
-            raise Refused(ErrorCode.FENCED_STATE_EPOCH, _OLD_STATE)
+            raise ShareRefused(ErrorCode.FENCED_STATE_EPOCH, _OLD_STATE)
         self._check_topic(key)
         return self._changed(key, found._replace(start_offset=start_offset, done_count=done_count), batches, now_ms)
 
@@ -153,15 +153,15 @@ class ShareStates:
         self._check_partition(key)
         found = self.found.get(key)
         if found is None:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{what} operation on uninitialized share partition not allowed.")
+            raise ShareRefused(ErrorCode.INVALID_REQUEST, f"{what} operation on uninitialized share partition not allowed.")
         if leader_epoch != NO_EPOCH and self._leader_epochs.get(key, leader_epoch) > leader_epoch:
-            raise Refused(ErrorCode.FENCED_LEADER_EPOCH, _OLD_LEADER)
+            raise ShareRefused(ErrorCode.FENCED_LEADER_EPOCH, _OLD_LEADER)
         return found
 
     def _check_partition(self, key: Key) -> None:
         if key.partition < 0:
-            raise Refused(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+            raise ShareRefused(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
     def _check_topic(self, key: Key) -> None:
         if key.partition >= self._count_partitions(key.topic_id):
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
+            raise ShareRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)

@@ -27,7 +27,7 @@ class DecoderWriter:
         self._source = Source("data", "pos", "end", "view", "stop", "error", "range", "str", "list", "bytes", "memoryview", "_")
         self._pending: list[tuple[str, str]] = []
         self._is_tag = False  # whether the next value is a tagged field itself
-        for helper in (runtime.Refused, counted, runtime.malformed, runtime.read_uvarint, runtime.skip_tags, runtime.uuid_of):
+        for helper in (runtime.LayoutBroken, counted, runtime.malformed, runtime.read_uvarint, runtime.skip_tags, runtime.uuid_of):
             self._source.constant(helper.__name__, helper)
         self._source.constant("REFUSALS", runtime.REFUSALS)
         self._source.constant("unpack_from", unpack_from)
@@ -51,7 +51,7 @@ class DecoderWriter:
             with source.block("try:"):
                 result = self._struct(struct)
                 with source.block("if pos != end:"):
-                    source.line("raise Refused(f\"{counted(end - pos, 'byte')} too many\", pos)")
+                    source.line("raise LayoutBroken(f\"{counted(end - pos, 'byte')} too many\", pos)")
                 source.line(f"return {result}")
             with source.block("except REFUSALS as error:"):
                 source.line(f"raise malformed(error, pos, {None if api is None else int(api)}, {self._version}) from error")
@@ -107,7 +107,9 @@ class DecoderWriter:
                 limit, value = f"{size} < 0", "view[pos:stop]"
         source.line(f"stop = pos + {size}")
         with source.block(f"if {limit} or stop > end:"):
-            source.line(f"raise Refused(f\"{where} of length {{{size}}} where {{counted(end - pos, 'byte is', 'bytes are')}} left\", pos)")
+            source.line(
+                f"raise LayoutBroken(f\"{where} of length {{{size}}} where {{counted(end - pos, 'byte is', 'bytes are')}} left\", pos)"
+            )
         source.line(f"{result} = {value}")
         source.line("pos = stop")
 
@@ -118,7 +120,7 @@ class DecoderWriter:
         source = self._source
         smallest = max(1, smallest_size(kind.element, self._version, flexible=self._flexible))
         with source.block(f"if {size} < 0 or {size} * {smallest} > end - pos:"):
-            source.line(f"raise Refused(f\"{where} of {{counted({size}, 'element')}} in {{counted(end - pos, 'byte')}}\", pos)")
+            source.line(f"raise LayoutBroken(f\"{where} of {{counted({size}, 'element')}} in {{counted(end - pos, 'byte')}}\", pos)")
         if isinstance(kind.element, Scalar):
             source.line(f'{result} = list(unpack_from(f">{{{size}}}{kind.element.code}", data, pos))')
             source.line(f"pos += {size} * {smallest}")
@@ -142,7 +144,7 @@ class DecoderWriter:
         with source.block(f"elif {marker} == 1:"):
             source.line(f"{result} = {self._struct(kind.struct)}")
         with source.block("else:"):
-            source.line(f'raise Refused(f"{where} behind the marker {{{marker}}}", pos - 1)')
+            source.line(f'raise LayoutBroken(f"{where} behind the marker {{{marker}}}", pos - 1)')
         return result
 
     def _tags(self, struct: type[WireStruct], fields: list[FieldSpec]) -> dict[str, str]:
@@ -165,13 +167,13 @@ class DecoderWriter:
             number, limit = source.local("tag"), source.local("tag_end")
             source.line(f"{count}, pos = read_uvarint(data, pos - 1)")
             with source.block(f"if {count} * 2 > end - pos:"):
-                source.line(f"raise Refused(f\"{{counted({count}, 'tag')}} in {{counted(end - pos, 'byte')}}\", pos)")
+                source.line(f"raise LayoutBroken(f\"{{counted({count}, 'tag')}} in {{counted(end - pos, 'byte')}}\", pos)")
             with source.block(f"for _ in range({count}):"):
                 source.line(f"{number}, pos = read_uvarint(data, pos)")
                 source.line(f"{limit}, pos = read_uvarint(data, pos)")
                 source.line(f"{limit} += pos")
                 with source.block(f"if {limit} > end:"):
-                    source.line(f"raise Refused(f\"a tag of {{counted({limit} - pos, 'byte')}} where {{end - pos}} are left\", pos)")
+                    source.line(f"raise LayoutBroken(f\"a tag of {{counted({limit} - pos, 'byte')}} where {{end - pos}} are left\", pos)")
                 for index, field in enumerate(fields):
                     with source.block(f"{'elif' if index else 'if'} {number} == {field.tag}:"):
                         where = f"{struct.__name__}.{field.name}"
@@ -180,7 +182,7 @@ class DecoderWriter:
                         self._flush()
                         source.line(f"{arguments[field.name]} = {value}")
                         with source.block(f"if pos != {limit}:"):
-                            source.line(f'raise Refused("{where} does not fill its tag", pos)')
+                            source.line(f'raise LayoutBroken("{where} does not fill its tag", pos)')
                 with source.block("else:"):
                     source.line(f"pos = {limit}")
         return arguments

@@ -27,7 +27,7 @@ def records_size(records: Buffer | tuple[Buffer, ...]) -> int:
     return sum(memoryview(piece).nbytes for piece in records) if isinstance(records, tuple) else memoryview(records).nbytes
 
 
-class Refused(Exception):
+class LayoutBroken(Exception):
     """Generated code raises this if data break the layout. The decoder turns it into Malformed."""
 
     def __init__(self, reason: str, offset: int) -> None:
@@ -35,14 +35,14 @@ class Refused(Exception):
         self.offset = offset
 
 
-REFUSALS: Final = (StructError, IndexError, UnicodeDecodeError, Refused)
+REFUSALS: Final = (StructError, IndexError, UnicodeDecodeError, LayoutBroken)
 """The exceptions that damaged data can raise inside a decoder."""
 
 
 def malformed(error: Exception, offset: int, api: int | None, version: int | None) -> Malformed:
     """The error for damaged data; `offset` is where the item starts that the decoder was reading."""
     match error:
-        case Refused():
+        case LayoutBroken():
             return Malformed(str(error), error.offset, api=api, version=version)
         case UnicodeDecodeError():
             return Malformed("text that is not UTF-8", offset, api=api, version=version)
@@ -85,21 +85,21 @@ def read_uvarint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
         number |= (byte & 127) << shift
         if byte < 128:
             if number > UVARINT_MAX:
-                raise Refused(f"varint {number} above 31 bits", start)
+                raise LayoutBroken(f"varint {number} above 31 bits", start)
             return number, pos
-    raise Refused("varint of more than five bytes", start)
+    raise LayoutBroken("varint of more than five bytes", start)
 
 
 def skip_tags(data: bytes | memoryview, pos: int, end: int) -> int:
     """Skip a whole tag buffer, from its count on, and return where it ends."""
     count, pos = read_uvarint(data, pos)
     if count * 2 > end - pos:
-        raise Refused(f"{counted(count, 'tag')} in {counted(end - pos, 'byte')}", pos)
+        raise LayoutBroken(f"{counted(count, 'tag')} in {counted(end - pos, 'byte')}", pos)
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)
         if size > end - pos:
-            raise Refused(f"a tag of {counted(size, 'byte')} where {end - pos} are left", pos)
+            raise LayoutBroken(f"a tag of {counted(size, 'byte')} where {end - pos} are left", pos)
         pos += size
     return pos
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from fencepost.broker_stub.log.producer_append_info import Candidate, Duplicate, Marker, Origin, Refused
+from fencepost.broker_stub.log.producer_append_info import BatchRefused, Candidate, Duplicate, Marker, Origin
 from fencepost.broker_stub.log.producer_state_manager import ProducerStateManager
 from tests.broker_stub.log.admit_model import Model
 from tests.broker_stub.log.log_tools import NOW, Again, Answer
@@ -91,7 +91,7 @@ class World:
         verdict = self.state.judge([batch], origin=origin)
         if isinstance(verdict, Duplicate):
             return Again(verdict.batch.first_offset)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, BatchRefused):
             return verdict.code
         self.end = batch.base_offset + batch.offset_delta + 1
         self.state.apply([batch], verdict)

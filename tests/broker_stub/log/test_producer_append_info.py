@@ -8,12 +8,12 @@ from fencepost.broker_stub.log import LogConfig
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
+    BatchRefused,
     Candidate,
     Duplicate,
     Marker,
     Origin,
     ProducerEntry,
-    Refused,
     RememberedBatch,
     Verified,
     admit,
@@ -131,7 +131,7 @@ def test_a_row_says_what_kafka_says(row: str, entry: ProducerEntry, candidate: C
     verdict = admit(entry, candidate, origin=origin)
     rows = f"{getattr(verdict, 'through', '')} {verdict.row}".strip()
     assert (rows, getattr(verdict, "code", None)) == (row, code)
-    assert isinstance(verdict, Refused) == (code is not None)
+    assert isinstance(verdict, BatchRefused) == (code is not None)
     assert isinstance(verdict, Duplicate) == (row == "D1")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.broker_stub.share_partitions.aborted import AbortedTransaction, LogBatch
-from fencepost.broker_stub.share_partitions.states import ACCEPT, GAP, REJECT, RELEASE, RENEW, Limits, RecordState, Refused, StateBatch
+from fencepost.broker_stub.share_partitions.states import ACCEPT, GAP, REJECT, RELEASE, RENEW, Limits, RecordState, ShareRefused, StateBatch
 from fencepost.producer.wire import ErrorCode
 from tests.broker_stub.share.partition_calls import Part, log
 
@@ -73,7 +73,7 @@ def test_a_change_waits_for_the_share_coordinator() -> None:
     part.fetch()
     write = part.begin(0, 2, RELEASE)
     assert part.fetch("b") == []
-    with pytest.raises(Refused, match="not in the acquired state"):
+    with pytest.raises(ShareRefused, match="not in the acquired state"):
         part.begin(0, 2)
     assert not part.core.complete(write, committed=False, now_ms=1)
     assert part.states() == "HHH"
@@ -119,7 +119,7 @@ def test_renewing_can_be_forbidden() -> None:
     """By the group's config."""
     part = Part(log(4), limits=Limits(renews=False))
     part.fetch()
-    with pytest.raises(Refused, match="Renewing acquisition locks is not enabled for the group"):
+    with pytest.raises(ShareRefused, match="Renewing acquisition locks is not enabled for the group"):
         part.begin(0, 3, RENEW)
 
 
@@ -171,7 +171,7 @@ def test_records_that_are_not_in_flight_cannot_be_acknowledged(first: int, last:
     """Before the start, after the end and between, with Kafka's words."""
     part = Part(log(5))
     part.fetch()
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(ShareRefused, match=words) as refused:
         part.begin(first, last)
     assert refused.value.code == code
 
@@ -181,13 +181,13 @@ def test_only_the_owner_acknowledges() -> None:
     part = Part(log(3, 3))
     part.fetch("a", 1)
     part.fetch("b", 1)
-    with pytest.raises(Refused, match="Member is not the owner of batch record") as refused:
+    with pytest.raises(ShareRefused, match="Member is not the owner of batch record") as refused:
         part.begin(0, 5, member="a")
     assert refused.value.code == ErrorCode.INVALID_RECORD_STATE
     assert part.states() == "HHHHHH"
     part.acknowledge(0, 0, RELEASE)
     part.fetch("b", 1, exact=True)
-    with pytest.raises(Refused, match="Member is not the owner of offset"):
+    with pytest.raises(ShareRefused, match="Member is not the owner of offset"):
         part.begin(0, 0, member="a")
 
 

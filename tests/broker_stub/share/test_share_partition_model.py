@@ -21,7 +21,7 @@ from fencepost.broker_stub.share_partitions.states import (
     Acknowledgement,
     Limits,
     RecordState,
-    Refused,
+    ShareRefused,
     StateBatch,
 )
 from tests.broker_stub.share.partition_calls import log
@@ -109,7 +109,7 @@ class World:
             allowed = True
         try:
             write = self.core.acknowledge(member, [asked], limits=self.limits, now_ms=self.now_ms)
-        except Refused:
+        except ShareRefused:
             assert not allowed, f"{asked} of {member} is refused"
             for at in about:  # renewals count in spite of a later fault
                 if at < len(self.entries) and self.entries[at].state is HELD:
