@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from fencepost.producer import TopicStats as TopicStats
     from fencepost.producer import TopicUnavailable as TopicUnavailable
     from fencepost.producer import UndeliveredRecords as UndeliveredRecords
+    from fencepost.producer import UnknownPartition as UnknownPartition
     from fencepost.producer import prometheus_text as prometheus_text
     from fencepost.producer.wire.codes import Api as Api
     from fencepost.producer.wire.codes import ErrorCode as ErrorCode
@@ -205,6 +206,7 @@ _HOMES = {
         "TopicStats",
         "TopicUnavailable",
         "UndeliveredRecords",
+        "UnknownPartition",
         "prometheus_text",
     ),
     "fencepost.producer.wire.codes": ("Api", "ErrorCode"),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fencepost.producer.errors import Retriable as Retriable
     from fencepost.producer.errors import TopicUnavailable as TopicUnavailable
     from fencepost.producer.errors import UndeliveredRecords as UndeliveredRecords
+    from fencepost.producer.errors import UnknownPartition as UnknownPartition
     from fencepost.producer.interceptors import ProducerRecord as ProducerRecord
     from fencepost.producer.observe.prometheus import prometheus_text as prometheus_text
     from fencepost.producer.observe.stats import BrokerStats as BrokerStats
@@ -74,6 +75,7 @@ _HOMES = {
         "Retriable",
         "TopicUnavailable",
         "UndeliveredRecords",
+        "UnknownPartition",
     ),
     "fencepost.producer.accumulator.record_metadata": ("Deliveries", "RecordMetadata"),
     "fencepost.producer.config.settings": (

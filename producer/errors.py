@@ -36,6 +36,7 @@ __all__ = [
     "Retriable",
     "TopicUnavailable",
     "UndeliveredRecords",
+    "UnknownPartition",
     "again",
     "place",
     "plain",
@@ -126,8 +127,11 @@ class BufferFull(Retriable, TimeoutError):
 
 
 class TopicUnavailable(Retriable, TimeoutError):
-    """No broker told the topic's partitions within `max_block_ms`, or the brokers say that the partition does not exist; the record was
-    not accepted."""
+    """No broker told the topic's partitions within `max_block_ms`; the record was not accepted."""
+
+
+class UnknownPartition(TopicUnavailable):
+    """The brokers say that the topic has no such partition; the record was not accepted."""
 
 
 class RecordTooLarge(Misuse, ValueError):

@@ -16,7 +16,7 @@ from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import deadline_after
 from fencepost.producer.core.error_table import judge
 from fencepost.producer.core.events import Announce, Change
-from fencepost.producer.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, again, plain
+from fencepost.producer.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, UnknownPartition, again, plain
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
@@ -121,8 +121,8 @@ class Topics:
         self._changed.notify_all()
 
     def wait(self, topic: str, partition: int, timeout_s: float, *, trouble: Callable[[], str]) -> TopicQueues:
-        """Wait until the topic is known to have the partition (-1: any), and return its queues. Raises RecordRefused, NoUsableBroker or
-        TopicUnavailable; the last also when newer metadata lacks the partition.
+        """Wait until the topic is known to have the partition (-1: any), and return its queues. Raises RecordRefused, NoUsableBroker,
+        TopicUnavailable, or UnknownPartition when newer metadata lacks the partition.
 
         `trouble`: says why no broker answers. It is called when no metadata came.
         """
@@ -159,7 +159,7 @@ class Topics:
             return queues
         if queues is not None and topic in self._short:
             there = f"{topic!r} has {counted(queues.partitions, 'partition')}, numbered from 0"
-            raise TopicUnavailable(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
+            raise UnknownPartition(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
         if topic in self._refused:
             code = self._refused[topic]
             raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)

@@ -88,10 +88,10 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "async_producer": "errors group_metadata offsets shared recovery config coordinator",
         "transaction": "errors shared recovery coordinator",
         "producer": "errors recovery config coordinator transaction",
-        "loop": "errors async_producer producer",
-        "pipeline": "errors offsets config coordinator loop",
+        "loop": "errors coordinator async_producer producer",
+        "pipeline": "errors offsets config loop",
         "files": "",
-        "jobs": "errors foundations protocol config keyed_topic coordinator loop files",
+        "jobs": "errors foundations protocol config keyed_topic loop files",
         "__init__": "errors group_metadata offsets shared recovery keyed_topic ledger coordinator async_producer transaction"
         " producer loop pipeline jobs",
         "spark": "errors protocol shared reading recovery keyed_topic ledger transaction producer",

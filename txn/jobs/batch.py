@@ -9,7 +9,8 @@ NO_POSITION = object()
 
 
 class Batch:
-    """See the module. `position`: tells the position after what was read. `ends_at`: when it is committed, full or not. `first`: the place
+    """See the module. `position`: tells the position after what was read. `written_to`: tells the position
+    after the record that was sent last, which may not be noted as read. `ends_at`: when it is committed, full or not. `first`: the place
     of the first record, for errors."""
 
     def __init__(self, transaction: Any, began: float, ends_at: float, first: str) -> None:
@@ -18,6 +19,7 @@ class Batch:
         self.ends_at = ends_at
         self.first = first
         self.position: Callable[[], Any] = lambda: NO_POSITION
+        self.written_to: Callable[[], Any] = lambda: NO_POSITION
         self.read = 0
         self.written = 0
         self.dead = 0

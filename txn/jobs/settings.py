@@ -13,7 +13,7 @@ from fencepost.txn.jobs.positions import ID_PREFIX, TOPIC
 from fencepost.txn.jobs.stats import JobStats
 from fencepost.txn.loop.checks import INT32_MAX, check_producer, check_text, check_within, unknown
 from fencepost.txn.loop.functions import is_async
-from fencepost.txn.loop.transaction_settings import check_transaction_timeout, transaction_settings
+from fencepost.txn.loop.transaction_settings import PAUSE_MAX_MS, check_transaction_timeout, longest_pause, transaction_settings
 from fencepost.txn.protocol.own_topics import check_own_topic
 
 RANGES: Final = {
@@ -52,8 +52,8 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     """The topic for records that cannot be written. None: the job commits everything before such a record, and stops."""
     retry_backoff_ms: int = 100
     """The first pause before something is tried again; it grows exponentially, with jitter."""
-    retry_backoff_max_ms: int = 10_000
-    """The longest pause."""
+    retry_backoff_max_ms: int = PAUSE_MAX_MS
+    """The longest pause. If it is left out, half of a `transaction_timeout_ms` that is less than 20,000."""
     transactional_id: str | None = None
     """None: `fencepost-job.` and the job's name. The same for every run of the job."""
     transaction_timeout_ms: int = 30_000
@@ -86,7 +86,7 @@ def read_job_settings(given: Mapping[str, Any], *, on_loop: bool) -> JobSettings
     for name, what in REQUIRED.items():
         if not given.get(name):
             raise ConfigError(f"{name} is missing: {what}")
-    settings = JobSettings(**given)
+    settings = JobSettings(**longest_pause(given), **given)
     for name, (least, most) in RANGES.items():
         check_within(name, getattr(settings, name), least, most)
     check_text("transactional_id", settings.transactional_id, optional=True)

@@ -17,12 +17,10 @@ from fencepost.producer.errors import (
     Fatal,
     FencepostError,
     ProducerClosed,
-    RecordRefused,
     Retriable,
 )
 from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted
 from fencepost.txn.jobs.batch import Batch
 from fencepost.txn.jobs.entry import JobEntry
@@ -30,7 +28,7 @@ from fencepost.txn.jobs.errors import JobFailed, SourceChanged
 from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.loop.aborts import Aborts, cause_of
+from fencepost.txn.loop.aborts import Aborts, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.outcomes import find_out
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
@@ -49,7 +47,8 @@ ISOLATED: Final = 500
 
 
 class Transactions:
-    """See the module. `position`: of the last commit. `batch`: the open one. `refused`: why the brokers refuse the next record.
+    """See the module. `position`: of the last commit. `batch`: the open one. `refused`: the position after the record that
+    the brokers refuse, and why.
     `make_producer`: makes the transactional producer with these settings."""
 
     def __init__(
@@ -66,7 +65,7 @@ class Transactions:
     ) -> None:
         self.position: Any = None
         self.batch: Batch | None = None
-        self.refused: Exception | None = None
+        self.refused: tuple[Any, Exception] | None = None
         self._job = name
         self._name = f"job {name!r}"
         self._kind = kind
@@ -218,16 +217,17 @@ class Transactions:
         advice = self._aborts.slow(time.monotonic() - batch.began)
         log.warning("%s: aborted, to read %d records again: %s%s", self._name, batch.read, error, advice)
         await self._aborts.refuse_lasting(batch.transaction, error)
-        self._note_refused(batch, error, cause_of(error))
+        self._note_refused(batch, error)
         await self._aborts.settle(batch.transaction, error, advice)
 
-    def _note_refused(self, batch: Batch, error: FencepostError, cause: object) -> None:
+    def _note_refused(self, batch: Batch, error: FencepostError) -> None:
         """If the brokers refused a record, find out which: write the batch's records again, one in a transaction."""
-        if not isinstance(cause, RecordRefused) or not isinstance(error, MustAbort | DeliveryError) or worth_another(error):
+        if not is_of_a_record(error):
             return
+        cause = cause_of(error)
         if not self._isolated:
             self._isolated = batch.read or ISOLATED
         elif batch.dead:
             raise JobFailed(f"the brokers refuse the dead letter for {batch.first}: {said(str(cause))}") from error
         else:
-            self.refused = cause
+            self.refused = as_json(batch.written_to()), cause if isinstance(cause, Exception) else error

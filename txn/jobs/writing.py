@@ -15,6 +15,7 @@ from fencepost.txn.jobs.applying import Transform
 from fencepost.txn.jobs.batch import Batch
 from fencepost.txn.jobs.dead_letters import dead_letter
 from fencepost.txn.jobs.errors import BadRecord
+from fencepost.txn.jobs.positions import as_json
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.source import BadItem, Piece
 from fencepost.txn.jobs.transactions import Transactions
@@ -49,8 +50,10 @@ class Writer:
         where it is the first: many pauses last longer than a transaction may."""
         transactions = self._transactions
         if transactions.refused is not None:
-            refused, transactions.refused = transactions.refused, None
-            return begin + await self._bury(batch, piece, begin, Failed(refused))
+            (position, why), transactions.refused = transactions.refused, None
+            if as_json(piece.before(begin + 1)) == position:  # Otherwise the source no longer has the refused record.
+                return begin + await self._bury(batch, piece, begin, Failed(why))
+        batch.written_to = partial(piece.before, end)
         if self._transform is None:
             return await self._send_plain(batch, piece, begin, end)
         made: list[Rows] = []

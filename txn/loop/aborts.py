@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fencepost.producer.errors import Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable
+from fencepost.producer.errors import (
+    DeliveryError,
+    Fatal,
+    FencepostError,
+    ProducerClosed,
+    RecordRefused,
+    Retriable,
+    TopicUnavailable,
+    UnknownPartition,
+)
 from fencepost.producer.wire.codes import ErrorCode
+from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import MustAbort, TransactionAborted
 from fencepost.txn.loop.own_producer import OwnProducer
 from fencepost.txn.loop.patience import Patience
@@ -85,3 +95,10 @@ class Aborts:
 def cause_of(error: FencepostError) -> object:
     """Why a transaction must be aborted."""
     return error.cause if isinstance(error, MustAbort) and error.cause is not None else error
+
+
+def is_of_a_record(error: FencepostError) -> bool:
+    """Whether one record of the transaction is the cause: the brokers refuse it, or its topic lacks its partition."""
+    if isinstance(error, UnknownPartition):
+        return True
+    return isinstance(error, MustAbort | DeliveryError) and isinstance(cause_of(error), RecordRefused) and not worth_another(error)

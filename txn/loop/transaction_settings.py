@@ -11,6 +11,10 @@ LINGER_MS: Final = 50
 """A commit sends what lingers at once, and until then larger batches cost less."""
 
 
+PAUSE_MAX_MS: Final = 10_000
+"""The default of `retry_backoff_max_ms`."""
+
+
 class Owner(Protocol):
     """The settings of a pipeline or a job, as far as its producer depends on them."""
 
@@ -26,14 +30,35 @@ class Owner(Protocol):
     @property
     def transaction_timeout_ms(self) -> int: ...
 
+    @property
+    def retry_backoff_ms(self) -> int: ...
+
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+
 
 def check_transaction_timeout(owner: Owner) -> None:
-    """Refuse a batch that the coordinator would abort before it is full."""
+    """Refuse a batch that the coordinator would abort before it is full, or during one pause before something is tried again."""
     if owner.batch_ms >= owner.transaction_timeout_ms:
         raise ConfigError(
             f"batch_ms={owner.batch_ms}: it must be less than transaction_timeout_ms={owner.transaction_timeout_ms}, after which the"
             " coordinator aborts the batch's transaction"
         )
+    for name in ("retry_backoff_ms", "retry_backoff_max_ms"):
+        pause_ms = getattr(owner, name)
+        if pause_ms >= owner.transaction_timeout_ms:
+            raise ConfigError(
+                f"{name}={pause_ms}: it must be less than transaction_timeout_ms={owner.transaction_timeout_ms}, because a transaction may"
+                " be open during such a pause, and the coordinator would abort it"
+            )
+
+
+def longest_pause(given: Mapping[str, Any]) -> dict[str, Any]:
+    """`retry_backoff_max_ms` where only a short `transaction_timeout_ms` is given: its half."""
+    timeout_ms = given.get("transaction_timeout_ms")
+    if "retry_backoff_max_ms" in given or not isinstance(timeout_ms, int) or timeout_ms // 2 >= PAUSE_MAX_MS:
+        return {}
+    return {"retry_backoff_max_ms": max(1, timeout_ms // 2)}
 
 
 def transaction_settings(owner: Owner, transactional_id: str, given: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:

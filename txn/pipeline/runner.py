@@ -12,11 +12,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, RecordRefused, Retriable, TopicUnavailable
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable, UnknownPartition
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.loop.aborts import Aborts, cause_of
+from fencepost.txn.loop.aborts import Aborts, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
 from fencepost.txn.loop.patience import Patience
@@ -327,7 +326,7 @@ class Runner:
         self._batch = None
         cause = cause_of(error)
         self._counters.aborts += 1
-        self._note_refused(batch, error, cause)
+        self._note_refused(batch, error)
         self._read_again(batch.first)
         self._writer.poison = None  # It comes again.
         taken_s = time.monotonic() - batch.began
@@ -343,16 +342,19 @@ class Runner:
         self._source.rewinds.update(first_of([*self._ahead.drop(), *self._pending]) | first)
         self._pending.clear()
 
-    def _note_refused(self, batch: Batch, error: FencepostError, cause: object) -> None:
-        """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction."""
-        if not isinstance(cause, RecordRefused) or not isinstance(error, MustAbort | DeliveryError) or worth_another(error):
-            return
-        if batch.read == 1 and not batch.dead and not self._ahead.count:
-            ((tp, offset),) = batch.first.items()
-            self._transform.refused[tp, offset] = cause
+    def _note_refused(self, batch: Batch, error: FencepostError) -> None:
+        """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction. A partition that
+        is missing is asked for twice, because it may just have been created."""
+        if not is_of_a_record(error):
             return
         # The record may be of a message that was being sent when the refusal came.
-        later = {tp: offset_of(message) + 1 for tp, message in last_of(self._ahead.messages()).items()}
+        ahead = self._ahead.messages()
+        if batch.read + len(ahead) == 1 and not batch.dead and (self._isolated or not isinstance(error, UnknownPartition)):
+            ((tp, offset),) = (batch.first or first_of(ahead)).items()
+            cause = cause_of(error)
+            self._transform.refused[tp, offset] = cause if isinstance(cause, Exception) else error
+            return
+        later = {tp: offset_of(message) + 1 for tp, message in last_of(ahead).items()}
         self._isolated = {tp: place.offset for tp, place in batch.next.items()} | later
 
     def _suspect(self, messages: list[Message], error: Exception) -> None:

@@ -14,7 +14,7 @@ from fencepost.producer.base_producer import check_topic
 from fencepost.producer.errors import ConfigError, FencepostError
 from fencepost.txn.loop.checks import INT32_MAX, check_producer, check_text, check_within, unknown
 from fencepost.txn.loop.functions import is_async
-from fencepost.txn.loop.transaction_settings import check_transaction_timeout, transaction_settings
+from fencepost.txn.loop.transaction_settings import PAUSE_MAX_MS, check_transaction_timeout, longest_pause, transaction_settings
 from fencepost.txn.pipeline.stats import PipelineStats
 
 RANGES: Final = {
@@ -66,8 +66,8 @@ class PipelineSettings(Struct, frozen=True, kw_only=True):
     """The topic for messages that cannot be processed. None: the pipeline commits everything before such a message, and stops."""
     retry_backoff_ms: int = 100
     """The first pause before something is tried again; it grows exponentially, with jitter."""
-    retry_backoff_max_ms: int = 10_000
-    """The longest pause."""
+    retry_backoff_max_ms: int = PAUSE_MAX_MS
+    """The longest pause. If it is left out, half of a `transaction_timeout_ms` that is less than 20,000."""
     concurrency: int = 100
     """How many calls of an async transform run at once."""
     instance: str | None = None
@@ -116,7 +116,7 @@ def read_pipeline_settings(given: Mapping[str, Any], *, on_loop: bool) -> Pipeli
     for name, what in REQUIRED.items():
         if not given.get(name):
             raise ConfigError(f"{name} is missing: {what}")
-    settings = PipelineSettings(**given)
+    settings = PipelineSettings(**longest_pause(given), **given)
     for name, (least, most) in RANGES.items():
         check_within(name, getattr(settings, name), least, most)
     for name in ("group", "instance", "transactional_id"):

@@ -1,7 +1,7 @@
 """The assignor of share groups (Kafka's SimpleAssignor). A pure function from subscriptions to a target assignment.
 
 Every partition has members, and as far as possible the same number of them; every member has a partition. Members keep what they can.
-Members come in the order of Kafka's hash tables.
+Members come in the order of Kafka's hash tables, topics in the order of their ids.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def assign_simple(members: Mapping[str, Subscriber], assignable: Mapping[UUID, f
     order = [*HashOrder(string_hash, members)]
     if len({members[each].topics for each in order}) == 1:
         topics = members[order[0]].topics
-        wanted = [(topic_id, index) for topic_id in topics for index in sorted(assignable.get(topic_id, ()))]
+        wanted = [(topic_id, index) for topic_id in sorted(topics) for index in sorted(assignable.get(topic_id, ()))]
         kept = {each: [*_partitions_of(members[each].target, topics.__contains__)] for each in order}
         shares = _share_out(order, wanted, kept)
         return {each: _by_topic(shares[each]) for each in order}
     assigned: dict[str, list[TopicPartition]] = {each: [] for each in order}
-    for topic_id in {topic_id for each in order for topic_id in members[each].topics}:
+    for topic_id in sorted({topic_id for each in order for topic_id in members[each].topics}):
         readers = [each for each in order if topic_id in members[each].topics]
         wanted = [(topic_id, index) for index in sorted(assignable.get(topic_id, ()))]
         kept = {each: [*_partitions_of(members[each].target, topic_id.__eq__)] for each in readers}
@@ -94,7 +94,7 @@ def _fill(
 
 
 def _partitions_of(target: Partitions, counts: Callable[[UUID], bool]) -> Iterable[TopicPartition]:
-    return ((topic_id, index) for topic_id, indexes in target.items() if counts(topic_id) for index in sorted(indexes))
+    return ((topic_id, index) for topic_id in sorted(target) if counts(topic_id) for index in sorted(target[topic_id]))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Partitions:

@@ -215,6 +215,20 @@ def test_the_assignor_gives_every_partition_to_as_many_members() -> None:
     assert counts == [3, 3, 3]
 
 
+def test_assignments_do_not_depend_on_the_order_of_sets() -> None:
+    """Python's sets order these topics by their insertion, because their hashes fall into one bucket."""
+    topics = [type(ZERO_UUID)(int=64 * number) for number in range(1, 5)]
+    found = []
+    for order in (topics, topics[::-1]):
+        given = frozenset(order)
+        held = {topic: frozenset(range(2)) for topic in order}
+        less = frozenset(topic for topic in order if topic != topics[0])
+        members = {"a": Subscriber(given, held), "b": Subscriber(given, {}), "c": Subscriber(given, {})}
+        mixed = {**members, "c": Subscriber(less, {})}
+        found.append([assign_simple(each, {topic: frozenset(range(2)) for topic in order}) for each in (members, mixed)])
+    assert found[0] == found[1]
+
+
 def test_nothing_is_assigned_without_subscriptions_that_exist() -> None:
     """Members have an empty assignment."""
     w = world()

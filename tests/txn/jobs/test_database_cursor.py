@@ -15,7 +15,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import ConfigError
 from fencepost.txn import DatabaseCursor, JobFailed
 from tests.reading import read_messages
-from tests.txn.jobs.helpers import TOPIC, quick, stub, values
+from tests.txn.jobs.helpers import DEAD, TOPIC, quick, stub, values
 
 __all__ = ["stub"]
 
@@ -54,6 +54,25 @@ def test_rows_are_sent_once(stub: BrokerStub, database: Path) -> None:
     messages = read_messages(stub.bootstrap, TOPIC)
     assert [each.key() for each in messages] == [b"%d" % number for number in expected]
     assert [json.loads(each.value() or b"") for each in messages] == [{"id": number, "name": f"order {number}"} for number in expected]
+
+
+@pytest.mark.parametrize("dead", [None, DEAD])
+def test_a_refused_row_that_is_deleted(stub: BrokerStub, database: Path, dead: str | None) -> None:
+    """The brokers refuse a row's record. The row is deleted before it becomes a dead letter. The row after it is sent."""
+    stub.create_topic("small", partitions=1, config={"max.message.bytes": 1_000})
+    insert(database, range(1, 21))
+    tried: list[int] = []
+
+    def transform(row: dict[str, Any]) -> bytes:
+        tried.append(row["id"])
+        if tried.count(12) == 2:  # in a transaction of its own
+            with closing(sqlite3.connect(database)) as connection, connection:
+                connection.execute("DELETE FROM orders WHERE id = 12")
+        return str(row["name"]).encode() + (b"x" * 3_000 if row["id"] == 12 else b"")
+
+    stats = quick(stub, rows_of(database), transform=transform, topic="small", dead_letters=dead).run()
+    assert (stats.records_in, stats.dead_letters) == (19, 0)
+    assert values(stub, "small") == [b"order %d" % number for number in range(1, 21) if number != 12]
 
 
 @pytest.mark.parametrize(

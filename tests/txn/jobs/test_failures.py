@@ -13,7 +13,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import IteratorSource, JobFailed, OutputRecord
+from fencepost.txn import BadRecord, IteratorSource, JobFailed, OutputRecord
 from tests.reading import read_messages
 from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, numbers, quick, stub, values
 from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
@@ -21,6 +21,9 @@ from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transacti
 __all__ = ["stub"]
 
 pytestmark = pytest.mark.timeout(120)
+
+ABSENT: dict[str, Any] = {"call_timeout_ms": 300, "producer": {"allow_auto_create_topics": False}}
+"""Settings of a test that writes to a topic that there is not."""
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,8 @@ def test_aborts_in_a_row(stub: BrokerStub) -> None:
 
 
 def test_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
-    """The function names it. It may be created, so the batch is tried again, and then the error names the topic and the partition."""
+    """The function names it. It may be created, so the batch is tried again. The error names the topic, the partition and how many there
+    are."""
 
     def misplaced(record: bytes) -> OutputRecord:
         return OutputRecord(value=record, partition=99)
@@ -151,6 +155,38 @@ def test_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
     with pytest.raises(JobFailed, match=r"more than aborts_max=1; the last: there is no partition 99"):
         quick(stub, counting(N), transform=misplaced, aborts_max=1).run(timeout=LIMIT_S)
     assert values(stub) == []
+
+
+def test_a_topic_that_does_not_exist(stub: BrokerStub) -> None:
+    """The batch is tried again, and then the error names the topic."""
+
+    def misplaced(record: bytes) -> OutputRecord:
+        return OutputRecord(value=record, topic="absent")
+
+    with pytest.raises(JobFailed, match=r"more than aborts_max=1; the last: topic 'absent' did not become available"):
+        quick(stub, counting(N), transform=misplaced, aborts_max=1, **ABSENT).run(timeout=LIMIT_S)
+    assert values(stub) == []
+
+
+def misplace(record: bytes) -> OutputRecord:
+    """Record 12 goes to a partition that there is not."""
+    return OutputRecord(value=record, partition=99 if record == b"record 12" else 0)
+
+
+def test_a_dead_letter_for_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
+    """The record becomes a dead letter, and all others are there."""
+    stats = quick(stub, counting(N), transform=misplace, dead_letters=DEAD).run(timeout=LIMIT_S)
+    assert (stats.records_in, stats.dead_letters) == (N, 1)
+    assert values(stub) == [each for each in numbers(N) if each != b"record 12"]
+    assert values(stub, DEAD) == [b"record 12"]
+
+
+def test_a_bad_record_for_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
+    """Without dead letters the job stops at the record; everything before it is committed."""
+    words = r"the record after position 12: UnknownPartition: there is no partition 99: 'flights' has 1 partition, numbered from 0"
+    with pytest.raises(BadRecord, match=words):
+        quick(stub, counting(N), transform=misplace).run(timeout=LIMIT_S)
+    assert values(stub) == numbers(12)
 
 
 def test_a_broker_that_is_down(stub: BrokerStub) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import GroupMetadata, OutputRecord, PipelineFailed, TransactionalProducer
+from fencepost.txn import GroupMetadata, OutputRecord, PipelineFailed, PoisonMessage, TransactionalProducer
 from tests.drawn import drawn
 from tests.txn.pipeline.helpers import (
     DEAD,
@@ -35,6 +35,9 @@ from tests.waiting import until
 __all__ = ["stub"]
 
 pytestmark = pytest.mark.timeout(120)
+
+ABSENT: dict[str, Any] = {"call_timeout_ms": 300, "producer": {"allow_auto_create_topics": False}}
+"""Settings of a test that writes to a topic that there is not."""
 
 N = 300
 
@@ -145,12 +148,69 @@ def test_aborts_in_a_row(stub: BrokerStub) -> None:
 
 
 def test_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
-    """The function names it. It may be created, so the batch is tried again, and then the error names the topic and the partition."""
+    """The function names it. It may be created, so the batch is tried again. The error names the topic, the partition and how many there
+    are."""
     order(stub.bootstrap, range(N))
     with pytest.raises(PipelineFailed, match=r"more than aborts_max=1; the last: there is no partition 99: 'invoices' has 3 partitions"):
         quick(stub, lambda message: OutputRecord(value=message.value(), partition=99), aborts_max=1).run(timeout=LIMIT_S)
     assert results(stub.bootstrap) == []
     assert sum(place for place in group_at(stub.bootstrap) if place >= 0) == 0
+
+
+def test_a_topic_that_does_not_exist(stub: BrokerStub) -> None:
+    """The batch is tried again, and then the error names the topic."""
+    order(stub.bootstrap, range(N))
+    with pytest.raises(PipelineFailed, match=r"more than aborts_max=1; the last: topic 'absent' did not become available"):
+        quick(stub, lambda message: OutputRecord(value=b"", topic="absent"), aborts_max=1, **ABSENT).run(timeout=LIMIT_S)
+    assert sum(place for place in group_at(stub.bootstrap) if place >= 0) == 0
+
+
+@pytest.mark.parametrize("batch_size", [1, 1_000])
+@pytest.mark.parametrize("form", ["transform", "transform_many"])
+def test_a_dead_letter_for_a_partition_that_does_not_exist(stub: BrokerStub, form: str, batch_size: int) -> None:
+    """The message whose result is for it becomes a dead letter, and all others have their results."""
+    order(stub.bootstrap, range(N))
+
+    def misplace(message: Message) -> OutputRecord:
+        return OutputRecord(value=bill(message), partition=99 if message.value() == b"order 7" else 0)
+
+    function = misplace if form == "transform" else lambda messages: [misplace(message) for message in messages]
+    stats = quick(stub, batch_size=batch_size, dead_letters=DEAD, **{form: function}).run_until_idle(timeout=LIMIT_S)
+    assert (stats.records_in, stats.dead_letters) == (N, 1)
+    assert results(stub.bootstrap) == [each for each in invoices(range(N)) if each != b"invoice for order 7"]
+    assert results(stub.bootstrap, DEAD) == [b"order 7"]
+
+
+def test_a_poison_message_for_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
+    """Without dead letters the pipeline commits what came before it, and stops. A run after the partition was created continues."""
+    order(stub.bootstrap, range(N), partitions=1)
+
+    def misplace(message: Message) -> OutputRecord:
+        return OutputRecord(value=bill(message), partition=3 if message.value() == b"order 7" else 0)
+
+    words = r"orders-0, offset 7: UnknownPartition: there is no partition 3: 'invoices' has 3 partitions, numbered from 0"
+    with pytest.raises(PoisonMessage, match=words):
+        quick(stub, misplace).run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap) == invoices(range(7))
+    stub.add_partitions(SINK, 4)
+    quick(stub, misplace).run_until_idle(timeout=LIMIT_S)
+    assert results(stub.bootstrap, partitions=4) == invoices(range(N))
+
+
+def test_a_partition_that_is_created_meanwhile(stub: BrokerStub) -> None:
+    """The brokers say at first that it does not exist. The message is no dead letter."""
+    order(stub.bootstrap, range(1), partitions=1)
+    created: list[None] = []
+
+    def misplace(message: Message) -> OutputRecord:
+        if created:
+            stub.add_partitions(SINK, 4)
+        created.append(None)
+        return OutputRecord(value=bill(message), partition=3)
+
+    stats = quick(stub, misplace, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    assert (stats.aborts, stats.dead_letters) == (1, 0)
+    assert results(stub.bootstrap, partitions=4) == invoices(range(1))
 
 
 def test_an_instance_that_two_processes_use(stub: BrokerStub) -> None:

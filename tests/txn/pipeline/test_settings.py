@@ -37,6 +37,8 @@ async def waits(message: object) -> bytes:
         ({"batch_ms": 2.5}, r"batch_ms=2\.5: a whole number"),
         ({"attempts": True}, "attempts=True: a whole number"),
         ({"batch_ms": 30_000}, "batch_ms=30000: it must be less than transaction_timeout_ms=30000"),
+        ({"retry_backoff_max_ms": 30_000}, "retry_backoff_max_ms=30000: it must be less than transaction_timeout_ms=30000"),
+        ({"retry_backoff_ms": 3_000, "transaction_timeout_ms": 3_000}, "retry_backoff_ms=3000: it must be less than .*_ms=3000"),
         ({"batch_ms": 20_000, "consumer": {"max.poll.interval.ms": 10_000}}, "less than the consumer's max.poll.interval.ms=10000"),
         ({"consumer": {"max.poll.interval.ms": "soon"}}, r"'max\.poll\.interval\.ms': 'soon'\}: a whole number"),
         ({"transform": None}, "give one of transform"),
