@@ -6,16 +6,28 @@ only for commands, options and mistakes that need them. Their import takes longe
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
     """The entry point of the console script."""
+    try:
+        _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # A command that runs reports Ctrl-C itself. This one came during the imports before it.
+        from fencepost.cli.output import warn
+
+        warn("fencepost: interrupted")
+        sys.exit(128 + signal.SIGINT)
+
+
+def _run(arguments: list[str]) -> None:
     from fencepost.cli.output import say, show_crash
 
     # typer reads the hook when it is imported.
     sys.excepthook = show_crash
-    match sys.argv[1:]:
+    match arguments:
         case ["--version"]:
             from fencepost._build import build_info
 

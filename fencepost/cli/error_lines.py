@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -17,7 +17,11 @@ import typer
 
 from fencepost.cli.output import warn
 
+NO: Final = 1
+"""The exit code if there is no such thing, or if a transaction has the other outcome."""
 USAGE: Final = 2
+UNKNOWN: Final = 3
+"""The exit code if the outcome is unknown."""
 INTERRUPTED: Final = 130
 _running: ContextVar[str] = ContextVar("running", default="")
 
@@ -53,6 +57,12 @@ def reporting_errors(command: str) -> Iterator[None]:
 def running_command() -> str:
     """The name of the command, with which its lines on standard error begin."""
     return _running.get()
+
+
+def warn_of(reasons: Iterable[str]) -> None:
+    """Print a line on standard error for each reason."""
+    for reason in dict.fromkeys(reasons):
+        warn(f"fencepost {running_command()}: {reason}")
 
 
 def _say(command: str, words: str) -> None:

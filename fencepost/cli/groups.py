@@ -5,30 +5,40 @@ No command joins a group. Only `reset --execute` changes anything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json
-from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import NO_GROUP, Group, asks_cluster, progress, warn_of
+from fencepost.cli.error_lines import NO, CommandError, reporting_errors, warn_of
 from fencepost.cli.groups_plan import plan
 from fencepost.cli.groups_reset import reset
+from fencepost.cli.options import ClusterOptions, Group, Json, asks_about_groups, one_of
 from fencepost.cli.output import say, say_json
 from fencepost.cli.tables import show
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fencepost.broker_stub.groups.assignors.subscriptions import TopicPartition
     from fencepost.cli.groups_asking import Committed, Described, Found
     from fencepost.txn.protocol.cluster_client import ClusterClient
 
 groups = typer.Typer(help="Show consumer groups, set their offsets, and see what a rebalance would do.", no_args_is_help=True)
 
+STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling", "NotReady")
+"""Kafka's states of a group (`GroupState`)."""
+TYPES: Final = ("classic", "consumer", "share", "streams")
+
 
 @groups.command("list")
-@asks_cluster
+@asks_about_groups
 def list_all(
-    state: Annotated[list[str] | None, typer.Option(help="Only with this state, in any case; repeatable.")] = None,
-    type_: Annotated[list[str] | None, typer.Option("--type", help="Only of this type, in any case; repeatable.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES)}.")
+    ] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", help=f"Only of this type, in any case; repeatable. One of {', '.join(TYPES)}.")
+    ] = None,
     json: Json = False,
     *,
     cluster: ClusterOptions,
@@ -37,6 +47,7 @@ def list_all(
     with reporting_errors("groups list"):
         from fencepost.cli.groups_asking import list_groups
 
+        states, types = one_of(STATES, "--state", state), one_of(TYPES, "--type", type_)
         found = cluster.ask(list_groups)
         rows = [
             {
@@ -47,17 +58,13 @@ def list_all(
                 "coordinator": each.coordinator,
             }
             for each in found
-            if _among(each.state, state) and _among(each.type, type_)
+            if (not states or each.state in states) and (not types or each.type in types)
         ]
         show(rows, json=json, columns=("group", "state", "type", "protocol", "coordinator"))
 
 
-def _among(value: str | None, wanted: list[str] | None) -> bool:
-    return not wanted or (value or "").lower() in (each.lower() for each in wanted)
-
-
 @groups.command()
-@asks_cluster
+@asks_about_groups
 def describe(
     group: Group,
     json: Json = False,
@@ -84,7 +91,7 @@ def describe(
             show_share_group(shared, json=json)
             return
         if described is None:
-            raise CommandError(_no_group(group), code=NO_GROUP)
+            raise CommandError(_no_group(group), code=NO)
         if described.type not in (CLASSIC, CONSUMER):
             raise CommandError(
                 f"group {group!r} is of type {described.type}, and this command shows the members of classic, consumer and share groups "
@@ -99,7 +106,7 @@ def describe(
                 "host": each.host,
                 "subscribed": sorted(each.subscription.topics) if each.subscription is not None else None,
                 **({"pattern": each.pattern} if described.type == CONSUMER else {}),
-                "partitions": [progress(tp, committed, ends) for tp in sorted(each.partitions)],
+                "partitions": [_progress(tp, committed, ends) for tp in sorted(each.partitions)],
             }
             for each in described.members
         ]
@@ -121,7 +128,7 @@ def describe(
 
 
 @groups.command()
-@asks_cluster
+@asks_about_groups
 def offsets(
     group: Group,
     json: Json = False,
@@ -144,10 +151,19 @@ def offsets(
                 f"group {group!r} is a share group: it commits no offsets. `fencepost groups describe` shows its start offsets"
             )
         if not committed and described is None:
-            raise CommandError(_no_group(group), code=NO_GROUP)
+            raise CommandError(_no_group(group), code=NO)
         warn_of(ends.unknown.values())
-        rows = [{**progress(tp, committed, ends), "metadata": committed[tp].metadata or None} for tp in sorted(committed)]
+        rows = [{**_progress(tp, committed, ends), "metadata": committed[tp].metadata or None} for tp in sorted(committed)]
         show(rows, json=json, columns=("topic", "partition", "offset", "end", "lag", "metadata"))
+
+
+def _progress(tp: TopicPartition, committed: Mapping[TopicPartition, Committed], ends: Found) -> dict[str, Any]:
+    """The group's offset in a partition, the partition's end, and what lies between. Kafka counts from the high watermark, too."""
+    known = committed.get(tp)
+    offset = known.offset if known is not None else None
+    end = ends.offsets.get(tp)
+    lag = max(0, end - offset) if end is not None and offset is not None else None
+    return {"topic": tp.topic, "partition": tp.partition, "offset": offset, "end": end, "lag": lag}
 
 
 def _no_group(group: str) -> str:

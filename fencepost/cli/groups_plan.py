@@ -5,14 +5,14 @@ It computes with the functions of `broker_stub.groups.assignors`, which give the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json
-from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import NO_GROUP, asks_cluster, in_words
+from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.options import ClusterOptions, Json, asks_about_groups
 from fencepost.cli.output import say_json
 from fencepost.cli.tables import show
 
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     rounds: int
 
 
-@asks_cluster
+@asks_about_groups
 def plan(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="The group's id; not with --members.")] = None,
     members: Annotated[
@@ -124,8 +124,8 @@ def _show(outcomes: Mapping[str, Outcome], now: Mapping[str, Sequence[TopicParti
     rows = [
         {
             "member": each,
-            "now": in_words(now[each]) or None,
-            **{name: in_words(outcome.assigned[each]) if each in outcome.assigned else "left" for name, outcome in outcomes.items()},
+            "now": _in_words(now[each]) or None,
+            **{name: _in_words(outcome.assigned[each]) if each in outcome.assigned else "left" for name, outcome in outcomes.items()},
         }
         for each in now
     ]
@@ -167,7 +167,7 @@ async def _ask(client: ClusterClient, group: str, extra: tuple[str, ...]) -> tup
 
     described = await describe_group(client, group)
     if described is None:
-        raise CommandError(f"no coordinator knows group {group!r}; `fencepost groups list` shows those that exist", code=NO_GROUP)
+        raise CommandError(f"no coordinator knows group {group!r}; `fencepost groups list` shows those that exist", code=NO)
     members = _members(described)
     topics = sorted({topic for each in members for topic in each.topics} | set(extra))
     metadata = await partitions_of(client, topics)
@@ -208,3 +208,11 @@ def _racks(metadata: MetadataResponse) -> dict[TopicPartition, frozenset[str]]:
         for topic in metadata.topics
         for each in topic.partitions
     }
+
+
+def _in_words(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions by topic, in the form that `--topic` takes: `t:0,1 u:2`."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        numbers[topic].append(partition)
+    return " ".join(f"{topic}:{','.join(map(str, sorted(several)))}" for topic, several in sorted(numbers.items()))

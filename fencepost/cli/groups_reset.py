@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json
-from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.groups_options import Group, asks_cluster, warn_of
+from fencepost.cli.error_lines import CommandError, reporting_errors, warn_of
+from fencepost.cli.options import ClusterOptions, Group, Json, asks_about_groups
 from fencepost.cli.tables import show
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class NewOffsets(NamedTuple):
     notes: list[str]
 
 
-@asks_cluster
+@asks_about_groups
 def reset(
     group: Group,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
-from fencepost.cli.error_lines import CommandError, reporting_errors, running_command
+from fencepost.cli.error_lines import NO, CommandError, reporting_errors, running_command
+from fencepost.cli.options import ClusterOptions, Json, asking_as
 from fencepost.cli.output import json_line, warn
-from fencepost.cli.tables import show, show_fields
-from fencepost.cli.txn_options import OTHER_WAY, moment
+from fencepost.cli.tables import moment, show, show_fields
 from fencepost.txn.jobs.positions import ID_PREFIX, TOPIC
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def describe(
         positions = _positions(cluster, positions_topic)
         found = _found(positions, job, cluster, positions_topic)
         if found is None:
-            raise CommandError(_no_job(job), code=OTHER_WAY)
+            raise CommandError(_no_job(job), code=NO)
         row = _row(job, found)
         transactional_id = row["transactional_id"] or ID_PREFIX + job
         row["transaction"] = _ask(cluster, positions_topic, lambda: positions.state(transactional_id, cluster.timeout_s))
@@ -101,7 +100,7 @@ def reset(
         found = _found(positions, job, cluster, positions_topic)
         entry = found.entry if found is not None else None
         if to_start and found is None:
-            raise CommandError(_no_job(job), code=OTHER_WAY)
+            raise CommandError(_no_job(job), code=NO)
         kind = source or (entry.source if entry is not None else None)
         if to is not None and kind is None:
             raise CommandError(f"job {job!r} has no position that can be read, so its kind of source is not known: add --source")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.options import ClusterOptions, Json, asking_as
 from fencepost.cli.output import say
-from fencepost.cli.tables import show, show_fields
-from fencepost.cli.txn_options import OTHER_WAY, moment
+from fencepost.cli.tables import moment, show, show_fields
 from fencepost.txn.ledger.ledger import TOPIC, Found, Ledger
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def show_sink(
         each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
-            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=NO)
         partitions = [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]
         show_fields(row if json else {**row, "partitions": partitions}, json=json)
 
@@ -82,7 +81,7 @@ def reset_sink(
         each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
         row = _row(kept, sink, each) if each is not None else None
         if row is None:
-            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=OTHER_WAY)
+            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=NO)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
             raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")

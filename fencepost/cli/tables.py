@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from fencepost.cli.output import say_json, warn
@@ -31,3 +32,8 @@ def show_fields(row: dict[str, Any], *, json: bool) -> None:
     """Print one row with a line for each of its fields, or as a JSON object."""
     rows = [row] if json else [{"field": name, "value": value} for name, value in row.items()]
     show(rows, json=json, columns=("field", "value"))
+
+
+def moment(ms: int) -> str:
+    """A time as the tables show it: ISO 8601, in UTC."""
+    return datetime.fromtimestamp(ms / 1000.0, UTC).isoformat(timespec="milliseconds")

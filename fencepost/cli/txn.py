@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json
-from fencepost.cli.error_lines import CommandError, reporting_errors
-from fencepost.cli.tables import show, show_fields
+from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.options import TRANSACTION_STATES, ClusterOptions, Json, asks_about_transactions
+from fencepost.cli.tables import moment, show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
 from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hanging
-from fencepost.cli.txn_options import OTHER_WAY, STATES, asks_cluster, moment
 
 txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
+STATES: Final = tuple(TRANSACTION_STATES.values())
+
 
 @txn.command("list")
-@asks_cluster
+@asks_about_transactions
 def list_ids(
     state: Annotated[
-        list[str] | None, typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES.values())}.")
+        list[str] | None,
+        typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES)}."),
     ] = None,
     longer_than: Annotated[
         float | None, typer.Option(min=0, metavar="SECONDS", help="Only transactions that have been open for longer.")
@@ -41,7 +43,7 @@ def list_ids(
 
         asked = partial(
             list_transactions,
-            states=[STATES.get(each.lower(), each) for each in state or ()],
+            states=[TRANSACTION_STATES.get(each.lower(), each) for each in state or ()],
             longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
             pattern=pattern,
         )
@@ -59,7 +61,7 @@ def list_ids(
 
 
 @txn.command()
-@asks_cluster
+@asks_about_transactions
 def describe(
     transactional_id: Annotated[str, typer.Argument(metavar="ID", help="The transactional id.")],
     json: Json = False,
@@ -73,7 +75,7 @@ def describe(
         asked = partial(described, transactional_id=transactional_id)
         said, coordinator = cluster.ask(asked)
         if said is None:
-            raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=OTHER_WAY)
+            raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=NO)
         begun_ms = said.transaction_start_time_ms
         row = {
             "transactional_id": said.transactional_id,

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from fencepost.cli.options import TRANSACTION_STATES
 from fencepost.cli.txn_log import ended_with_a_bump
-from fencepost.cli.txn_options import STATES
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -109,8 +109,8 @@ async def list_transactions(
 def _with_the_nearest(state: str) -> str:
     import difflib  # imported only for a misspelt name
 
-    near = difflib.get_close_matches(state.lower(), STATES, n=1)
-    return f"{state} (did you mean {STATES[near[0]]}?)" if near else state
+    near = difflib.get_close_matches(state.lower(), TRANSACTION_STATES, n=1)
+    return f"{state} (did you mean {TRANSACTION_STATES[near[0]]}?)" if near else state
 
 
 async def described(client: ClusterClient, transactional_id: str) -> tuple[TransactionState | None, int]:

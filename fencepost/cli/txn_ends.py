@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, UNKNOWN, CommandError, reporting_errors
+from fencepost.cli.options import TXN_CLIENT_ID, ClusterOptions, Json, asks_about_transactions
 from fencepost.cli.output import say, say_json
-from fencepost.cli.txn_options import CLIENT_ID, NOBODY_KNOWS, OTHER_WAY, asks_cluster
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -29,21 +28,21 @@ NO_BROKER: Final = "localhost:9092"
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prepare() returned: its text, @FILE, or - for standard input.")]
 
 
-@asks_cluster
+@asks_about_transactions
 def commit(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Commit a prepared transaction. Exit code 1: it was aborted. 3: the outcome is unknown."""
     with reporting_errors("txn commit"):
         _end("commit", token, lambda resumed: resumed.commit(cluster.timeout_s), cluster, json=json)
 
 
-@asks_cluster
+@asks_about_transactions
 def abort(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Abort a prepared transaction. Exit code 1: it was committed. 3: the outcome is unknown."""
     with reporting_errors("txn abort"):
         _end("abort", token, lambda resumed: resumed.abort(cluster.timeout_s), cluster, json=json)
 
 
-@asks_cluster
+@asks_about_transactions
 def status(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Show the outcome of a prepared transaction, and the evidence. It changes nothing. Exit code 3: the outcome is unknown."""
     with reporting_errors("txn status"):
@@ -85,7 +84,7 @@ def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], clust
     from fencepost.txn.recovery.resume import Resumed, settings_for
 
     token = read_token_argument(given)
-    shared = {"client_id": CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}
+    shared = {"client_id": TXN_CLIENT_ID, "socket_connection_setup_timeout_ms": REACH_MS}
     try:
         servers: str | None = cluster.address
     except CommandError:
@@ -100,10 +99,10 @@ def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], clust
     except (TransactionAborted, TransactionCommitted) as error:
         outcome = Outcome.ABORTED if isinstance(error, TransactionAborted) else Outcome.COMMITTED
         _tell({"transactional_id": token.transactional_id, "outcome": outcome.name, "why": str(error)}, json=json)
-        raise typer.Exit(OTHER_WAY) from None
+        raise typer.Exit(NO) from None
     except CommitOutcomeUnknown as error:
         _tell({"transactional_id": token.transactional_id, "outcome": Outcome.UNKNOWN.name, "why": str(error)}, json=json)
-        raise typer.Exit(NOBODY_KNOWS) from None
+        raise typer.Exit(UNKNOWN) from None
     except FencepostError as error:
         raise CommandError(str(error)) from None
     told: dict[str, Any] = {
@@ -117,7 +116,7 @@ def _end(what: str, given: str, call: Callable[[Resumed], PreparedStatus], clust
     if what == "status":
         del told["already"]
     _tell(told, json=json)
-    raise typer.Exit(NOBODY_KNOWS if said.outcome is Outcome.UNKNOWN else 0)
+    raise typer.Exit(UNKNOWN if said.outcome is Outcome.UNKNOWN else 0)
 
 
 def _tell(told: dict[str, Any], *, json: bool) -> None:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from fencepost.cli.cluster_options import ClusterOptions, Json, asking_as
-from fencepost.cli.error_lines import USAGE, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, USAGE, CommandError, reporting_errors
+from fencepost.cli.options import TXN_CLIENT_ID, ClusterOptions, Json, asking_as
 from fencepost.cli.output import say, warn
-from fencepost.cli.tables import show
-from fencepost.cli.txn_options import CLIENT_ID, OTHER_WAY, moment
+from fencepost.cli.tables import moment, show
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
@@ -26,7 +25,7 @@ MINUTE_MS: Final = 60_000
 LONG_S: Final = 60.0
 
 
-@asking_as(CLIENT_ID, timeout_s=LONG_S)
+@asking_as(TXN_CLIENT_ID, timeout_s=LONG_S)
 def find_hanging(
     topic: Annotated[str | None, typer.Option(help="Only in this topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only in this partition of it.")] = None,
@@ -77,14 +76,14 @@ def find_hanging(
             for each, owner in hanging
         ]
         show(rows, json=json, columns=tuple(rows[0]) if rows else ())
-        raise typer.Exit(OTHER_WAY if hanging else 0)
+        raise typer.Exit(NO if hanging else 0)
 
 
 Topic = Annotated[str, typer.Option(help="The topic.")]
 Partition = Annotated[int, typer.Option(min=0, help="The partition.")]
 
 
-@asking_as(CLIENT_ID)
+@asking_as(TXN_CLIENT_ID)
 def abort_hanging(
     topic: Topic,
     partition: Partition,
@@ -121,7 +120,7 @@ def abort_hanging(
         _said(cluster.ask(end), "aborted")
 
 
-@asking_as(CLIENT_ID)
+@asking_as(TXN_CLIENT_ID)
 def commit_hanging(
     topic: Topic,
     partition: Partition,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.cli.cluster_options import ask_within
+from fencepost.cli.options import ask_within
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
 from fencepost.producer.wire.codes import ErrorCode

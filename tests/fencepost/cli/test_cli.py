@@ -453,6 +453,41 @@ def test_ctrl_c_ends_a_command_without_an_answer(command: tuple[str, ...]) -> No
     assert (code, errors.splitlines()[-1]) == (130, f"fencepost {command[0]}: interrupted")
 
 
+INTERRUPTED_IMPORT = """
+import sys
+from fencepost import cli
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            raise KeyboardInterrupt
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "says"),
+    [
+        ("typer", ["topics", "list"], "fencepost: interrupted\n"),
+        ("fencepost.cli.topics", ["topics", "list"], ""),
+        ("fencepost.broker_stub.stub", ["broker"], "fencepost: interrupted\n"),
+        ("fencepost._build", ["--version"], "fencepost: interrupted\n"),
+    ],
+)
+def test_ctrl_c_during_the_imports_prints_no_traceback(module: str, arguments: list[str], says: str) -> None:
+    """The command ends with exit code 130 and one line, or none: typer prints nothing."""
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", INTERRUPTED_IMPORT, module, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=plain_terminal(),
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", says)
+
+
 @pytest.mark.parametrize("command", ["broker", "proxy"])
 def test_a_port_that_is_taken_is_named(command: str) -> None:
     """A command that cannot listen names the port."""

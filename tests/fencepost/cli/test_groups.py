@@ -36,6 +36,19 @@ def test_every_group(stub: BrokerStub) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "known"),
+    [
+        ("--state", "banana", "Empty, PreparingRebalance, CompletingRebalance, Stable, Dead, Assigning, Reconciling, NotReady"),
+        ("--type", "simple", "classic, consumer, share, streams"),
+    ],
+)
+def test_an_unknown_filter_is_refused(stub: BrokerStub, option: str, given: str, known: str) -> None:
+    """A misspelt state or type does not look like a cluster without groups."""
+    ran = groups(stub, "list", option, given)
+    assert ran == (2, "", f"fencepost groups list: {option} {given}: {option} is one of {known}\n")
+
+
 def test_the_members(stub: BrokerStub) -> None:
     """Each with client, host, subscription and partitions, and the lag from the committed offset. Static members sort by instance id."""
     (found,) = groups(stub, "describe", "live", "--json").objects

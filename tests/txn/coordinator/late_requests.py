@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from fencepost.broker_stub import FaultProxy
 from fencepost.broker_stub.faults.rules import Fault
 from fencepost.broker_stub.journal.exchange import Exchange
-from fencepost.cli.cluster_options import ask_within
+from fencepost.cli.options import ask_within
 from fencepost.cli.txn_asking import OpenTransaction, open_transactions
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import Fenced
