@@ -84,9 +84,10 @@ class Runner:
         """Run until the source ends, the job is stopped, the time has come, or so many transactions are committed. Returns whether the
         source has ended."""
         self._goal = None if batches is None else self._counters.batches + batches
-        self._patience.ends_at = ends_at
+        self._patience.begin(ends_at)
         if not self._transactions.producer.is_made:
-            await self._transactions.open()
+            with self._patience.opening():
+                await self._transactions.open()
         await self._reopen()
         while True:
             self._patience.stop_ends_at = None

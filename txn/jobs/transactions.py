@@ -108,7 +108,7 @@ class Transactions:
                 await self.producer.find(topic)
 
     async def _read_position(self) -> None:
-        entry: JobEntry | None = await self._patience.insist_asking(self._positions.read, self._job, self._settings.call_s)
+        entry: JobEntry | None = await self._patience.insist_asking(self._positions.read, self._job, limit_s=self._settings.call_s)
         if entry is not None and entry.source != self._kind:
             raise SourceChanged(
                 f"job {self._job!r} has the position of a source of kind {entry.source!r}, and this source is of kind {self._kind!r}: give "
@@ -155,7 +155,7 @@ class Transactions:
         limit_s = self._settings.call_s
         try:
             if not batch.read:
-                await self._insist(batch.transaction.abort, limit_s)
+                await self._insist(batch.transaction.abort, limit_s=limit_s)
                 self.batch = None
                 return True
             position = as_json(batch.position())
@@ -170,7 +170,7 @@ class Transactions:
                     f"the position is too large for a record: {error}. Set producer={{'max_request_size': ...}} and the topic's "
                     "max.message.bytes higher, or give new files to another job"
                 ) from error
-            await self._insist(batch.transaction.commit, limit_s)
+            await self._insist(batch.transaction.commit, limit_s=limit_s)
         except CommitOutcomeUnknown as unknown:
             reason = await self._find_out(unknown)
             if reason is not None:

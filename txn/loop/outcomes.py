@@ -17,7 +17,7 @@ async def find_out(
     for turn in range(1, max(1, turns) + 1):
         log.warning("%s: %s; asking for the outcome", name, unknown)
         try:
-            await calls.call(unknown.resolve, call_s)
+            await calls.call(unknown.resolve, patience.within(call_s))
         except CommitOutcomeUnknown as still:
             unknown = still
         except TransactionTimeout:

@@ -59,22 +59,22 @@ class OwnProducer:
     async def register(self) -> None:
         """Make a producer, and register its transactional id. That aborts what an earlier process left open."""
         self._producer = self._make(self._own)
-        await self._patience.insist(self._producer.init, self._call_s)
+        await self._patience.insist(self._producer.init, limit_s=self._call_s)
         if self._registered is not None:
             await self._registered()
 
     async def find(self, topic: str) -> None:
         """Wait until the topic is there."""
-        await self._patience.insist(self._producer.partitions_for, topic, self._call_s)
+        await self._patience.insist(self._producer.partitions_for, topic, limit_s=self._call_s)
 
     async def begin(self) -> Any:
         """Begin a transaction."""
-        return await self._patience.insist(self._producer.begin, self._call_s)
+        return await self._patience.insist(self._producer.begin, limit_s=self._call_s)
 
     async def give_back(self, transaction: Any, *, but: tuple[type[FencepostError], ...] = ()) -> None:
         """Abort the transaction. A producer that cannot is replaced, `but` not after these errors."""
         try:
-            await self._patience.insist(transaction.abort, self._call_s)
+            await self._patience.insist(transaction.abort, limit_s=self._call_s)
         except but:
             raise
         except FencepostError as error:
@@ -97,7 +97,7 @@ class OwnProducer:
 
     async def _is_replaced(self) -> bool:
         try:
-            found: bool = await self._patience.insist(self._producer.replaced, self._call_s)
+            found: bool = await self._patience.insist(self._producer.replaced, limit_s=self._call_s)
         except FencepostError as error:
             self._log.warning("%s: not known whether another process has the transactional id: %s", self._name, error)
             return True

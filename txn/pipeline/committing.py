@@ -33,8 +33,8 @@ class Commit:
         batch, limit_s = self.batch, self._settings.call_s
         try:
             if batch.next:
-                await self._patience.insist(batch.transaction.send_offsets, batch.next, group, limit_s)
-            await self._patience.insist(batch.transaction.commit, limit_s)
+                await self._patience.insist(batch.transaction.send_offsets, batch.next, group, limit_s=limit_s)
+            await self._patience.insist(batch.transaction.commit, limit_s=limit_s)
         except CommitOutcomeUnknown as unknown:
             return await self._find_out(unknown)
         except FencepostError as error:

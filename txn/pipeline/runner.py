@@ -90,7 +90,7 @@ class Runner:
             calls,
             counters,
             self.revoked,
-            stopping=lambda: self.stopping,
+            left_s=lambda: 0.0 if self.stopping else self._patience.ends_at - time.monotonic(),
             own_topics=own_topics,
         )
         self._transform = Transform(settings, calls, counters, self._before_pause)
@@ -124,11 +124,12 @@ class Runner:
         """Run until the pipeline is stopped, or the time has come, or so many transactions are committed, or everything is read. Returns
         whether everything was read."""
         self._goal = float("inf") if batches is None else self._counters.batches + batches
-        self._patience.ends_at, self._patience.stop_ends_at = ends_at, None
+        self._patience.begin(ends_at)
         if not self._is_open:
-            await self._open()
-        elif until_idle:
-            await self._source.look_again()
+            with self._patience.opening():
+                await self._open()
+        elif until_idle and not await self._source.look_again():
+            return False
         while not self.stopping and time.monotonic() < ends_at and self._counters.batches < self._goal:
             if self._is_idle():
                 self._isolated.clear()  # Messages that are left to be processed alone are no longer in the log.

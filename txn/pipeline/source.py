@@ -51,6 +51,8 @@ NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, Kaf
 REWIND_LIMIT_S: Final = 30.0
 ASK_S: Final = 5.0
 """How long the brokers have for one answer about offsets."""
+ASK_LEAST_S: Final = 0.1
+"""The same at the end of a run."""
 STRATEGY: Final = "partition.assignment.strategy"
 PAUSES: Final = wait_random_exponential(multiplier=0.01, max=0.5)
 PLACES: Final = dict.fromkeys(("earliest", "smallest", "beginning"), 0) | dict.fromkeys(("latest", "largest", "end"), 1)
@@ -63,8 +65,8 @@ AFTER: Final = re.compile(r" \(after \d+ms in state [^)]*\)")
 
 class Source:
     """See the module. `assigned`: the partitions of this member. `ended`: those of them that are read to their end. `rewinds`: where to
-    continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read. `stopping`:
-    whether the pipeline is to end."""
+    continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read. `left_s`: the
+    seconds until the run is to end."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Source:
         counters: Counters,
         on_revoked: OnRevoked,
         *,
-        stopping: Callable[[], bool],
+        left_s: Callable[[], float],
         own_topics: Collection[str] = (),
     ) -> None:
         self.assigned: set[TP] = set()
@@ -83,9 +85,11 @@ class Source:
         self._calls = calls
         self._counters = counters
         self._on_revoked = on_revoked
-        self._stopping = stopping
+        self._left_s = left_s
         self._began_at: dict[TP, int] = {}
         """Where the consumer began in each partition of this member; negative if there is no such place."""
+        self._not_begun: set[TP] = set()
+        """Partitions of this member whose place to begin was not known when a run ended."""
         self._revoked: set[TP] = set()
         self._group: bytes | None = None
         """The group's metadata while partitions are given up: until then no other thread can call the consumer."""
@@ -118,6 +122,8 @@ class Source:
         """Up to so many messages. Rebalances take place inside."""
         if self.rewinds:
             await self._rewind()
+        if self._not_begun:
+            await self._calls.ask(self._begin, self._consumer, [TopicPartition(*tp) for tp in sorted(self._not_begun)])
         self._revoked.clear()
         self._ended_now.clear()
         messages: list[Message] = await self._calls.ask(self._consumer.consume, number, timeout_s)
@@ -134,13 +140,17 @@ class Source:
             messages = self._still_ours(messages)
         return messages
 
-    async def look_again(self) -> None:
-        """Which partitions are still read to their end: nothing was read for a while."""
+    async def look_again(self) -> bool:
+        """Which partitions are still read to their end: nothing was read for a while. False if the run ends before that is known."""
         for tp in list(self.ended):
             unknown = "where the partitions end is not known"
-            _, end = await self._patiently(unknown, self._consumer.get_watermark_offsets, TopicPartition(*tp), ASK_S)
+            marks = await self._calls.ask(self._insisting, unknown, self._consumer.get_watermark_offsets, TopicPartition(*tp))
+            if marks is None:
+                return False
+            _, end = marks
             if end != self._ends[tp]:  # Smaller: the topic was deleted and created again.
                 self.ended.discard(tp)
+        return True
 
     def lag(self, next_offsets: Mapping[TP, int]) -> int:
         """How many offsets the partitions are behind their ends, as far as it is known."""
@@ -176,36 +186,59 @@ class Source:
         log.info("assigned: %s", _shown(given))
         if self._closing:  # The consumer gives them back at once, and asks the brokers nothing more.
             return
-        try:
-            self._begin(consumer, partitions)
-        except (KafkaException, PipelineFailed) as error:
-            if not self._stopping():  # Otherwise nothing more is read.
-                self._failure = self._failure or error
+        self._begin(consumer, partitions)
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Have the consumer begin where the group is, or where the topic begins or ends. If librdkafka itself looks for that place, it may
-        look again half a second later, when another member has processed the partition's messages, and deliver them again: an outdated
-        answer about offsets has `rd_kafka_toppar_handle_Offset` ask once more, also about a partition that was given up."""
-        places = self._insisting(_committed, consumer, partitions) if partitions else []
-        for place in places:
-            if place.offset < 0 and self._reset is not None:
-                place.offset = self._insisting(consumer.get_watermark_offsets, place)[self._reset]
+        """Have the consumer begin in these partitions. If the run ends before it is known where, the next run begins in them."""
+        assign = consumer.incremental_assign if self._is_incremental else consumer.assign
+        try:
+            places = self._places(consumer, partitions)
+            assign(places or [])  # Without this call the consumer would begin by itself.
+        except (KafkaException, PipelineFailed) as error:
+            self._failure = self._failure or error
+            return
+        given = _tps(partitions)
+        if places is None:
+            self._not_begun |= given
+            return
+        self._not_begun -= given
         self._began_at |= {(place.topic, place.partition): place.offset for place in places}
-        (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
 
-    def _insisting(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A question to the brokers, which is repeated until they answer or the pipeline stops."""
+    def _places(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition] | None:
+        """Where the group is, or where the topic begins or ends; None if the run ends before that is known. If librdkafka itself looks for
+        that place, it may look again half a second later, when another member has processed the partition's messages, and deliver them
+        again: an outdated answer about offsets has `rd_kafka_toppar_handle_Offset` ask once more, also about a partition that was given
+        up."""
+        unknown = "where to begin is not known"
+        places: list[TopicPartition] | None = self._insisting(unknown, _committed, consumer, partitions) if partitions else []
+        for place in places or []:
+            if place.offset < 0 and self._reset is not None:
+                marks = self._insisting(unknown, consumer.get_watermark_offsets, place)
+                if marks is None:
+                    return None
+                place.offset = marks[self._reset]
+        return places
+
+    def _insisting(self, unknown: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A question to the brokers, which is repeated until they answer. None if the run ends before that. `unknown`: for the error, if
+        they refuse, or if it takes so long that the group would remove this member."""
         too_late = stop_after_delay(self._patience_s)
         asking = Retrying(
             retry=retry_if_exception(_may_pass),
-            stop=lambda state: self._stopping() or too_late(state),
+            stop=lambda state: self._left_s() <= 0.0 or too_late(state),
             wait=PAUSES,
             reraise=True,
         )
+
+        def ask() -> Any:
+            return function(*arguments, timeout=max(ASK_LEAST_S, min(ASK_S, self._left_s())))
+
         try:
-            return asking(function, *arguments, timeout=ASK_S)
+            return asking(ask)
         except KafkaException as error:
-            raise PipelineFailed(f"where to begin is not known: {said(str(error))}") from error
+            if self._left_s() <= 0.0:
+                return None
+            raise PipelineFailed(f"{unknown}: {said(str(error))}") from error
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(_tps(partitions), lost=False)
@@ -231,6 +264,7 @@ class Source:
             # Where this member was no longer matters: another one may have continued.
             self.rewinds.pop(tp, None)
             self._began_at.pop(tp, None)
+            self._not_begun.discard(tp)
 
     # -- what came --------------------------------------------------------------------------------------------------------
 
@@ -283,23 +317,27 @@ class Source:
         for tp, offset in list(self.rewinds.items()):
             if tp in self.assigned:
                 self.ended.discard(tp)
-                failed = "the consumer cannot be set back to where the group is"
-                await self._patiently(failed, self._consumer.seek, TopicPartition(*tp, offset))
+                if not await self._sought(TopicPartition(*tp, offset)):
+                    return
             del self.rewinds[tp]
 
-    async def _patiently(self, failed: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A call of the consumer that may come too early. `failed`: what is wrong if it still fails later."""
+    async def _sought(self, place: TopicPartition) -> bool:
+        """Set the consumer back, which may be too early for it. Returns False if the run ends before that."""
+        too_late = stop_after_delay(REWIND_LIMIT_S)
         asking = AsyncRetrying(
             retry=retry_if_exception(_is_too_early),
-            stop=stop_after_delay(REWIND_LIMIT_S),
+            stop=lambda state: self._left_s() <= 0.0 or too_late(state),
             wait=PAUSES,
             sleep=self._calls.sleep,
             reraise=True,
         )
         try:
-            return await asking(self._calls.ask, function, *arguments)
+            await asking(self._calls.ask, self._consumer.seek, place)
         except KafkaException as error:
-            raise PipelineFailed(f"{failed}: {said(str(error))}") from error
+            if self._left_s() <= 0.0 and _is_too_early(error):
+                return False
+            raise PipelineFailed(f"the consumer cannot be set back to where the group is: {said(str(error))}") from error
+        return True
 
 
 def _is_too_early(error: BaseException) -> bool:

@@ -206,6 +206,15 @@ def test_a_broker_that_is_down(stub: BrokerStub) -> None:
     assert values(stub) == numbers(N)
 
 
+def test_no_broker_until_the_deadline(stub: BrokerStub) -> None:
+    """A run waits no longer than its own time, also if a call may take longer than that. Nothing is open that it would have to end."""
+    stub.stop_broker(1)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        quick(stub, counting(N)).run(timeout=2.0)
+    assert 1.5 < time.monotonic() - began < 10.0
+
+
 def test_connections_that_break(stub: BrokerStub) -> None:
     """One in five requests of each kind ends its connection."""
     for api in (Api.PRODUCE, Api.END_TXN, Api.INIT_PRODUCER_ID, Api.FETCH, Api.METADATA):

@@ -42,6 +42,7 @@ ABSENT: dict[str, Any] = {"call_timeout_ms": 300, "producer": {"allow_auto_creat
 N = 300
 
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+CONSUMER_PROTOCOL = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}
 
 
 def is_whole(stub: BrokerStub, total: int = N) -> None:
@@ -333,6 +334,48 @@ def test_a_broker_that_comes_later() -> None:
         threading.Timer(1.0, lambda: stub.start_broker(1)).start()
         quick(stub, bill, call_timeout_ms=500).run_until_idle(timeout=LIMIT_S)
         is_whole(stub)
+
+
+def test_no_broker_until_the_deadline(stub: BrokerStub) -> None:
+    """A run waits no longer than its own time, also if a call may take longer than that. Nothing is open that it would have to end."""
+    stub.stop_broker(1)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        quick(stub, bill).run(timeout=2.0)
+    assert 1.5 < time.monotonic() - began < 10.0
+
+
+@pytest.mark.parametrize("consumer", [{}, COOPERATIVE, CONSUMER_PROTOCOL], ids=["eager", "cooperative", "consumer"])
+def test_the_deadline_while_the_place_to_begin_is_not_known(stub: BrokerStub, consumer: dict[str, Any]) -> None:
+    """The run ends in time, with its partitions. The next run of the same pipeline asks again, and begins where the group is."""
+    order(stub.bootstrap, range(N))
+    quick(stub, bill).run_until_idle(timeout=LIMIT_S)
+    order(stub.bootstrap, range(N, 2 * N))
+    refused = stub.faults.on(Api.OFFSET_FETCH).forever().error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    with quick(stub, bill, consumer=consumer) as pipeline:
+        began = time.monotonic()
+        while not refused.hits:
+            assert pipeline.run(timeout=2.0).records_in == 0
+        assert time.monotonic() - began < 15.0
+        refused.remove()
+        assert pipeline.run_until_idle(timeout=LIMIT_S).records_in == N
+    is_whole(stub, 2 * N)
+
+
+def test_no_broker_when_a_pipeline_looks_again(stub: BrokerStub) -> None:
+    """The pipeline has read everything. The next run waits for the brokers until its deadline, or until they are back."""
+    order(stub.bootstrap, range(N))
+    with quick(stub, bill) as pipeline:
+        pipeline.run_until_idle(timeout=LIMIT_S)
+        order(stub.bootstrap, range(N, 2 * N))
+        stub.stop_broker(1)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match="has not read everything within 2 s"):
+            pipeline.run_until_idle(timeout=2.0)
+        assert time.monotonic() - began < 10.0
+        threading.Timer(1.0, lambda: stub.start_broker(1)).start()
+        assert pipeline.run_until_idle(timeout=LIMIT_S).records_in == 2 * N
+    is_whole(stub, 2 * N)
 
 
 @pytest.mark.parametrize("api", [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN, Api.INIT_PRODUCER_ID, Api.FETCH, Api.OFFSET_FETCH])
