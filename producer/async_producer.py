@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
@@ -28,6 +28,7 @@ from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.async_engine import AsyncEngine
 from fencepost.producer.network.exit_and_fork import ExitGuard
+from fencepost.producer.serializers import result_of, row_of, taken_apart
 
 log = logging.getLogger("fencepost.producer")
 
@@ -63,9 +64,12 @@ class AsyncProducer(BaseProducer):
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """Accept one record and return the future of its delivery, which can be awaited. Waits up to `max_block_ms` for the topic, and for
-        room. Arguments and errors are `Producer.send`'s. If the call is cancelled while it waits, the record is not accepted."""
+        room. Arguments and errors are `Producer.send`'s. If the call is cancelled while it waits, the record is not accepted. Asynchronous
+        serializers are awaited first: records of tasks that send at the same time are then accepted in the order in which these return."""
         self._running()
-        if self._serializes:
+        if self._awaited_serializers:
+            accepted = await self._accept_awaited(topic, value, key, partition, headers, timestamp, on_delivery)
+        elif self._serializes:
             accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
         else:
             accepted = self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
@@ -84,8 +88,10 @@ class AsyncProducer(BaseProducer):
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """`send` that never waits. Raises BufferFull if the buffer has no room or other tasks wait for some, and TopicUnavailable if the
-        topic is not known yet. The producer then requests its metadata: try again."""
+        topic is not known yet. The producer then requests its metadata: try again. Raises Misuse with an asynchronous serializer."""
         self._running()
+        if self._awaited_serializers:
+            raise Misuse(f"try_send does not wait, and {self._awaited_serializers[0]} is asynchronous: use send")
         if self._serializes:
             accepted = self._accept_prepared(topic, value, key, partition, headers, timestamp, on_delivery)
         else:
@@ -93,7 +99,10 @@ class AsyncProducer(BaseProducer):
         return self._accept_now(accepted) if type(accepted) is PendingRecord else accepted
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
-        """`Producer.send_many`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""
+        """`Producer.send_many`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered. Asynchronous
+        serializers are awaited for all rows before the first one is accepted."""
+        if self._awaited_serializers:
+            return await self._send_bulk(topic, self._awaited_chunks(topic, records), partition)
         return await self._send_bulk(topic, self._rows(topic, records), partition)
 
     async def send_arrow(
@@ -182,6 +191,53 @@ class AsyncProducer(BaseProducer):
             raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
         return self._side
 
+    async def _accept_awaited(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | PendingRecord:
+        """`_accept_prepared` with asynchronous serializers."""
+        if self._interceptors is None:
+            key, value = await self._serialized_later(topic, key, value, headers)
+            return self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
+        seen = self._seen(self._interceptors, topic, value, key, partition, headers, timestamp)
+        try:
+            key, value = await self._serialized_later(seen.topic, seen.key, seen.value, seen.headers)
+            return self._accept_seen(self._interceptors, seen, key, value, on_delivery)
+        except Exception as error:
+            self._interceptors.refused(seen, error)
+            raise
+
+    async def _serialized_later(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
+        """`_serialized` with asynchronous serializers."""
+        field = "key"
+        try:
+            if key is not None and self._serialize_key is not None:
+                key = await result_of(self._serialize_key(topic, key, headers))
+            field = "value"
+            if value is not None and self._serialize_value is not None:
+                value = await result_of(self._serialize_value(topic, value, headers))
+        except Exception as error:
+            error.add_note(f"{field}_serializer raised this for a {field} of topic {topic!r}")
+            raise
+        return key, value
+
+    async def _awaited_chunks(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
+        """`_rows` with asynchronous serializers."""
+        made: list[object] = []
+        for number, row in enumerate(self._seen_rows(topic, records)):
+            try:
+                made.append(row_of(row, await self._serialized_later(topic, *taken_apart(row))))
+            except Exception as error:
+                error.add_note(f"row {number}")
+                raise
+        return self._chunks(made, whole=True)
+
     async def _accept_later(self, record: PendingRecord) -> RecordFuture:
         """Wait for the topic, and for room in the buffer, up to max_block_ms each."""
         try:
@@ -193,12 +249,14 @@ class AsyncProducer(BaseProducer):
             record.refused(error)
             raise
 
-    async def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
+    async def _send_bulk(
+        self, topic: str, chunks: Iterator[Chunk | None] | Awaitable[Iterator[Chunk | None]], partition: int | None
+    ) -> BulkFuture:
         bulk = BulkFuture(self._shared)
         try:
             check_topic(topic)
             where = place_of(partition)
-            for chunk in chunks:
+            for chunk in await chunks if isinstance(chunks, Awaitable) else chunks:
                 if chunk is None:
                     await asyncio.sleep(0)
                     continue

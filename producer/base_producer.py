@@ -42,7 +42,7 @@ from fencepost.producer.foundations.runtime import time as wall_time
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
-from fencepost.producer.serializers import bind
+from fencepost.producer.serializers import bind, is_awaited, row_of, taken_apart
 from fencepost.producer.topics import Topics
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
@@ -83,6 +83,11 @@ class BaseProducer:
         self._chooser = chooser(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
+        self._awaited_serializers = [
+            f"{name}={getattr(self._settings, name)!r:.100}"
+            for name in ("key_serializer", "value_serializer")
+            if is_awaited(getattr(self._settings, name))
+        ]
         # One question for a producer that has neither serializers nor interceptors.
         self._interceptors: Interceptors | None = chain(self._settings.interceptors)
         self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
@@ -148,19 +153,37 @@ class BaseProducer:
         if interceptors is None:
             key, value = self._serialized(topic, key, value, headers)
             return self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
-        own_headers = listed_headers(headers) if headers is not None else []
-        seen = interceptors.on_send(
-            ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=own_headers, timestamp=timestamp)
-        )
-        topic, partition, timestamp = seen.topic, seen.partition, seen.timestamp
+        seen = self._seen(interceptors, topic, value, key, partition, headers, timestamp)
         try:
-            key, value = self._serialized(topic, seen.key, seen.value, seen.headers)
-            headers = seen.headers or None
-            watched = interceptors.watched(headers, on_delivery)
-            accepted = self._accept(topic, value, key, partition, headers, timestamp, watched)
+            key, value = self._serialized(seen.topic, seen.key, seen.value, seen.headers)
+            return self._accept_seen(interceptors, seen, key, value, on_delivery)
         except Exception as error:
             interceptors.refused(seen, error)
             raise
+
+    def _seen(
+        self,
+        interceptors: Interceptors,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: int | None,
+    ) -> ProducerRecord:
+        """The record as the interceptors leave it."""
+        own_headers = listed_headers(headers) if headers is not None else []
+        return interceptors.on_send(
+            ProducerRecord(topic=topic, value=value, key=key, partition=partition, headers=own_headers, timestamp=timestamp)
+        )
+
+    def _accept_seen(
+        self, interceptors: Interceptors, seen: ProducerRecord, key: object, value: object, on_delivery: OnDelivery | None
+    ) -> RecordFuture | PendingRecord:
+        """`_accept` of a record that the interceptors have seen, with its serialized key and value."""
+        headers = seen.headers or None
+        watched = interceptors.watched(headers, on_delivery)
+        accepted = self._accept(seen.topic, value, key, seen.partition, headers, seen.timestamp, watched)
         if isinstance(accepted, PendingRecord):
             accepted.on_refusal = partial(interceptors.refused, seen)
         return accepted
@@ -204,27 +227,34 @@ class BaseProducer:
 
     def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
         """The chunks of a `send_many`, and pauses."""
+        whole = isinstance(records, (list, tuple))
+        records = self._seen_rows(topic, records)
+        if self._serializes:
+            records = self._serialized_rows(topic, records)
+        yield from self._chunks(records, whole=whole)
+
+    def _seen_rows(self, topic: str, records: Iterable[object]) -> Iterable[object]:
+        """The rows of a `send_many` as the interceptors leave them."""
         if isinstance(records, (bytes, str)):
             raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
-        whole = isinstance(records, (list, tuple))
-        if whole:
+        if isinstance(records, (list, tuple)):
             records = list(records)  # The caller may change the list while other tasks run.
-        if self._serializes:
-            if self._interceptors is not None:
-                plain_rows = self._serialize_key is None and self._serialize_value is None
-                records = self._interceptors.rows(topic, records, mappings=plain_rows)
-            records = self._serialized_rows(topic, records)
-        yield from list_chunks(records, whole=whole, largest=int(self._largest), setting=self._size_setting)
+        if self._interceptors is None:
+            return records
+        plain_rows = self._serialize_key is None and self._serialize_value is None
+        return self._interceptors.rows(topic, records, mappings=plain_rows)
+
+    def _chunks(self, rows: Iterable[object], *, whole: bool) -> Iterator[Chunk | None]:
+        """The chunks of rows whose keys and values are bytes, and pauses. `whole`: they came in a list."""
+        return list_chunks(rows, whole=whole, largest=int(self._largest), setting=self._size_setting)
 
     def _serialized_rows(self, topic: str, records: Iterable[object]) -> Iterator[object]:
         """Rows whose keys and values are bytes. With serializers, a row that is no tuple is a value of any type."""
         # Not a generator expression: mypyc compiles that to a list.
         for number, row in enumerate(records):
             try:
-                if isinstance(row, tuple) and 2 <= len(row) <= 5:
-                    made = (*self._serialized(topic, row[0], row[1], row[2] if len(row) > 2 else None), *row[2:])
-                else:
-                    made = (None, self._serialized(topic, None, row, None)[1])
+                key, value, headers = taken_apart(row)
+                made = row_of(row, self._serialized(topic, key, value, headers))
             except Exception as error:
                 error.add_note(f"row {number}")
                 raise

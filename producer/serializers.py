@@ -5,11 +5,13 @@
     Producer(..., value_serializer=AvroSerializer(...))         # confluent-kafka's are called with their SerializationContext
 
 They run in `send` and `send_many`, on the caller's thread, before a record is accepted. The call raises what they raise, with a note
-that names the setting, the topic and the row. None stays None, because it is a tombstone, not a value.
+that names the setting, the topic and the row. None stays None, because it is a tombstone, not a value. An asyncio producer awaits what
+asynchronous serializers return.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,16 @@ from fencepost.producer.accumulator.batch import Headers
 
 Serialize = Callable[[str, Any, Headers | None], object]
 """It should return bytes or None. `send` checks that."""
+
+
+def is_awaited(serializer: Any) -> bool:
+    """Whether its calls return awaitables: it is an async function or object, or an asynchronous serializer of confluent-kafka."""
+    function = serializer if callable(serializer) else getattr(serializer, "serialize", None)
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004
+        or any(each.__name__ == "AsyncBaseSerializer" for each in type(serializer).__mro__)
+    )
 
 
 def bind(serializer: Any, field: str) -> Serialize | None:
@@ -31,3 +43,20 @@ def bind(serializer: Any, field: str) -> Serialize | None:
     if not callable(serializer):
         return lambda topic, value, headers: serializer.serialize(topic, value)
     return lambda topic, value, headers: serializer(value)
+
+
+async def result_of(returned: object) -> object:
+    """What a serializer returned, awaited if it has to be."""
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+def taken_apart(row: object) -> tuple[object, object, Headers | None]:
+    """Key, value and headers of a row of `send_many`. With serializers, a row that is no tuple of two to five is a value of any type."""
+    if isinstance(row, tuple) and 2 <= len(row) <= 5:
+        return row[0], row[1], row[2] if len(row) > 2 else None
+    return None, row, None
+
+
+def row_of(row: object, serialized: tuple[object, object]) -> tuple[object, ...]:
+    """The row with its serialized key and value."""
+    return (*serialized, *row[2:]) if isinstance(row, tuple) and 2 <= len(row) <= 5 else serialized

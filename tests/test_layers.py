@@ -59,7 +59,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "topics": "foundations wire errors accumulator core",
         "network": "foundations wire errors config accumulator core observe",
         "base_producer": "foundations wire errors config accumulator bulk core interceptors serializers observe topics network",
-        "async_producer": "foundations errors config accumulator bulk core network base_producer",
+        "async_producer": "foundations errors config accumulator bulk core serializers network base_producer",
         "producer": "foundations errors config accumulator bulk core network base_producer",
         "__init__": "_hot foundations errors config accumulator bulk interceptors observe async_producer producer",
     },

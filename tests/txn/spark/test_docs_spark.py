@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from msgspec.structs import fields
 from pyspark.sql import SparkSession
 
@@ -15,6 +18,7 @@ from fencepost.txn.spark.guards.selection import GUARDS, TABLE
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 from tests.drawn import drawn
+from tests.schema_registry import schema_registry
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,3 +93,15 @@ def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path
         if "Watcher" not in names:
             written = sum(len(stub.records(topic, number)) for topic, count in WRITTEN for number in range(count))
             assert written > 0
+
+
+def test_values_in_avro(spark: SparkSession) -> None:
+    """The program of docs/serializers.md: what it writes has the five bytes, and Confluent's deserializer reads it."""
+    program = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "serializers.md").read_text(encoding="utf-8"), re.DOTALL)[-1]
+    with BrokerStub(default_partitions=2) as stub, schema_registry() as registry:
+        exec(program.replace("localhost:9092", stub.bootstrap).replace("http://localhost:8081", registry.url), {"__name__": "__main__"})
+        values = [record.value for partition in range(2) for record in stub.records("orders", partition)]
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            deserializer = AvroDeserializer(client)
+            read = [deserializer(value, SerializationContext("orders", MessageField.VALUE)) for value in values]
+    assert sorted(each["id"] for each in read) == list(range(1000))
