@@ -201,6 +201,26 @@ from fencepost.txn.jobs.stats import JobStats
 class JobKeywords(TypedDict, total=False):
 ''',
 )
+POOL: Final = (
+    ROOT / "txn/pool/keywords.py",
+    ROOT / "txn/pool/settings.py",
+    "PoolSettings",
+    '''"""The keyword arguments of a pool, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Literal
+
+from fencepost.producer.config.keywords import ProducerKeywords
+from fencepost.txn.config.on_open import OnOpen
+from fencepost.txn.recovery.token import PreparedTransaction
+
+
+class PoolKeywords(ProducerKeywords, total=False):
+''',
+)
 REQUIRED: Final = {"PipelineSettings": PIPELINE_REQUIRED, "JobSettings": JOB_REQUIRED}
 SERVERS: Final = """
 
@@ -209,19 +229,26 @@ class ProducerKeywords(ProducerOptions, total=False):
 
     bootstrap_servers: str | Sequence[str]
 """
-NAMED: Final = {"Settings": ("bootstrap_servers",), "WriterSettings": ("sink_id", "topic")}
-"""Settings that the Spark writer's signature has already."""
+NAMED: Final = {"Settings": ("bootstrap_servers",), "WriterSettings": ("sink_id", "topic"), "PoolSettings": ("transactional_id",)}
+"""Settings that are left out: the Spark writer's signature has them already, or a pool makes them itself."""
+
+
+def types_of(source: Path, name: str) -> dict[str, str]:
+    """The types of a struct's fields, as a caller may pass them."""
+    struct = next(node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name)
+    return {
+        node.target.id: WIDER.get(node.target.id, ast.unparse(node.annotation))
+        for node in struct.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
 
 
 def page(target: tuple[Path, Path, str, str]) -> str:
     """The text of one file."""
     _, source, name, head = target
-    struct = next(node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name)
-    types = {
-        node.target.id: WIDER.get(node.target.id, ast.unparse(node.annotation))
-        for node in struct.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
+    types = types_of(source, name)
+    if name == "PoolSettings":
+        types |= types_of(TRANSACTIONS[1], TRANSACTIONS[2])
     if name == "Settings":
         kafkas = {(spelled := dotted.replace(".", "_")): WIDER.get(spelled, types[ours]) for dotted, ours in DOTTED.items()}
         types |= {spelled: kind for spelled, kind in kafkas.items() if spelled not in types}
@@ -233,7 +260,7 @@ def page(target: tuple[Path, Path, str, str]) -> str:
 
 
 def main() -> None:
-    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE, JOB):
+    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE, JOB, POOL):
         target[0].write_text(page(target))
 
 

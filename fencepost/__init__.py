@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from fencepost.txn import AsyncPipeline as AsyncPipeline
     from fencepost.txn import AsyncResumed as AsyncResumed
     from fencepost.txn import AsyncTransaction as AsyncTransaction
+    from fencepost.txn import AsyncTransactionalPool as AsyncTransactionalPool
     from fencepost.txn import AsyncTransactionalProducer as AsyncTransactionalProducer
     from fencepost.txn import BadJobEntry as BadJobEntry
     from fencepost.txn import BadLedgerEntry as BadLedgerEntry
@@ -125,6 +126,9 @@ if TYPE_CHECKING:
     from fencepost.txn import PipelineFailed as PipelineFailed
     from fencepost.txn import PipelineStats as PipelineStats
     from fencepost.txn import PoisonMessage as PoisonMessage
+    from fencepost.txn import PoolStats as PoolStats
+    from fencepost.txn import PoolTakenOver as PoolTakenOver
+    from fencepost.txn import PoolTimeout as PoolTimeout
     from fencepost.txn import PreparedStatus as PreparedStatus
     from fencepost.txn import PreparedTransaction as PreparedTransaction
     from fencepost.txn import Resumed as Resumed
@@ -132,6 +136,7 @@ if TYPE_CHECKING:
     from fencepost.txn import SourceChanged as SourceChanged
     from fencepost.txn import Transaction as Transaction
     from fencepost.txn import TransactionAborted as TransactionAborted
+    from fencepost.txn import TransactionalPool as TransactionalPool
     from fencepost.txn import TransactionalProducer as TransactionalProducer
     from fencepost.txn import TransactionCommitted as TransactionCommitted
     from fencepost.txn import TransactionOpen as TransactionOpen
@@ -215,6 +220,7 @@ _HOMES = {
         "AsyncPipeline",
         "AsyncResumed",
         "AsyncTransaction",
+        "AsyncTransactionalPool",
         "AsyncTransactionalProducer",
         "BadJobEntry",
         "BadLedgerEntry",
@@ -266,6 +272,9 @@ _HOMES = {
         "PipelineFailed",
         "PipelineStats",
         "PoisonMessage",
+        "PoolStats",
+        "PoolTakenOver",
+        "PoolTimeout",
         "PreparedStatus",
         "PreparedTransaction",
         "Resumed",
@@ -273,6 +282,7 @@ _HOMES = {
         "SourceChanged",
         "Transaction",
         "TransactionAborted",
+        "TransactionalPool",
         "TransactionCommitted",
         "TransactionOpen",
         "TransactionTimeout",

@@ -89,11 +89,12 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "transaction": "errors shared recovery coordinator",
         "producer": "errors recovery config coordinator transaction",
         "loop": "errors coordinator async_producer producer",
+        "pool": "errors protocol recovery config coordinator async_producer transaction producer loop",
         "pipeline": "errors offsets config loop",
         "files": "",
         "jobs": "errors foundations protocol config keyed_topic loop files",
         "__init__": "errors group_metadata offsets shared recovery keyed_topic ledger coordinator async_producer transaction"
-        " producer loop pipeline jobs",
+        " producer loop pool pipeline jobs",
         "spark": "errors protocol shared reading recovery keyed_topic ledger transaction producer",
     },
     "broker_stub.groups": {

@@ -1,8 +1,9 @@
 """Transactions on top of the producer: records that become visible together or not at all.
 
-This package exports `TransactionalProducer`, `AsyncTransactionalProducer`, `resume` for transactions that another process prepared,
-`Participant` for transactions that another process shares, `Pipeline` and `AsyncPipeline` for read-process-write, `Job` and `AsyncJob` for
-restartable ingestion, the `Ledger` of micro-batches, and their errors. It loads each of them on first use.
+This package exports `TransactionalProducer`, `AsyncTransactionalProducer`, `TransactionalPool` and `AsyncTransactionalPool` for concurrent
+transactions, `resume` for transactions that another process prepared, `Participant` for transactions that another process shares,
+`Pipeline` and `AsyncPipeline` for read-process-write, `Job` and `AsyncJob` for restartable ingestion, the `Ledger` of micro-batches, and
+their errors. It loads each of them on first use.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fencepost.txn.jobs import errors as _job_errors
 from fencepost.txn.keyed_topic import errors as _keyed_topic_errors
 from fencepost.txn.ledger import errors as _ledger_errors
 from fencepost.txn.pipeline import errors as _pipeline_errors
+from fencepost.txn.pool import errors as _pool_errors
 
 if TYPE_CHECKING:
     from fencepost.txn.async_producer import AsyncTransaction as AsyncTransaction
@@ -68,6 +70,11 @@ if TYPE_CHECKING:
     from fencepost.txn.pipeline.errors import PoisonMessage as PoisonMessage
     from fencepost.txn.pipeline.pipeline import Pipeline as Pipeline
     from fencepost.txn.pipeline.stats import PipelineStats as PipelineStats
+    from fencepost.txn.pool.async_pool import AsyncTransactionalPool as AsyncTransactionalPool
+    from fencepost.txn.pool.errors import PoolTakenOver as PoolTakenOver
+    from fencepost.txn.pool.errors import PoolTimeout as PoolTimeout
+    from fencepost.txn.pool.pool import TransactionalPool as TransactionalPool
+    from fencepost.txn.pool.stats import PoolStats as PoolStats
     from fencepost.txn.producer import TransactionalProducer as TransactionalProducer
     from fencepost.txn.recovery.outcome import Marker as Marker
     from fencepost.txn.recovery.outcome import Outcome as Outcome
@@ -117,6 +124,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "fencepost.txn.loop.output_record": ("OutputRecord",),
     "fencepost.txn.pipeline.pipeline": ("Pipeline",),
     "fencepost.txn.pipeline.stats": ("PipelineStats",),
+    "fencepost.txn.pool.async_pool": ("AsyncTransactionalPool",),
+    "fencepost.txn.pool.errors": tuple(_pool_errors.__all__),
+    "fencepost.txn.pool.pool": ("TransactionalPool",),
+    "fencepost.txn.pool.stats": ("PoolStats",),
     "fencepost.txn.recovery.outcome": ("Marker", "Outcome", "PreparedStatus"),
     "fencepost.txn.producer": ("TransactionalProducer",),
     "fencepost.txn.recovery.resume": ("AsyncResumed", "Resumed", "resume", "resume_async"),

@@ -29,6 +29,7 @@ RUN_BY: Final[dict[str, list[str]]] = {
     "docs/replication.md": [f"{DOCS}_replication.py"] * 2,
     "docs/security.md": [HERE] * 2,
     "docs/serializers.md": [*[f"{DOCS}_serializers.py"] * 4, "tests/txn/spark/test_docs_spark.py::test_values_in_avro"],
+    "docs/services.md": [HERE],
     "docs/spark-reference.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"] * 3,
     "docs/spark-source.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"],
     "docs/spark.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"] * 2,

@@ -17,11 +17,13 @@ from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn import (
     AsyncJob,
     AsyncPipeline,
+    AsyncTransactionalPool,
     AsyncTransactionalProducer,
     GroupMetadata,
     IteratorSource,
     Job,
     Pipeline,
+    TransactionalPool,
     TransactionalProducer,
 )
 from fencepost.txn.async_producer import AsyncTransaction
@@ -65,10 +67,12 @@ CALLS: dict[type[Any], dict[str, tuple[Any, ...]]] = {
     Ledger: {"ensure": (), "read": ("s",), "standing": ("s",), "list": (), "look": (), "reset": ("s",)},
     Resumed: {"commit": (), "abort": (), "status": ()},
     AsyncResumed: {"commit": (), "abort": (), "status": ()},
+    TransactionalPool: {"init": (), "transaction": (), "check": (), "close": ()},
     Pipeline: {"run": (), "run_until_idle": ()},
     Job: {"run": ()},
 }
 CALLS[AsyncJob] = CALLS[Job]
+CALLS[AsyncTransactionalPool] = CALLS[TransactionalPool]
 CALLS[AsyncPipeline] = CALLS[Pipeline]
 CALLS[AsyncTransactionalProducer] = CALLS[TransactionalProducer]
 CALLS[AsyncTransaction] = CALLS[Transaction]
@@ -193,6 +197,14 @@ def test_jobs(stub: BrokerStub) -> None:
     source = IteratorSource(lambda position: iter(()))
     refuses(Job("j", source, bootstrap_servers=stub.bootstrap, topic="t"))
     asyncio.run(refuses_on_loop(AsyncJob("j", source, bootstrap_servers=stub.bootstrap, topic="t")))
+    assert stub.journal.requests() == []
+
+
+def test_pools(stub: BrokerStub) -> None:
+    """A pool refuses a wrong timeout before it makes a connection, `close` included."""
+    settings: Any = {"bootstrap_servers": stub.bootstrap, "transactional_id_prefix": "p"}
+    refuses(TransactionalPool(**settings))
+    asyncio.run(refuses_on_loop(AsyncTransactionalPool(**settings)))
     assert stub.journal.requests() == []
 
 

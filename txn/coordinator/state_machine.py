@@ -143,6 +143,10 @@ TABLE: Final[dict[tuple[State, Event], tuple[State, Action]]] = {
 it excludes that the commit was carried out (`TransactionManager._may_be_committed`)."""
 
 
+CONCURRENT: Final = "concurrent transactions need a TransactionalPool, or an AsyncTransactionalPool with asyncio"
+"""What the refusal of a second transaction adds."""
+
+
 AT_CLOSE: Final = {
     State.OPEN: Event.ABORT,
     State.SPOILED: Event.ABORT,
@@ -175,7 +179,8 @@ class Machine:
         state = self.state
         if (state, event) not in TABLE:
             assert event in CALLS, f"{event} in {state}"
-            raise IllegalCall(f"{event.value}: the producer is {state.value}; what can be called now: {legal_calls(state)}")
+            told = f"{event.value}: the producer is {state.value}; what can be called now: {legal_calls(state)}"
+            raise IllegalCall(f"{told}; {CONCURRENT}" if event is Event.BEGIN else told)
 
 
 def legal_calls(state: State) -> str:

@@ -87,7 +87,8 @@ def test_a_call_is_carried_out_or_refused_with_those_that_are_not(state: State, 
         machine.step(call)
     assert state.value in str(refused.value)
     assert legal_calls(state)
-    assert str(refused.value).endswith(legal_calls(state))
+    more = "; concurrent transactions need a TransactionalPool, or an AsyncTransactionalPool with asyncio" if call is Event.BEGIN else ""
+    assert str(refused.value).endswith(f": {legal_calls(state)}{more}")
     assert machine.state is state
 
 

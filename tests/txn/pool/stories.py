@@ -1,0 +1,63 @@
+"""Stories of pools that the stub and Apache Kafka tell alike."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from fencepost.txn.pool.errors import PoolTakenOver
+from fencepost.txn.pool.pool import TransactionalPool
+from tests.producer.stub_helpers import LIMIT_S, QUICK
+from tests.txn.pool.helpers import Pool, block, made_of, pool_of, wrote
+
+LEFT_OPEN = """
+import sys, threading
+from fencepost import TransactionalPool
+bootstrap, topic, prefix, settings = sys.argv[1:]
+pool = TransactionalPool(bootstrap_servers=bootstrap, transactional_id_prefix=prefix, size=4, **eval(settings))
+entered = [pool.transaction() for _ in range(3)]
+for block in entered:
+    block.__enter__().send(topic, b"left open").result(30)
+print(pool.instance, flush=True)
+sys.stdin.read()
+"""
+
+
+async def share_an_instance(kind: type[Pool], bootstrap: str, topic: str, prefix: str = "p") -> None:
+    """Two pools have one instance."""
+    settings = {"transactional_id_prefix": prefix, "instance": "a", "size": 3, "acquire_timeout_ms": 30_000}
+    async with pool_of(kind, bootstrap, **settings) as older, pool_of(kind, bootstrap, **settings) as newer:
+        await wrote(older, b"older", topic)
+        await made_of(newer.init, LIMIT_S)
+        # The older pool may find out at its first commit, or before it opens a slot that it does not have yet.
+        told = [await asyncio.gather(wrote(older, b"lost", topic), return_exceptions=True) for _ in range(3)]
+        assert isinstance(told[0][0], Exception)
+        for each in told[1:]:
+            assert isinstance(each[0], PoolTakenOver), each
+        with pytest.raises(
+            PoolTakenOver, match=rf"instance 'a' of the pool '{prefix}' belongs to another process now, which has registered"
+        ):
+            async with block(older), block(older):
+                pass
+        for _ in range(3):
+            await wrote(newer, b"newer", topic)
+        assert newer.stats().replaced == 0
+
+
+def is_killed_and_followed(bootstrap: str, topic: str, prefix: str = "p", **settings: Any) -> None:
+    """A process is killed while it has three transactions open, and another one follows."""
+    arguments = [bootstrap, topic, prefix, repr({name: str(value) for name, value in settings.items()})]
+    worker = [sys.executable, "-P", "-c", LEFT_OPEN, *arguments]
+    with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        instance = killed.stdout.readline().strip()
+        killed.kill()
+    with TransactionalPool(QUICK, bootstrap_servers=bootstrap, transactional_id_prefix=prefix, size=4, **settings) as pool:
+        pool.init(LIMIT_S)
+        assert pool.instance == instance
+        with pool.transaction() as tx:
+            tx.send(topic, b"after")

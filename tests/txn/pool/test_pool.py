@@ -1,0 +1,414 @@
+"""Both pools on a stub: concurrent transactions, the wait for a slot, failures, and the end. What is told of one is told of the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.producer.errors import ConfigError, Fatal, FencepostError, ProducerClosed
+from fencepost.producer.wire import Api, ErrorCode, InitProducerIdRequest
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
+from fencepost.txn.pool.async_pool import AsyncTransactionalPool
+from fencepost.txn.pool.errors import PoolTimeout
+from fencepost.txn.pool.pool import TransactionalPool
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.recovery.resume import resume_async
+from tests.producer.stub_helpers import LIMIT_S, QUICK, run_story, values
+from tests.txn.pool.helpers import KINDS, Pool, block, made_of, pool_of, sent, wrote
+from tests.txn.stub_helpers import committed, ends, stub
+from tests.waiting import until
+
+__all__ = ["stub"]
+
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@both
+@pytest.mark.parametrize("parallel", [8, 100])
+def test_parallel_transactions(stub: BrokerStub, kind: type[Pool], parallel: int) -> None:
+    """More callers than slots: each transaction is committed, once, and in one of `size` ids."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=4, acquire_timeout_ms=30_000) as pool:
+            await asyncio.gather(*[wrote(pool, b"%03d" % row) for row in range(parallel)])
+            stats = pool.stats()
+            assert (stats.opened, stats.committed, stats.aborted) == (parallel, parallel, 0)
+            assert (stats.in_use, stats.free, stats.waiting, stats.settling, stats.timeouts) == (0, 4, 0, 0, 0)
+
+    run_story(story())
+    assert sorted(committed(stub, "t")) == [b"%03d" % row for row in range(parallel)]
+
+
+@both
+def test_transactions_are_open_at_the_same_time(stub: BrokerStub, kind: type[Pool]) -> None:
+    """Blocks overlap, an exception aborts only its own, and the slots are used again."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=2) as pool:
+            with pytest.raises(ZeroDivisionError):
+                async with block(pool) as first:
+                    await sent(first, "t", b"aborted")
+                    async with block(pool) as second:
+                        await sent(second, "t", b"kept")
+                        assert pool.stats().in_use == 2
+                    raise ZeroDivisionError
+            await wrote(pool, b"next")
+            assert first.over
+            assert (pool.stats().committed, pool.stats().aborted) == (2, 1)
+
+    run_story(story())
+    assert sorted(committed(stub, "t")) == [b"kept", b"next"]
+
+
+@both
+def test_no_slot_in_time(stub: BrokerStub, kind: type[Pool]) -> None:
+    """The error says how many are in use, for how long, how many wait, and which setting says so; the pool goes on."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=1, acquire_timeout_ms=150) as pool:
+            await made_of(pool.init, LIMIT_S)
+            async with block(pool) as tx:
+                await sent(tx, "t", b"row")
+                late = await asyncio.gather(*[wrote(pool, b"late") for _ in range(2)], return_exceptions=True)
+            texts = sorted(str(each) for each in late)
+            assert [type(each) for each in late] == [PoolTimeout, PoolTimeout]
+            assert any(
+                each.startswith("no transaction could begin within acquire_timeout_ms=150: 1 of size=1 is in use, the longest for 0.")
+                for each in texts
+            ), texts
+            assert all(each.endswith("raise `size`, or make the transactions shorter") for each in texts), texts
+            assert pool.stats().timeouts == 2
+            await wrote(pool, b"after", timeout=LIMIT_S)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"row", b"after"]
+
+
+@both
+def test_a_caller_that_waits_gets_the_slot(stub: BrokerStub, kind: type[Pool]) -> None:
+    """The longest waiting caller is first."""
+
+    async def story() -> None:
+        order: list[int] = []
+
+        async def one(number: int) -> None:
+            async with block(pool):
+                order.append(number)
+
+        async with pool_of(kind, stub.bootstrap, size=1, acquire_timeout_ms=30_000) as pool:
+            async with block(pool):
+                tasks = []
+                for number in range(4):
+                    tasks.append(asyncio.create_task(one(number)))
+                    while pool.stats().waiting <= number:
+                        await asyncio.sleep(0.001)
+            await asyncio.gather(*tasks)
+        assert order == [0, 1, 2, 3]
+
+    run_story(story())
+
+
+@both
+def test_a_timeout_of_the_block(stub: BrokerStub, kind: type[Pool]) -> None:
+    """`timeout` limits the beginning, and the end; a commit that is late is aborted, as with one producer."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=1) as pool:
+            await made_of(pool.init, LIMIT_S)
+            async with block(pool):
+                with pytest.raises(PoolTimeout):
+                    await wrote(pool, b"none", timeout=0.1)
+            held = stub.faults.on(Api.PRODUCE).forever().hold()
+            with pytest.raises(TransactionTimeout, match="commit"):
+                await wrote(pool, b"late", timeout=0.3)
+            held.remove()
+            await wrote(pool, b"after", timeout=LIMIT_S)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"after"]
+
+
+@both
+def test_no_broker(kind: type[Pool]) -> None:
+    """The call ends in time with the cause; once a broker is there, the same pool works."""
+
+    async def story(stub: BrokerStub) -> None:
+        async with pool_of(kind, stub.bootstrap, acquire_timeout_ms=300) as pool:
+            stub.stop_broker(1)
+            with pytest.raises(PoolTimeout, match="the last failure: init: "):
+                await wrote(pool, b"none")
+            with pytest.raises(PoolTimeout):
+                await made_of(pool.check, 0.2)
+            stub.start_broker(1)
+            await made_of(pool.init, LIMIT_S)
+            await wrote(pool, b"row", timeout=LIMIT_S)
+            stub.stop_broker(1)
+            with pytest.raises(TransactionTimeout, match="did not answer"):
+                await made_of(pool.check, 0.2)
+            stub.start_broker(1)
+            assert (await made_of(pool.check, LIMIT_S)).committed == 1
+
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=1)
+        run_story(story(stub))
+        assert committed(stub, "t") == [b"row"]
+
+
+@both
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_transaction_that_takes_too_long(kind: type[Pool], version: int) -> None:
+    """The coordinator aborts it. The caller gets the error, and the slot goes on under the same id, with a new producer if it must."""
+
+    async def story(stub: BrokerStub) -> None:
+        async with pool_of(kind, stub.bootstrap, size=1, transaction_timeout_ms=5_000) as pool:
+            with pytest.raises((MustAbort, Fatal)):
+                async with block(pool) as tx:
+                    await sent(tx, "t", b"late")
+                    await made_of(until, lambda: stub.end_offset("t", 0), "it is written")
+                    stub.advance(20_000)
+                    await made_of(until, lambda: stub.end_offset("t", 0) > 1, "the marker")
+            await wrote(pool, b"after", timeout=LIMIT_S)
+            stats = pool.stats()
+            assert (stats.committed, stats.aborted, stats.replaced) == (1, 1, int(version == 1))
+            assert pool.instance is not None
+
+    with BrokerStub(transaction_version=version, clock=VirtualClock()) as stub:
+        stub.create_topic("t", partitions=1)
+        run_story(story(stub))
+        assert values(stub, "t") == [b"after"]
+        requests = [exchange.request for exchange in stub.journal.requests(Api.INIT_PRODUCER_ID)]
+        ids = {request.transactional_id for request in requests if isinstance(request, InitProducerIdRequest)}
+        assert len(ids) == 2  # the guard's and the slot's
+
+
+@both
+def test_an_outcome_that_is_unknown(stub: BrokerStub, kind: type[Pool]) -> None:
+    """The slot gets no further transaction until its outcome is known, and a new producer then: `resolve` asks the old one, whenever."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=1, acquire_timeout_ms=30_000, request_timeout_ms=300) as pool:
+            await made_of(pool.init, LIMIT_S)
+            fault = stub.faults.on(Api.END_TXN).reply().forever().drop()
+            with pytest.raises(CommitOutcomeUnknown) as unknown:
+                await wrote(pool, b"row", timeout=0.4)
+            assert pool.stats().settling == 1
+            with pytest.raises(PoolTimeout, match="1 settling"):
+                await wrote(pool, b"too soon", timeout=0.2)
+            fault.remove()
+            for _ in range(120):
+                await wrote(pool, b"next", timeout=LIMIT_S)
+            assert pool.stats().replaced == 1
+            await made_of(unknown.value.resolve, LIMIT_S)
+            assert (pool.stats().committed, pool.stats().unknown) == (121, 0)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"row", *[b"next"] * 120]
+
+
+@both
+def test_an_interrupted_commit_keeps_its_slot(stub: BrokerStub, kind: type[Pool]) -> None:
+    """While a commit goes on without its caller, the slot settles. It counts as committed, and the slot is free again."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=1, acquire_timeout_ms=30_000) as pool:
+            await made_of(pool.init, LIMIT_S)
+            fault = stub.faults.on(Api.END_TXN).times(1).hold()
+            with pytest.raises(CommitOutcomeUnknown):
+                await wrote(pool, b"row", timeout=0.2)
+            waiting = asyncio.create_task(wrote(pool, b"next"))
+            while not pool.stats().waiting:
+                await asyncio.sleep(0.001)
+            assert pool.stats().settling == 1
+            fault.release()
+            await asyncio.wait_for(waiting, LIMIT_S)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"row", b"next"]
+
+
+@both
+def test_a_prepared_transaction_stays_open(stub: BrokerStub, kind: type[Pool]) -> None:
+    """Its slot begins no transaction until the token's transaction is over; the other slots do."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=2, acquire_timeout_ms=30_000) as pool:
+            async with block(pool) as tx:
+                await sent(tx, "t", b"prepared")
+                token = await made_of(tx.prepare)
+            assert pool.stats().prepared == 1
+            for _ in range(3):
+                await wrote(pool, b"other")
+            await resume_async(token, bootstrap_servers=stub.bootstrap).commit()
+            async with block(pool), block(pool):
+                assert pool.stats().in_use == 2
+
+    run_story(story())
+    assert sorted(committed(stub, "t")) == [b"other"] * 3 + [b"prepared"]
+
+
+def test_a_slot_whose_registration_is_refused(stub: BrokerStub) -> None:
+    """An error that lasts is raised at once, and the pool works once its cause is gone."""
+
+    async def story() -> None:
+        async with pool_of(AsyncTransactionalPool, stub.bootstrap) as pool:
+            fault = stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            with pytest.raises(FencepostError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+                await wrote(pool, b"none")
+            fault.remove()
+            await wrote(pool, b"row")
+
+    run_story(story())
+    assert committed(stub, "t") == [b"row"]
+
+
+def test_cancelled_requests(stub: BrokerStub) -> None:
+    """A client that disconnects: before its turn, in the block, and in the commit. None keeps a slot, and what was committed is there."""
+
+    async def story() -> None:
+        async with pool_of(AsyncTransactionalPool, stub.bootstrap, size=2, acquire_timeout_ms=30_000) as pool:
+            await made_of(pool.init, LIMIT_S)
+            inside = asyncio.Event()
+
+            async def lingers() -> None:
+                async with block(pool) as tx:
+                    await sent(tx, "t", b"cancelled")
+                    inside.set()
+                    await asyncio.sleep(LIMIT_S)
+
+            first, second = asyncio.create_task(lingers()), asyncio.create_task(lingers())
+            await inside.wait()
+            while pool.stats().in_use < 2:
+                await asyncio.sleep(0.001)
+            third = asyncio.create_task(wrote(pool, b"waited"))
+            while not pool.stats().waiting:
+                await asyncio.sleep(0.001)
+            for task in (third, first, second):
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert (pool.stats().in_use, pool.stats().waiting) == (0, 0)
+            held = stub.faults.on(Api.END_TXN).times(1).hold()
+            fourth = asyncio.create_task(wrote(pool, b"committing"))
+            await asyncio.to_thread(held.wait, 1, LIMIT_S)
+            fourth.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await fourth
+            assert pool.stats().settling == 1
+            held.release()
+            await asyncio.gather(*[wrote(pool, b"after") for _ in range(4)])
+
+    run_story(story())
+    assert sorted(committed(stub, "t")) == [b"after"] * 4 + [b"committing"]
+
+
+@both
+def test_close_waits_for_blocks_and_aborts_the_rest(stub: BrokerStub, kind: type[Pool]) -> None:
+    """A block that ends in time commits. One that does not is aborted. No call begins meanwhile."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=2) as pool:
+            async with block(pool) as quick:
+                await sent(quick, "t", b"quick")
+                closing = asyncio.create_task(made_of(pool.close, LIMIT_S))
+                while not pool._program.closed:
+                    await asyncio.sleep(0.001)
+                with pytest.raises(ProducerClosed, match="the pool is closed"):
+                    await wrote(pool, b"none")
+            await closing
+        async with pool_of(kind, stub.bootstrap, size=2) as pool:
+            with pytest.raises(FencepostError):
+                async with block(pool) as slow:
+                    await sent(slow, "t", b"slow")
+                    await made_of(pool.close, 0.4)
+                    await sent(slow, "t", b"more")
+
+    run_story(story())
+    assert committed(stub, "t") == [b"quick"]
+    assert [each.name for each in threading.enumerate() if each.name.startswith("fencepost-sender")] == []
+
+
+@both
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list descriptors")
+def test_close_leaves_no_socket(stub: BrokerStub, kind: type[Pool]) -> None:
+    """Nor a descriptor of its lock."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap) as pool:
+            await asyncio.gather(*[wrote(pool, b"row") for _ in range(8)])
+
+    def opened() -> set[str]:
+        places = []
+        for fd in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                places.append(os.readlink(f"/proc/self/fd/{fd}"))
+        return {place for place in places if place.startswith("socket:") or "fencepost-pool" in place}
+
+    before = opened()
+    run_story(story())
+    until(lambda: opened() - before, "no socket is left", good=lambda left: not left)
+
+
+@both
+def test_stray_settings(kind: type[Pool]) -> None:
+    """A wrong setting is refused when the pool is made, with its name and its limit."""
+    servers = {"bootstrap_servers": "localhost:1"}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({}, "transactional_id_prefix is missing: a name for the transactions of this service"),
+        ({"transactional_id": "a"}, "transactional_id='a': a pool makes the ids of its producers: give it transactional_id_prefix='a'"),
+        ({"transactional_id_prefix": "a", "size": 0}, "size=0: a whole number from 1 to 10000"),
+        ({"transactional_id_prefix": "a", "size": 2, "warm": 3}, "warm=3: at most size=2"),
+        ({"transactional_id_prefix": "a", "acquire_timeout_ms": -1}, "acquire_timeout_ms=-1: a whole number from 0"),
+        ({"transactional_id_prefix": "a", "instance": ""}, "instance='': a printable text"),
+        ({"transactional_id_prefix": "a", "transaction_timeout_ms": 0}, "transaction_timeout_ms=0"),
+        ({"transactional_id_prefix": "a", "lingr_ms": 0}, "unknown setting 'lingr_ms'; did you mean 'linger_ms'?"),
+        ({"transactional_id_prefix": "a", "sise": 4}, "unknown setting 'sise'; did you mean 'size'?"),
+        ({"transactional_id_prefix": "a", "acks": 0}, "a transaction needs acks=all"),
+    ]
+    for settings, told in wrong:
+        with pytest.raises(ConfigError) as refused:
+            kind({**servers, **settings})
+        assert told in str(refused.value)
+    pool = kind({**servers, "transactional.id.prefix": "a", "acquire.timeout.ms": 5, "linger.ms": 1})
+    assert repr(pool) == f"{kind.__name__}(transactional_id_prefix='a', instance=None, size=8, in_use=0)"
+
+
+def test_a_second_transaction_of_one_producer_names_the_pool(stub: BrokerStub) -> None:
+    """The error says what to use for concurrent transactions."""
+    told = r"share, returned; concurrent transactions need a TransactionalPool, or an AsyncTransactionalPool with asyncio$"
+    with TransactionalProducer(QUICK, bootstrap_servers=stub.bootstrap, transactional_id="a") as producer:
+        producer.begin()
+        with pytest.raises(IllegalCall, match=told):
+            producer.begin()
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(QUICK, bootstrap_servers=stub.bootstrap, transactional_id="b") as producer:
+            await producer.begin()
+            with pytest.raises(IllegalCall, match=told):
+                await producer.begin()
+
+    run_story(story())
+
+
+def test_any_thread(stub: BrokerStub) -> None:
+    """Threads share a pool."""
+    with TransactionalPool(QUICK, bootstrap_servers=stub.bootstrap, transactional_id_prefix="p", size=3) as pool:
+
+        def work(number: int) -> None:
+            for row in range(5):
+                with pool.transaction() as tx:
+                    tx.send("t", b"%d %d" % (number, row))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(committed(stub, "t")) == [b"%d %d" % (number, row) for number in range(8) for row in range(5)]
+    assert ends(stub) == [True] * 40

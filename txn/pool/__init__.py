@@ -1,0 +1,1 @@
+"""Concurrent transactions: a pool of transactional producers."""

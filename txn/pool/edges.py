@@ -1,0 +1,126 @@
+"""How a pool's one program makes its calls and waits: blocking in threads, or on an event loop.
+
+The program is written once, as coroutines. With `InThreads` none of them ever waits, so `finished` runs them without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from fencepost.txn.async_producer import AsyncTransactionalProducer
+from fencepost.txn.loop.calls import finished
+from fencepost.txn.pool.slots import Slot
+from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.protocol.ask_now import ask_now
+
+T = TypeVar("T")
+
+
+class Ticket(Protocol):
+    """The place of a caller that waits for a slot. `slot`: the one that it was given."""
+
+    slot: Slot | None
+
+    def wake(self) -> None:
+        """End the wait."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until `wake`, or until the time has passed."""
+        ...
+
+
+class Edge(Protocol):
+    """See the module."""
+
+    def make(self, settings: dict[str, Any]) -> Any:
+        """A producer."""
+        ...
+
+    def ticket(self) -> Ticket:
+        """A new place."""
+        ...
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the producer."""
+        ...
+
+    async def ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """A question to the cluster."""
+        ...
+
+    async def together(self, works: list[Coroutine[Any, Any, None]]) -> None:
+        """Do these at the same time, and wait for all."""
+        ...
+
+
+class InThreads:
+    """Calls that block."""
+
+    def make(self, settings: dict[str, Any]) -> TransactionalProducer:
+        return TransactionalProducer(settings)
+
+    def ticket(self) -> Ticket:
+        return _ThreadTicket()
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    async def ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return ask_now(question)
+
+    async def together(self, works: list[Coroutine[Any, Any, None]]) -> None:
+        threads = [threading.Thread(target=finished, args=(work,), name="fencepost-pool-close") for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+class _ThreadTicket:
+    """`Ticket`, of a thread."""
+
+    def __init__(self) -> None:
+        self.slot: Slot | None = None
+        self._event = threading.Event()
+        self.wake = self._event.set
+
+    async def wait(self, seconds: float) -> None:
+        self._event.wait(seconds)
+
+
+class OnLoop:
+    """Calls on the event loop that runs."""
+
+    def make(self, settings: dict[str, Any]) -> AsyncTransactionalProducer:
+        return AsyncTransactionalProducer(settings)
+
+    def ticket(self) -> Ticket:
+        return _TaskTicket()
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await function(*arguments)
+
+    async def ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await question()
+
+    async def together(self, works: list[Coroutine[Any, Any, None]]) -> None:
+        await asyncio.gather(*works)
+
+
+class _TaskTicket:
+    """`Ticket`, of a task."""
+
+    def __init__(self) -> None:
+        self.slot: Slot | None = None
+        self._event = asyncio.Event()
+        self.wake = self._event.set
+
+    async def wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()

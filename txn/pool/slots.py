@@ -1,0 +1,132 @@
+"""The slots of a pool: which are free, which have a transaction, and what becomes of one when its block ends.
+
+The producer's state decides. It is free between transactions. If a commit or an abort goes on without its caller, the slot settles until
+that is over, because its outcome must not be lost. Otherwise the producer is replaced. This module makes no call, and waits for nothing.
+The pool's lock is held meanwhile.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Any, Final
+
+from fencepost.txn.coordinator.state_machine import Event, State
+
+BACKOFF_S: Final = 0.1
+BACKOFF_MAX_S: Final = 5.0
+
+
+class Phase(enum.Enum):
+    """What a slot does."""
+
+    VACANT = "it has no producer that can be used; the next use opens it"
+    OPENING = "its producer is being opened"
+    FREE = "its producer waits for a transaction"
+    IN_USE = "a block has its producer"
+    SETTLING = "its last transaction ends, and no caller waits for that"
+
+
+AFTER: Final = {
+    State.READY: Phase.FREE,
+    State.RENEWING: Phase.FREE,
+    State.FLUSHING: Phase.SETTLING,
+    State.COMMITTING: Phase.SETTLING,
+    State.ABORTING: Phase.SETTLING,
+}
+"""The phase of a slot whose block has ended, by its producer's state. In all other states the producer is replaced."""
+UNENDED: Final = (State.OPEN, State.SPOILED, State.FLUSHING, State.PREPARING)
+"""States in which the transaction of a producer that is replaced is aborted first."""
+
+
+class Slot:
+    """One slot. `producer`: None until it is opened. `tenure`: under which the producer is registered. `in_doubt`: its last transaction
+    raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one. `not_before`: when it may be
+    opened again after a failure. `since`: when it was taken."""
+
+    def __init__(self, number: int) -> None:
+        self.number: Final = number
+        self.producer: Any = None
+        self.tenure: object = None
+        self.phase = Phase.VACANT
+        self.transaction: Any = None
+        self.in_doubt = False
+        self.not_before = 0.0
+        self.failures = 0
+        self.since = 0.0
+
+    @property
+    def state(self) -> State:
+        """The producer's."""
+        state: State = self.producer._manager.machine.state
+        return state
+
+    def committed(self) -> bool | None:
+        """Whether its last transaction was committed. None: the producer does not know it."""
+        if self.transaction.over:
+            return not self.transaction._aborted
+        manager, number = self.producer._manager, self.transaction._number
+        return bool(manager.about_the_past(Event.COMMIT, number) is None) if manager.knows(number) else None
+
+    def rest(self, now: float) -> None:
+        """After a failure to open it: wait longer each time."""
+        self.phase = Phase.VACANT
+        self.not_before = now + min(BACKOFF_MAX_S, BACKOFF_S * 2**self.failures)
+        self.failures = min(self.failures + 1, 10)
+
+
+class Slots:
+    """All slots. `tenure`: the present one; a producer of an earlier one is not used again."""
+
+    def __init__(self, size: int) -> None:
+        self.all: Final = [Slot(number) for number in range(size)]
+        self.tenure: object = None
+        self._free: deque[Slot] = deque()
+
+    def count(self, *phases: Phase) -> int:
+        return sum(slot.phase in phases for slot in self.all)
+
+    def longest_s(self, now: float) -> float:
+        """The age of the oldest transaction."""
+        return max((now - slot.since for slot in self.all if slot.phase is Phase.IN_USE), default=0.0)
+
+    def take(self, now: float) -> Slot | None:
+        """A slot for a transaction, in use or opening. The one that has been free for longest goes first, because its coordinator has had
+        time to write the markers of its last transaction. Before there is a tenure, one caller at a time opens a slot."""
+        while self._free:
+            slot = self._free.popleft()
+            if slot.tenure is self.tenure and slot.state in (State.READY, State.RENEWING):
+                slot.phase, slot.since = Phase.IN_USE, now
+                return slot
+            slot.phase = Phase.VACANT
+        if self.tenure is None and self.count(Phase.OPENING):
+            return None
+        for slot in self.all:
+            if slot.phase is Phase.VACANT and slot.not_before <= now:
+                slot.phase, slot.since = Phase.OPENING, now
+                return slot
+        return None
+
+    def take_vacant(self, number: int) -> Slot | None:
+        """This slot, if it has no producer."""
+        slot = self.all[number]
+        if slot.phase is not Phase.VACANT or slot.producer is not None:
+            return None
+        slot.phase = Phase.OPENING
+        return slot
+
+    def put_back(self, slot: Slot) -> Phase:
+        """The block has ended, or a settling slot is looked at again. Returns the phase, and forgets the transaction once it is over."""
+        phase = AFTER.get(slot.state, Phase.VACANT)
+        if phase is Phase.FREE and (slot.in_doubt or slot.tenure is not self.tenure):
+            phase = Phase.VACANT
+        slot.phase = phase
+        if phase is Phase.FREE:
+            slot.failures = 0
+            self._free.append(slot)
+        return phase
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether a slot may become free without a call of the pool."""
+        return any(slot.phase is Phase.SETTLING or (slot.phase is Phase.VACANT and slot.failures) for slot in self.all)

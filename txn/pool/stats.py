@@ -1,0 +1,42 @@
+"""What a pool has done so far, and what it does now."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class PoolStats(Struct, frozen=True, kw_only=True):
+    """A copy of a pool's counters. Of its `size` slots, `in_use` have an open transaction, `free` have a producer that waits for one, and
+    `settling` have one whose end is under way without a caller. The others are opened when they are needed. `waiting`: calls that wait for
+    a slot. `longest_s`: the age of the oldest open transaction.
+
+    Since the pool was made: transactions `opened`, `committed` and `aborted`; `prepared` for other processes; `unknown`: raised
+    CommitOutcomeUnknown, and the pool has not heard the outcome; `replaced`: producers that ended and got a successor in their slot;
+    `timeouts`: calls that got no slot in time."""
+
+    size: int
+    in_use: int
+    free: int
+    settling: int
+    waiting: int
+    longest_s: float
+    opened: int
+    committed: int
+    aborted: int
+    prepared: int
+    unknown: int
+    replaced: int
+    timeouts: int
+
+
+class Counters:
+    """Changed under the pool's lock."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.committed = 0
+        self.aborted = 0
+        self.prepared = 0
+        self.unknown = 0
+        self.replaced = 0
+        self.timeouts = 0

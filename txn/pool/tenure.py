@@ -1,0 +1,51 @@
+"""A pool's tenure of its instance: from its registration of the guard's transactional id until another process registers it.
+
+In Kafka a transactional id is itself the lock: the coordinator gives each registration an identity, and keeps only the newest. No answer
+of a coordinator says that an id is free. So a pool registers the guard's id once, when it opens, and writes nothing under it. Before it
+registers a slot's id, it asks whether the coordinator still has the guard's identity. If not, the pool registers nothing more. Of two pools
+with one instance only the newer one continues, and they do not fence each other in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from fencepost.producer.config.settings import Settings
+from fencepost.txn.errors import TransactionTimeout
+from fencepost.txn.pool.errors import PoolTakenOver
+from fencepost.txn.pool.instance import Instance
+from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline, Unanswered
+from fencepost.txn.protocol.describe import describe_transaction
+from fencepost.txn.recovery.outcome import ONGOING
+
+
+class Tenure:
+    """See the module. `guard`: the producer that registered the guard's id; it is closed, and only asks whether it was replaced."""
+
+    def __init__(self, instance: Instance, guard: Any) -> None:
+        self.instance: Final = instance
+        self.guard: Final = guard
+
+    def lost(self, prefix: str) -> PoolTakenOver:
+        """The error after another process has registered the guard's id."""
+        return PoolTakenOver(
+            f"instance {self.instance.name!r} of the pool {prefix!r} belongs to another process now, which has registered"
+            f" {self.guard.transactional_id!r} since: two processes have the same instance, or a newer one has replaced this one. This pool"
+            " begins no more transactions. Give each process an instance of its own, or leave `instance` out"
+        )
+
+
+async def unfinished(ids: Iterable[str], settings: Settings, timeout_s: float) -> list[str]:
+    """Those of the ids under which a transaction is open. Raises TransactionTimeout and NotPermitted."""
+    async with ClusterClient(settings) as client:
+        deadline = Deadline(timeout_s)
+        found = []
+        for each in ids:
+            try:
+                state = await client.again(lambda: describe_transaction(client, each), deadline)  # noqa: B023 - awaited at once
+            except Unanswered as error:
+                raise TransactionTimeout(f"the coordinator of {each!r} did not answer within {timeout_s:g} s: {error}") from None
+            if state is not None and state.transaction_state == ONGOING:
+                found.append(each)
+        return found
