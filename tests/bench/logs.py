@@ -3,10 +3,10 @@
 Compaction: a history whose keys repeat is written and compacted once. The figure is records read per second: of Kafka from the first to
 the last line of its cleaner, of the stub for `clean_logs`. Recovery: a broker that has written one segment is killed, and started again.
 The figure is the time until the stub serves, less that with an empty log, and of Kafka the time in which it loaded its logs; of each the
-quicker one of two. Memory: the growth of the stub's process per byte of stored batches. Steady: a topic with retention.bytes is under load
-for minutes; the memory of the stub's process is compared early and late.
+quicker one of two. Memory: the growth of the stub's process per byte of stored batches, the median of three. Steady: a topic with
+retention.bytes is under load for minutes; the memory of the stub's process is compared early and late.
 
-CPU seconds of the broker's process are there besides: on a busy machine trust these. The others are measured once.
+CPU seconds of the broker's process are there besides: on a busy machine trust these. Compaction and the steady load are measured once.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from rich.console import Console
 
 import fencepost
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.wire import ProduceRequest, encode_request
 from fencepost.producer.wire.messages.produce import PartitionProduceData, TopicProduceData
 from fencepost.producer.wire.records import encode_batch
@@ -51,6 +52,7 @@ TOPIC = "logs"
 MIB = 1 << 20
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 STARTS = 2
+FILLINGS = 3
 NEVER_MS = 86_400_000
 CLEANING_TIMEOUT_S = 600.0
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0", "segment.bytes": str(32 * MIB)}
@@ -211,16 +213,25 @@ def write_mib(bootstrap: str, mib: int) -> None:
 
 
 def memory(options: argparse.Namespace) -> Iterator[str]:
+    """Each is measured with several processes: now and then one keeps memory that it no longer needs."""
     for batch_bytes in (256 * 1024, 16 * 1024):
         for brokers in (1, 3):
-            with StubHost(brokers=brokers) as host:
-                host.renew(TOPIC, PARTITIONS)
-                load = load_of(host.bootstrap, options.records, partitions=PARTITIONS, batch_bytes=batch_bytes)
-                before = resident_bytes(host.pid)
-                figures_of(load, host.name)
-                grown = resident_bytes(host.pid) - before
-                stored = sum(int(builder.size) + BATCH_HEADER_BYTES for _, builder in fill_batches(load))
-                yield f"{host.name}, batches of {batch_bytes // 1024} KiB: {grown / stored:.2f} bytes per stored byte"
+            found = [memory_of(brokers, batch_bytes, options.records) for _ in range(FILLINGS)]
+            yield (
+                f"{counted(brokers, 'replica')}, batches of {batch_bytes // 1024} KiB: {median(found):.2f} bytes per stored byte, "
+                f"the median of {', '.join(f'{each:.2f}' for each in found)}"
+            )
+
+
+def memory_of(brokers: int, batch_bytes: int, records: int) -> float:
+    """By how much the process of a stub grows for each byte of batches that it stores."""
+    with StubHost(brokers=brokers) as host:
+        host.renew(TOPIC, PARTITIONS)
+        load = load_of(host.bootstrap, records, partitions=PARTITIONS, batch_bytes=batch_bytes)
+        before = resident_bytes(host.pid)
+        figures_of(load, host.name)
+        grown = resident_bytes(host.pid) - before
+        return grown / sum(int(builder.size) + BATCH_HEADER_BYTES for _, builder in fill_batches(load))
 
 
 # Steady
