@@ -457,10 +457,10 @@ class PartitionLog:
 
     def _load_epochs(self, scanned: list[tuple[int, int]]) -> LeaderEpochs:
         """The epochs of the file and of the batches. The file lacks the first ones if the log's start had risen, and its checkpoint was not
-        written before the broker was killed. Kafka does not look for those."""
+        written before the broker was killed. Kafka does not look for those. Without a file all follow from the batches."""
         start, read = self._log_start_offset, self._read_epochs()
-        known = LeaderEpochs(read)
-        for epoch, offset in scanned:
+        known = LeaderEpochs(read or ())
+        for epoch, offset in scanned if read is not None else ():
             if epoch > known.latest:
                 known.assign(epoch, offset)
         known.truncate_from_end(self.log_end_offset)
@@ -474,17 +474,18 @@ class PartitionLog:
             found.assign(epoch, offset)
         found.truncate_from_start(start)
         epochs = LeaderEpochs(found.entries, save=self._save_epochs)
-        if found.entries != [(epoch, offset) for epoch, offset in read if offset < self.log_end_offset]:
+        if found.entries != [(epoch, offset) for epoch, offset in read or () if offset < self.log_end_offset]:
             epochs.set_all(found.entries)
         return epochs
 
-    def _read_epochs(self) -> list[tuple[int, int]]:
+    def _read_epochs(self) -> list[tuple[int, int]] | None:
+        """None: there is no file, or it cannot be read."""
         data = self._directory.read(LEADER_EPOCHS)
         try:
-            return [] if data is None else read_leader_epochs(data)
+            return None if data is None else read_leader_epochs(data)
         except CorruptFile as error:
             _log.warning("%s; the leader epochs follow from the batches", error)
-            return []
+            return None
 
     def _read_snapshot(self, data: bytes) -> dict[int, ProducerEntry]:
         """Its producers that have not expired."""
@@ -514,6 +515,8 @@ class PartitionLog:
             if not isinstance(verdict, list):
                 raise CorruptFile("log", header.base_offset, f"the batch does not follow from those before: {verdict}")
             self._producers.apply(found, verdict)
+        for base_offset in missing:  # of an active segment without batches: the producers before it must outlive the older segments
+            self._snapshots.add(base_offset, self.snapshot(), log_bytes=self.size, in_file=True)
         self._producers.transactions.committed(self._high_watermark)
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:

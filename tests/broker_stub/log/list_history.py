@@ -372,8 +372,9 @@ class ListHistory:
         end = self.log.log_end_offset
         if promised is not None:
             # The log may end at any batch after what was synced. Where its start was lost as well, it begins anew there.
-            # A truncation may end in a gap, which is gone when the log is read from its batches.
-            promised = min(promised, max([model.segments[-1].base, *(batch.last + 1 for batch in model.batches())]))
+            # A truncation may end in a gap, which is gone when the log is read from its batches, and what came after it is lost.
+            kept = (batch.last + 1 for batch in model.batches() if batch.last < promised)
+            promised = min(promised, max([model.segments[-1].base, *kept]))
             begins_anew = promised <= known.log_start_offset == end and not self.log.size
             ends = {batch.last + 1 for batch in model.written} | {model.segments[-1].base, model.end}
             assert begins_anew or (promised <= end and end in ends), f"{end} is no end of a batch past {promised}"

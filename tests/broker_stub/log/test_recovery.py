@@ -212,6 +212,39 @@ def test_without_leader_epochs_they_follow_from_the_batches(site: Site) -> None:
     assert log.epochs == [(0, 0)]
 
 
+def test_producers_outlive_the_segments_before_one_that_lost_its_batches() -> None:
+    """A loss of power leaves a segment without batches and its snapshot behind. Later retention deletes the segments before it, and the
+    broker is killed: it still knows the producers that wrote to these."""
+    directory, config = MemoryDirectory(), LogConfig(segment_bytes=100, retention_bytes=1)
+    log = PartitionLog(clock_ms=SetClock(), directory=directory, config=config)
+    for sequence in range(2):
+        produce(log, data(7, 0, sequence))
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    directory.open("00000000000000000001.log").truncate(0)
+    directory.remove("00000000000000000001.snapshot")
+    log = PartitionLog.load(directory, clock_ms=SetClock(), config=config, recovery_point=0)
+    produce(log, data(8, 0, 0))
+    assert log.delete_old_segments() == 1
+    log = PartitionLog.load(directory, clock_ms=SetClock(), config=config, recovery_point=0, log_start_offset=1)
+    assert produce(log, data(7, 0, 0)) == Again(0)
+    assert log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("gone", [(), ("00000000000000000000.index",)], ids=["alone", "with an index"])
+def test_leader_epochs_follow_from_every_segment(gone: tuple[str, ...]) -> None:
+    """Also where only some segments are scanned: those without an index, and the active one."""
+    directory, config = MemoryDirectory(), LogConfig(segment_bytes=100)
+    log = PartitionLog(clock_ms=SetClock(), directory=directory, config=config)
+    for epoch in range(4):
+        produce(log, data(-1, -1, -1), leader_epoch=epoch)
+    assert len(log.segments) == 4
+    before = log.epochs
+    for name in ("leader-epoch-checkpoint", *gone):
+        directory.remove(name)
+    log = PartitionLog.load(directory, clock_ms=SetClock(), config=config, recovery_point=3)
+    assert log.epochs == before == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
 @pytest.mark.parametrize("checkpoint", [0, 2])
 def test_leader_epochs_before_a_log_start_that_was_forgotten(checkpoint: int) -> None:
     """The log's start rose, and the epochs before it were removed. The broker is killed before it writes the log's start to its checkpoint:
