@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from fencepost.broker_stub.log import AppendRefused, Origin, PartitionLog
+from fencepost.broker_stub.log import AppendRefused, PartitionLog
 from fencepost.broker_stub.replication.replica import Replica
-from fencepost.broker_stub.replication.truncation import start_within, truncate_to_leader
+from fencepost.broker_stub.replication.truncation import append_from_leader, start_within, truncate_to_leader
 from fencepost.broker_stub.storage.disk_state import StorageFailed
 from fencepost.producer.wire import ErrorCode, FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from fencepost.producer.wire.codes import error_name
@@ -292,13 +292,13 @@ class ReplicaFetcher:
         else:
             start_offset = log.log_start_offset
             if data.records:
-                log.append(bytes(data.records), origin=Origin.REPLICATION, leader_epoch=followed.epoch)
+                append_from_leader(log, bytes(data.records), leader_epoch=followed.epoch)
                 self._ask_again(followed, before, log)
             high_watermark = log.high_watermark
             log.advance_high_watermark(data.high_watermark)
             if log.high_watermark > high_watermark and followed.replica.watchers:
                 followed.replica.tell_changed()  # a consumer may wait at this follower
-            if start_offset < data.log_start_offset <= log.high_watermark:
+            if log.log_start_offset < data.log_start_offset <= log.high_watermark:
                 log.advance_log_start(data.log_start_offset)
             if log.log_start_offset != start_offset:
                 self._named[followed.key] = followed

@@ -39,14 +39,18 @@ class World(Inside):
         super().__init__(brokers=3, journal=0, log_dirs=self.rng.choice((1, 2)))
         self.topic(replicas=3, min_insync_replicas=self.rng.choice("12"), segment_bytes=self.rng.choice(("400", "100000")))
         self.partition = self.topic_named().partitions[0]
-        self.sent: list[tuple[bytes, Pending]] = []
+        self.sent: list[tuple[list[bytes], Pending]] = []
         self.acknowledged: dict[int, bytes] = {}
 
     def write(self, acks: int = -1) -> None:
         if self.partition.leader != NO_LEADER:
-            value, pending = b"%d" % len(self.sent), Pending()
-            self.sent.append((value, pending))
-            self.send(produce_request("t", batch(value), acks=acks), 12, replies=pending.replies if acks == -1 else [])
+            some, pending = self.next_values(), Pending()
+            self.sent.append((some, pending))
+            self.send(produce_request("t", batch(*some), acks=acks), 12, replies=pending.replies if acks == -1 else [])
+
+    def next_values(self) -> list[bytes]:
+        """Of the next batch."""
+        return [b"%d %d" % (len(self.sent), number) for number in range(1 + len(self.sent) % 3)]
 
     def write_to_the_leader_alone(self) -> None:
         self.write(acks=1)
@@ -118,10 +122,10 @@ class World(Inside):
 
     def write_to_one_that_led(self) -> None:
         """A broker that may not know yet that another one leads. acks=all is acknowledged only by the one that does."""
-        node, value, pending = self.rng.choice((1, 2, 3)), b"%d" % len(self.sent), Pending()
+        node, some, pending = self.rng.choice((1, 2, 3)), self.next_values(), Pending()
         if self.cluster.brokers[node].alive:
-            self.sent.append((value, pending))
-            self.send(produce_request("t", batch(value)), 12, node=node, replies=pending.replies)
+            self.sent.append((some, pending))
+            self.send(produce_request("t", batch(*some)), 12, node=node, replies=pending.replies)
 
     def move(self) -> None:
         able = [node for node in self.partition.isr if node != self.partition.leader and self.cluster.brokers[node].alive]
@@ -150,11 +154,11 @@ class World(Inside):
             disk.fault = fault
 
     def _check(self) -> None:
-        for value, pending in self.sent:
+        for some, pending in self.sent:
             for reply in pending.replies:
                 answer = only(reply.response)
                 if not answer.error_code:
-                    self.acknowledged[answer.base_offset] = value
+                    self.acknowledged.update(enumerate(some, answer.base_offset))
         self.sent = [each for each in self.sent if not each[1].replies] if self.rng.random() < 0.1 else self.sent
         there = values(self.partition.log)
         start = self.partition.log.log_start_offset
@@ -202,6 +206,8 @@ class World(Inside):
         self.calm()
         for _ in range(3):
             self.pass_time(LAG_MS + 1)  # for followers that are cut off
+        for _ in range(20):
+            self.pass_time(1_000)  # for fetches over slow links
         leader_knows = self.partition.leader != NO_LEADER and self.partition.leading.known is self.partition.state
         if leader_knows and len(self.partition.isr) >= self.partition.min_isr:
             assert self.partition.log.high_watermark == self.partition.log.log_end_offset, "a follower is waited for that does not fetch"

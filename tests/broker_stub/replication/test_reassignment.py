@@ -234,6 +234,18 @@ def test_a_log_with_gaps_is_copied() -> None:
     assert partition.log.log_end_offset == 4
 
 
+def test_a_copy_of_a_log_that_starts_in_the_middle_of_a_batch() -> None:
+    """Records were deleted up to there. The new replica has the whole batch, and the same log start."""
+    world, partition = world_of(2, 1)
+    assert world.produce(batch(b"a", b"b", b"c")).base_offset == 1
+    partition.leading.advance_log_start(3)
+    assert reassign(world, 2) == "NONE"
+    assert state(partition)[:2] == ((2,), 2)
+    log = partition.log
+    assert [(header.base_offset, header.last_offset) for header, _ in log.batches()] == [(1, 3)]
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (3, 4, 4)
+
+
 def test_a_reassignment_lasts_in_a_data_directory(tmp_path: Path) -> None:
     """It goes on after a restart of the cluster, and ends with the logs where they belong."""
     with BrokerStub(brokers=3, data_dir=tmp_path) as stub:
