@@ -10,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster.topics import OFFSETS_TOPIC, STATE_TOPIC
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.storage.disk_state import DiskFault
 from fencepost.producer import Producer, wire
 from fencepost.producer.wire import ErrorCode
 from fencepost.producer.wire.messages import incremental_configs, log_dirs, topic_admin
+from fencepost.producer.wire.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from fencepost.producer.wire.records import iter_batches, read_records
 from tests.broker_stub.stub_calls import Inside, Pending, Talker, batch, fetch_request, metadata_request, numbered, only, produce_request
 from tests.waiting import until
@@ -363,6 +365,36 @@ def test_an_offset_on_a_disk_that_fails() -> None:
     assert world.ask(request, 5, node=1).topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     world.cluster.tick()
     assert described(world, node=1)["broker-1"] == "KAFKA_STORAGE_ERROR"
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, STATE_TOPIC])
+def test_a_coordinator_whose_directory_fails(topic: str) -> None:
+    """The client looks for another coordinator, as in Kafka, and does not fail."""
+    world = Inside(brokers=3, log_dirs=2, config={"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1})
+    world.topic()
+    world.cluster.internal_topic(topic)
+    if topic == OFFSETS_TOPIC:
+        partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+        request: Any = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
+    else:
+        request = wire.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1_000)
+
+    def answered(node: int) -> str:
+        reply = Pending(tick=world.cluster.tick)
+        world.send(request, 5, node=node, replies=reply.replies)
+        answer = reply.answer
+        return ErrorCode((answer.topics[0].partitions[0] if topic == OFFSETS_TOPIC else answer).error_code).name
+
+    node = world.leader(topic)
+    failed = world.cluster.brokers[node].logs.dir_of((topic, 0))
+    assert failed is not None
+    failed.disk.fault = "failed"
+    assert answered(node) == "NOT_COORDINATOR"
+    world.cluster.tick()
+    assert world.cluster.brokers[node].alive
+    assert world.leader(topic) != node
+    assert answered(world.leader(topic)) == "NONE"
 
 
 def test_the_only_replica_is_offline() -> None:
