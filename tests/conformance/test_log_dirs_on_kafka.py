@@ -178,7 +178,8 @@ class Story:
         tell("a record meanwhile", asks.produce(NODE, self.a, batch(b"meanwhile")))
         tell("records are deleted", asks.delete_records(NODE, self.a, 3, timeout_ms=500))
         tell("no limit", self.limit(None))
-        self.until_described(lambda said: "future" not in said)
+        # Kafka's answer can have both logs, and call neither a future one, while one takes the place of the other.
+        self.until_described(lambda said: "future" not in said and said.startswith("nothing"))
         tell("moved", self.described())
         tell("the offsets", asks.offsets(NODE, self.a))
         tell("its end", asks.fetch(NODE, self.a, 13))
