@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,7 @@ from fencepost.broker_stub.cluster.metadata_log import (
     TopicDeleted,
     TopicRecord,
 )
+from fencepost.broker_stub.cluster.partition_decisions import PartitionDecisions
 from fencepost.broker_stub.cluster.producer_ids import ProducerIds
 from fencepost.broker_stub.cluster.release import ELIGIBLE_LEADERS_VERSION, NEWEST, features_at, release_named
 from fencepost.broker_stub.cluster.topics import MADE_ON_DEMAND, Topic
@@ -147,6 +148,7 @@ class Cluster(Context):
         self.counters = Counters()
         self._keeps_files = storage is not None
         self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
+        self.partition_decisions = PartitionDecisions(self._save)
         self._write: Callable[[Record], object] = lambda _: None
         self.decisions = brokers + len(features)  # records of the cluster's metadata so far: first the brokers and the features
         self._together: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -166,9 +168,9 @@ class Cluster(Context):
         self.logs = BrokerLogs(self, kill=lambda node: self.kill(node))
         self.controller_link = ControllerLink(
             self,
-            self.counters,
             create_logs=self.logs.create_unheard_of,
             links_changed=self.links_changed,
+            fence_replicas=self._fence_replicas,
             report=self.logs.report,
         )
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
@@ -283,10 +285,11 @@ class Cluster(Context):
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
         self.controller_link.stopped(node_id)
         self.producer_ids.stopped(node_id)
-        for partition in self.every_partition():
-            led = partition.leader == node_id
-            partition.lose(node_id)
-            self.counters.leader_moves += led
+        with self.partition_decisions.together():
+            for partition in self.every_partition():
+                led = partition.leader == node_id
+                partition.lose(node_id)
+                self.counters.leader_moves += led
         self.links_changed(node_id)
 
     def unregister(self, node_id: int) -> None:
@@ -294,9 +297,15 @@ class Cluster(Context):
         broker = self.brokers[node_id]
         broker.registered = False
         self.decisions += 1
-        for partition in self.every_partition() if broker.alive else ():
-            self.counters.leader_moves += partition.leader == node_id
-            partition.fence(node_id)
+        if broker.alive:
+            self._fence_replicas(node_id)
+
+    def _fence_replicas(self, node_id: int) -> None:
+        """The broker's replicas leave the ISRs, and others lead."""
+        with self.partition_decisions.together():
+            for partition in self.every_partition():
+                self.counters.leader_moves += partition.leader == node_id
+                partition.fence(node_id)
 
     @property
     def has_eligible(self) -> bool:
@@ -662,13 +671,23 @@ class Cluster(Context):
             self.authorizer.add(given)
 
     def save(self, state: PartitionState) -> None:
-        """Keeps what was decided about a partition. If that fails, every broker halts, and it is kept before one starts again."""
-        key = state.topic_id, state.index
-        self._unsaved.pop(key, None)
+        """Keeps what was decided about a partition."""
+        self.partition_decisions.add(state)
+
+    def after_saving(self, run: Callable[[], None]) -> None:
+        """Does what follows from that."""
+        self.partition_decisions.then(run)
+
+    def _save(self, states: Collection[PartitionState]) -> None:
+        """Keeps what was decided about partitions. If that fails, every broker halts, and it is kept before one starts again."""
+        for state in states:
+            self._unsaved.pop((state.topic_id, state.index), None)
         try:
-            self._keep(state)
+            with self._together() if len(states) > 1 else nullcontext():
+                for state in states:
+                    self._keep(state)
         except StorageFailed as failed:
-            self._unsaved[key] = state
+            self._unsaved.update({(state.topic_id, state.index): state for state in states})
             self.disk_failed(failed)
 
     def _keep(self, record: Record) -> None:

@@ -22,7 +22,6 @@ from fencepost.broker_stub.cluster.metadata_image import old_image
 if TYPE_CHECKING:
     from fencepost.broker_stub.cluster.broker import Broker
     from fencepost.broker_stub.cluster.context import Context
-    from fencepost.broker_stub.cluster.counters import Counters
     from fencepost.broker_stub.cluster.metadata_image import MetadataImage, OldImage
     from fencepost.broker_stub.cluster.timers import Timer
 
@@ -32,22 +31,22 @@ FORWARDING_MS: Final = 60_000
 
 class ControllerLink:
     """The links of all brokers of a cluster. `create_logs`: creates those of replicas that a broker has not heard of before.
-    `links_changed`: lets a broker and its followers fetch anew. `report`: a broker tells the controller which log directories
-    have failed."""
+    `links_changed`: lets a broker and its followers fetch anew. `fence_replicas`: no replica of a broker is in sync any more. `report`: a
+    broker tells the controller which log directories have failed."""
 
     def __init__(
         self,
         context: Context,
-        counters: Counters,
         *,
         create_logs: Callable[[int], None],
         links_changed: Callable[[int], None],
+        fence_replicas: Callable[[int], None],
         report: Callable[[int], None],
     ) -> None:
         self._context = context
-        self._counters = counters
         self._create_logs = create_logs
         self._links_changed = links_changed
+        self._fence_replicas = fence_replicas
         self._report = report
         self._sessions: dict[int, Timer] = {}  # of the brokers that the controller does not hear from
         self._sending: set[int] = set()  # brokers behind slow links that get an image in the next tick
@@ -176,9 +175,7 @@ class ControllerLink:
     def _fence(self, broker: Broker) -> None:
         del self._sessions[broker.node_id]
         broker.fenced = True
-        for partition in self._context.every_partition():
-            self._counters.leader_moves += partition.leader == broker.node_id
-            partition.fence(broker.node_id)
+        self._fence_replicas(broker.node_id)
         self.image_changed()
 
     def _catch_up(self, broker: Broker, image: MetadataImage) -> None:

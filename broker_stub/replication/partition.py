@@ -35,10 +35,8 @@ class Controller(Surroundings, Protocol):
 
     @property
     def has_eligible(self) -> bool:
-        """Whether partitions keep eligible leader replicas."""
+        """Whether partitions keep eligible leader replicas (KIP-966)."""
         ...
-
-    """Whether replicas become eligible to lead (KIP-966)."""
 
     def is_up(self, node: int) -> bool:
         """Whether that broker runs."""
@@ -71,6 +69,10 @@ class Controller(Surroundings, Protocol):
 
     def save(self, state: PartitionState) -> None:
         """Keeps what was decided, before anything follows from it."""
+        ...
+
+    def after_saving(self, run: Callable[[], None]) -> None:
+        """Does what follows from that."""
         ...
 
     def delete_log(self, replica: Replica) -> None:
@@ -272,7 +274,11 @@ class Partition:
             return False
         delay_ms = self._cluster.controller_delay_ms(node)
         if not delay_ms:
-            return self._alter_isr(replica, replica.known, isr)
+            replica.asking = isr  # until it hears of the new ISR, which may first be kept with others
+            if self._alter_isr(replica, replica.known, isr):
+                return True
+            replica.asking = ()
+            return False
         if not replica.asking:
             replica.asking = isr
             starts = [self._cluster.starts(each) for each in isr]
@@ -297,10 +303,14 @@ class Partition:
             return False
         self._decide(self._in_sync(state, list(isr)))
         if not self._cluster.hears(node) and not self._cluster.controller_delay_ms(node):
-            replica.hear(self.state)  # by the response
+            self._cluster.after_saving(partial(self._respond, replica))
         if joins and self.assignment.is_changing:
             self._cluster.soon(self._end_reassignment)
         return True
+
+    def _respond(self, replica: Replica) -> None:
+        """The leader hears of the new ISR by the response to its request."""
+        replica.hear(self.state)
 
     def reassign(self, target: Sequence[int], logs: Mapping[int, PartitionLog]) -> None:
         """Begins a reassignment to these replicas. It replaces one that is in progress. `logs`: of the new replicas, empty. A broker
@@ -348,7 +358,7 @@ class Partition:
         elif self._newest.node not in state.replicas:
             self._newest = self._replicas[(*state.isr, *state.replicas)[0]]
         self._cluster.save(state)
-        self._tell_all()
+        self._cluster.after_saving(self._tell_all)
 
     def _tell_all(self) -> None:
         self._cluster.image_changed()

@@ -130,9 +130,20 @@ class DelayedFetch(DelayedOperation):
         self._call.answer(self.response())
 
     def _read(self) -> None:
+        if self._follower is not None and self._heard:
+            with self._call.cluster.partition_decisions.together():  # the follower may join many ISRs
+                quiet = self._read_all()
+            self._moved = any(replica.changes != changes for replica, changes in quiet)
+        else:
+            self._read_all()
+        self._heard = False
+
+    def _read_all(self) -> list[tuple[Replica, int]]:
+        """Reads every partition. Returns the replicas of which the follower knows everything, each with what `changes` was before."""
         self._answers = []
         self._read_bytes = 0
         self._urgent = False
+        quiet = []
         for cached in self._asked:
             cached.partition = partition = self._partition(cached)
             cached.replica = replica = partition.on(self._call.broker.node_id) if partition is not None else None
@@ -142,12 +153,12 @@ class DelayedFetch(DelayedOperation):
             answer = self._read_one(cached.asked, partition, replica)
             if self._follower is not None and replica is not None and self._incremental and cached.knows(answer):
                 cached.seen = changes
-                self._moved = self._moved or changes != replica.changes
+                quiet.append((replica, changes))
                 continue
             self._answers.append((cached, self._readable(partition, answer)))
             self._read_bytes += len(answer.records or b"")
             self._urgent = self._urgent or answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
-        self._heard = False
+        return quiet
 
     def _read_one(self, asked: Asked, partition: Partition | None, replica: Replica | None) -> PartitionData:
         code = self._error(asked, partition, replica)
