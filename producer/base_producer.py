@@ -96,9 +96,10 @@ class BaseProducer:
         return f"{type(self).__name__}({self.described()})"
 
     def described(self) -> str:
-        """The servers, and the number of records without an outcome, as `repr` shows them."""
+        """The servers, the number of records without an outcome, and whether it is closed, as `repr` shows them."""
         servers = ",".join(self._settings.bootstrap_servers)
-        return f"bootstrap_servers={servers!r}, topics={len(self._topics)}, unacknowledged={self._accumulator.unacknowledged()}"
+        closed = ", closed" if self._closed else ""
+        return f"bootstrap_servers={servers!r}, topics={len(self._topics)}, unacknowledged={self._accumulator.unacknowledged()}{closed}"
 
     def _accept(
         self,

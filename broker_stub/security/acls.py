@@ -54,6 +54,7 @@ class Acl:
 
     @classmethod
     def of_row(cls, row: AclRow) -> Acl:
+        """The ACL of a row in the cluster's state."""
         principal, operation, resource, name, pattern, permission, host = row
         return cls(
             principal,
@@ -67,6 +68,7 @@ class Acl:
 
     @property
     def row(self) -> AclRow:
+        """The ACL as the cluster's state keeps it."""
         return self.principal, self.operation, self.resource, self.name, self.pattern, self.permission, self.host
 
     def covers(self, name: str) -> bool:

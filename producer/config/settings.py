@@ -34,10 +34,12 @@ class SecurityProtocol(enum.Enum):
 
     @property
     def tls(self) -> bool:
+        """Whether connections are encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def sasl(self) -> bool:
+        """Whether clients log in."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 

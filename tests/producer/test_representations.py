@@ -26,11 +26,13 @@ DOCUMENTED = (Producer, AsyncProducer, TransactionalProducer, AsyncTransactional
 
 
 def test_a_producer() -> None:
-    """A producer shows its servers, and how much is not acknowledged."""
+    """A producer shows its servers, how much is not acknowledged, and whether it is closed."""
     with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, linger_ms=60_000) as producer:
         producer.send("t", b"one").result(60)
         producer.send("t", b"two")
-        assert repr(producer) == f"Producer(bootstrap_servers={stub.bootstrap!r}, topics=1, unacknowledged=1)"
+        servers = stub.bootstrap
+        assert repr(producer) == f"Producer(bootstrap_servers={servers!r}, topics=1, unacknowledged=1)"
+    assert repr(producer) == f"Producer(bootstrap_servers={servers!r}, topics=1, unacknowledged=0, closed)"
 
 
 def test_a_transactional_producer() -> None:
@@ -42,6 +44,7 @@ def test_a_transactional_producer() -> None:
     ):
         tx.send("t", b"one")
         assert repr(producer).startswith("TransactionalProducer(transactional_id='x', state=OPEN, bootstrap_servers=")
+    assert repr(producer).endswith(", unacknowledged=0, closed)")
 
 
 def test_a_transaction_and_its_token() -> None:

@@ -43,7 +43,6 @@ class Transform:
     def __init__(self, settings: PipelineSettings, calls: Calls, counters: Counters, before_pause: Callable[[], None]) -> None:
         self.refused: dict[tuple[TP, int], Exception] = {}
         self._before_pause = before_pause
-        self._is_splitting = False
         self._calls = calls
         self._counters = counters
         self._sink = settings.sink
@@ -72,11 +71,7 @@ class Transform:
         """A piece that the producer refuses, as pieces of single messages."""
         if piece.results is not None:
             return list(self._single(piece.messages, piece.results))
-        self._is_splitting = True
-        try:
-            return [await self._many_of_one(message) for message in piece.messages]
-        finally:
-            self._is_splitting = False
+        return [await self._many_of_one(message, before_pause=_do_nothing) for message in piece.messages]
 
     async def _one_by_one(self, messages: list[Message]) -> list[object]:
         """One result for each message; ends early after a failure that stops the pipeline."""
@@ -144,39 +139,35 @@ class Transform:
                 self._counters.retries += 1
         pieces: list[Piece] = []
         for message in messages:
-            pieces.append(await self._many_of_one(message))
+            pieces.append(await self._many_of_one(message, before_pause=self._before_pause))
             if self._stops_at_failure and pieces[-1].failed is not None:
                 break
         return pieces
 
-    async def _many_of_one(self, message: Message) -> Piece:
+    async def _many_of_one(self, message: Message, *, before_pause: Callable[[], None]) -> Piece:
         known = self._known(message)
         if known is not None:
             return Piece([message], {}, known)
         try:
             return Piece([message], await self._called([message]))
         except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
-            made = await self._again(message, error)
+            made = await self._again(message, error, before_pause=before_pause)
             return Piece([message], {}, made) if isinstance(made, Failed) else Piece([message], rows_of_many(made, self._sink))
 
     async def _called(self, messages: list[Message]) -> Rows:
         assert self._many is not None
         return rows_of_many(await called(self._calls, self._many, messages), self._sink)
 
-    async def _again(self, message: Message, error: Exception) -> object:
-        """The result of another attempt, or Failed after the last."""
+    async def _again(self, message: Message, error: Exception, *, before_pause: Callable[[], None] | None = None) -> object:
+        """The result of another attempt, or Failed after the last. `before_pause`: None for that of the messages that `apply` got."""
         function, given = (self._one, message) if self._many is None else (self._many, [message])
-        made = await self._attempts.again(error, function, given, self._pausing)
+        made = await self._attempts.again(error, function, given, before_pause or self._before_pause)
         if self._many is not None and not isinstance(made, Failed):
             try:
                 rows_of_many(made, self._sink)
             except TypeError as wrong:
                 return Failed(wrong, self._most)
         return made
-
-    def _pausing(self) -> None:
-        if not self._is_splitting:
-            self._before_pause()
 
     def _single(self, messages: list[Message], results: list[object]) -> Iterator[Piece]:
         for message, result in zip(messages, results, strict=False):
@@ -198,3 +189,7 @@ class Transform:
 
 def _nothing(message: object) -> None:
     return None
+
+
+def _do_nothing() -> None:
+    pass
