@@ -9,7 +9,7 @@ deletes the segments before the start.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.current_leader import leadership_error
 from fencepost.broker_stub.cluster.topics import INTERNAL
 from fencepost.broker_stub.configs.values import listed
 from fencepost.broker_stub.log.errors import OffsetOutOfRange

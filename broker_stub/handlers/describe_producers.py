@@ -7,7 +7,7 @@ without a replica responds NOT_LEADER_OR_FOLLOWER.
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.current_leader import leadership_error
 from fencepost.broker_stub.cluster.topics import illegal_name
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.permissions import WORDS

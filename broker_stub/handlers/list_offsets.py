@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.current_leader import leadership_error
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles

@@ -9,7 +9,7 @@ Leaves out: followers' requests (they are answered as a consumer's).
 
 from __future__ import annotations
 
-from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.current_leader import leadership_error
 from fencepost.broker_stub.requests.call import Call
 from fencepost.broker_stub.requests.router import handles
 from fencepost.broker_stub.security.operations import Operation, Resource

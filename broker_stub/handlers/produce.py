@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
-from fencepost.broker_stub.cluster.leadership import current_leader, endpoints
+from fencepost.broker_stub.cluster.current_leader import current_leader, endpoints
 from fencepost.broker_stub.cluster.topics import INTERNAL, Topic
 from fencepost.broker_stub.handlers.produce_checks import Unreadable, is_transactional, request_error
 from fencepost.broker_stub.handlers.transactional_produce import Verification, verify_transaction

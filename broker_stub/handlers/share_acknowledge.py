@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fencepost.broker_stub.cluster.leadership import endpoints
+from fencepost.broker_stub.cluster.current_leader import endpoints
 from fencepost.broker_stub.configs.group_configs import LOCK_DURATION
 from fencepost.broker_stub.handlers.share_acknowledgements import acknowledge, acknowledgements_of, leader_of, request_refusal
 from fencepost.broker_stub.requests.call import Call, Result

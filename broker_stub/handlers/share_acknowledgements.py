@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fencepost.broker_stub.cluster.leadership import current_leader
+from fencepost.broker_stub.cluster.current_leader import current_leader
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.sessions import TopicIdPartition
 from fencepost.broker_stub.share_partitions.states import RENEW, Acknowledgement, ShareRefused

@@ -18,7 +18,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from fencepost.broker_stub.cluster.leadership import endpoints
+from fencepost.broker_stub.cluster.current_leader import endpoints
 from fencepost.broker_stub.configs.group_configs import LOCK_DURATION
 from fencepost.broker_stub.handlers.share_acknowledgements import (
     RENEW_SINCE,

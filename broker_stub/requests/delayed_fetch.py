@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from fencepost.broker_stub.cluster.current_leader import NO_EPOCH, current_leader, endpoints, leadership_error
 from fencepost.broker_stub.cluster.delayed_operation import DelayedOperation
 from fencepost.broker_stub.cluster.fetch_sessions import Asked, CachedPartition, Session
-from fencepost.broker_stub.cluster.leadership import NO_EPOCH, current_leader, endpoints, leadership_error
 from fencepost.broker_stub.log.errors import OffsetOutOfRange
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.replication.replica import Replica

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fencepost.broker_stub.cluster.leadership import leadership_error
+from fencepost.broker_stub.cluster.current_leader import leadership_error
 from fencepost.broker_stub.share_partitions.coordinator.persister import Persister
 from fencepost.broker_stub.share_partitions.coordinator.records import Key
 from fencepost.broker_stub.share_partitions.live_partition import LivePartition

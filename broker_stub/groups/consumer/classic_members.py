@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fencepost.broker_stub.groups.classic.classic_protocol import MEMBER_ID_REQUIRED_SINCE
 from fencepost.broker_stub.groups.classic.rebalances import JoinAnswer
 from fencepost.broker_stub.groups.classic.responses import NO_MEMBER_ID, Caller, no_join, protocols_of
-from fencepost.broker_stub.groups.consumer.consumer_protocol import Change, ConsumerGroups, MayDescribe
+from fencepost.broker_stub.groups.consumer.consumer_protocol import Change, ConsumerGroups, MayDescribe, MemberUpdate
 from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused, known_member, known_static_member
 from fencepost.broker_stub.groups.consumer.online_migration import UNEXPECTED, MigrationPolicy, assignment_of, classic_metadata
 from fencepost.broker_stub.groups.state.classic_group import CONSUMER_PROTOCOL
@@ -50,11 +50,11 @@ class ClassicMembers:
         except GroupRefused as refused:
             return SyncGroupResponse(error_code=refused.code)
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            groups.limit_join(group.id, member)
+            groups.timers.limit_join(group.id, member)
             return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         assert member.classic is not None
-        groups.synced(group.id, member.id)
-        groups.restart_session(group.id, member.id, member.classic.session_timeout_ms)
+        groups.timers.synced(group.id, member.id)
+        groups.timers.restart_session(group.id, member.id, member.classic.session_timeout_ms)
         assignment = assignment_of(member, groups.topics())
         return SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment)
 
@@ -66,11 +66,11 @@ class ClassicMembers:
         except GroupRefused as refused:
             return refused.code
         assert member.classic is not None
-        groups.restart_session(group.id, member.id, member.classic.session_timeout_ms)
+        groups.timers.restart_session(group.id, member.id, member.classic.session_timeout_ms)
         must_give_up = member.state is MemberState.UNREVOKED_PARTITIONS
         can_have_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         if member.epoch < group.assignment_epoch or must_give_up or can_have_more:
-            groups.limit_join(group.id, member)
+            groups.timers.limit_join(group.id, member)
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -105,11 +105,12 @@ class ClassicMembers:
             client_host=caller.client_host,
             classic=classic_metadata(request.session_timeout_ms, protocols),
         )
-        subscribed = groups.subscribe(group, member, updated, may_describe, records)
+        update = MemberUpdate(group, member, updated, records)
+        subscribed = groups.subscribe(update, may_describe)
         rebalances = downgrades and group.assignment_epoch < subscribed.epoch
         if not rebalances:
             owned = self._owned(subscription)
-            updated = groups.follow(group, member, updated, subscribed, owned, records, keeps_target=downgrades)
+            updated = groups.follow(update, subscribed, owned, keeps_target=downgrades)
         change = groups.downgrade_with(group, updated, records, rebalances=rebalances) if downgrades else Change(records)
         response = JoinGroupResponse(
             member_id=updated.id,
@@ -122,10 +123,10 @@ class ClassicMembers:
             if code:
                 answer(no_join(code))
                 return
-            groups.joined(group.id, updated.id)
+            groups.timers.joined(group.id, updated.id)
             if not downgrades:
-                groups.restart_session(group.id, updated.id, request.session_timeout_ms)
-                groups.limit_sync(group.id, updated.id, request.rebalance_timeout_ms)
+                groups.timers.restart_session(group.id, updated.id, request.session_timeout_ms)
+                groups.timers.limit_sync(group.id, updated.id, request.rebalance_timeout_ms)
             answer(response)
 
         groups.write(group.id, change, written)

@@ -18,7 +18,6 @@ from fencepost.broker_stub.cluster.internal_append import Then
 from fencepost.broker_stub.cluster.timers import Timer
 from fencepost.broker_stub.cluster.topics import Topics
 from fencepost.broker_stub.groups.classic.classic_protocol import ClassicGroups
-from fencepost.broker_stub.groups.classic.rebalances import cancel
 from fencepost.broker_stub.groups.classic.responses import Caller
 from fencepost.broker_stub.groups.consumer.heartbeat_checks import (
     UNCHANGED,
@@ -29,6 +28,7 @@ from fencepost.broker_stub.groups.consumer.heartbeat_checks import (
     known_member,
     known_static_member,
 )
+from fencepost.broker_stub.groups.consumer.member_timers import MemberTimers
 from fencepost.broker_stub.groups.consumer.online_migration import MigrationPolicy, check_upgrade, downgraded, upgrade_records, upgraded
 from fencepost.broker_stub.groups.consumer.reconciliation import AbandonAll, Situation, reconciled
 from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
@@ -116,6 +116,15 @@ class Change(NamedTuple):
     rebalances: bool = True
 
 
+class MemberUpdate(NamedTuple):
+    """A member before a request, and as it will be after it. `records` gets what the log must have for that."""
+
+    group: ConsumerGroup
+    before: ConsumerMember
+    after: ConsumerMember
+    records: list[ConsumerRecord]
+
+
 class Subscribed(NamedTuple):
     """The group's epoch after a request, and whether the member's subscription is another one."""
 
@@ -130,17 +139,19 @@ class ConsumerGroups:
         self._store = store
         self._classic = classic
         self._around = around
-        self._sessions: dict[tuple[str, str], Timer] = {}
-        self._revocations: dict[tuple[str, str], Timer] = {}
-        self._joins: dict[tuple[str, str], Timer] = {}  # of members of the classic protocol that must join again
-        self._syncs: dict[tuple[str, str], Timer] = {}  # of those that must ask for their assignment
         self._resolving: set[str] = set()  # the groups whose regular expressions are about to be resolved
         self.groups = store.consumers.groups
+        self.timers = MemberTimers(
+            self.groups,
+            around.later,
+            lambda group_id: around.timeouts(group_id).session_timeout_ms,
+            lambda group, member: self.remove(group, [member]),
+        )
         for group in self.groups.values():
             for member in group.members.values():
-                self.restart_session(group.id, member.id)
+                self.timers.restart_session(group.id, member.id)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
-                    self._limit_revocation(group.id, member)
+                    self.timers.limit_revocation(group.id, member)
 
     @property
     def default_assignor(self) -> str:
@@ -162,11 +173,11 @@ class ConsumerGroups:
 
         self.write(request.group_id, change, written)
         if not leaves and response.member_id is not None:
-            self.restart_session(request.group_id, response.member_id)
+            self.timers.restart_session(request.group_id, response.member_id)
         if change.replaces is not None and request.group_id in self.groups:
             for member in self.groups[request.group_id].members.values():
                 if member.classic is not None:
-                    self.restart_session(request.group_id, member.id, member.classic.session_timeout_ms)
+                    self.timers.restart_session(request.group_id, member.id, member.classic.session_timeout_ms)
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], then: Then | None = None) -> None:
         """Removes members that left by a request of the classic protocol, or are late."""
@@ -200,10 +211,7 @@ class ConsumerGroups:
 
     def unload(self) -> None:
         """Stops the timers, because this broker does not coordinate the groups any more."""
-        for timers in (self._sessions, self._revocations, self._joins, self._syncs):
-            for timer in timers.values():
-                timer.cancel()
-            timers.clear()
+        self.timers.cancel_all()
 
     # The heartbeat
 
@@ -228,8 +236,9 @@ class ConsumerGroups:
             client_host=caller.client_host,
             classic=None,
         )
-        subscribed = self.subscribe(group, member, updated, may_describe, records)
-        updated = self.follow(group, member, updated, subscribed, request.topic_partitions, records)
+        update = MemberUpdate(group, member, updated, records)
+        subscribed = self.subscribe(update, may_describe)
+        updated = self.follow(update, subscribed, request.topic_partitions)
         names = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         is_full = request.rebalance_timeout_ms != UNCHANGED and names and request.topic_partitions is not None
         tells = joins or is_full or updated.assigned != member.assigned
@@ -241,39 +250,26 @@ class ConsumerGroups:
         )
         return Change(records, replaces), response
 
-    def subscribe(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        updated: ConsumerMember,
-        may_describe: MayDescribe,
-        records: list[ConsumerRecord],
-    ) -> Subscribed:
+    def subscribe(self, update: MemberUpdate, may_describe: MayDescribe) -> Subscribed:
         """Takes up what a member says of itself."""
-        if updated != member:
-            records.append(member_record(group.id, updated.id, member_metadata(updated)))
-        names_changed = updated.topics != member.topics
-        regex_counts = self._regex_changed(group, member, updated, may_describe, records)
-        epoch = self._epoch_after(group, member, updated, records, bump=names_changed or regex_counts)
-        return Subscribed(epoch, names_changed or updated.regex != member.regex)
+        group, before, after, records = update
+        if after != before:
+            records.append(member_record(group.id, after.id, member_metadata(after)))
+        names_changed = after.topics != before.topics
+        regex_counts = self._regex_changed(update, may_describe)
+        epoch = self._epoch_after(update, bump=names_changed or regex_counts)
+        return Subscribed(epoch, names_changed or after.regex != before.regex)
 
     def follow(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        updated: ConsumerMember,
-        subscribed: Subscribed,
-        owned: Sequence[TopicPartitions] | None,
-        records: list[ConsumerRecord],
-        *,
-        keeps_target: bool = False,
+        self, update: MemberUpdate, subscribed: Subscribed, owned: Sequence[TopicPartitions] | None, *, keeps_target: bool = False
     ) -> ConsumerMember:
         """The member on its way to the target assignment, which is computed if the group's epoch is newer. `keeps_target`: it is not."""
         if keeps_target:
-            assignment_epoch, target = group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
+            group, member = update.group, update.after
+            assignment_epoch, target = group.assignment_epoch, group.target_of(member.id, member.instance_id)
         else:
-            assignment_epoch, target = self._target(group, member, updated, subscribed.epoch, records)
-        return self._reconciled(group, updated, assignment_epoch, target, owned, records, subscription_changed=subscribed.is_another)
+            assignment_epoch, target = self._target(update, subscribed.epoch)
+        return self._reconciled(update, assignment_epoch, target, owned, subscription_changed=subscribed.is_another)
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
         """Raises GroupRefused if the group has no room for the member."""
@@ -331,11 +327,10 @@ class ConsumerGroups:
         records.append(member_record(group.id, member_id, current_assignment(member)))
         return member
 
-    def _epoch_after(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, records: list[ConsumerRecord], *, bump: bool
-    ) -> int:
+    def _epoch_after(self, update: MemberUpdate, *, bump: bool) -> int:
         """The group's epoch: one more if a subscription changed, or a topic to which a member subscribes."""
-        found = metadata_hash(group.subscribed(member, more=updated), self._around.topics())
+        group, before, after, records = update
+        found = metadata_hash(group.subscribed(before, more=after), self._around.topics())
         epoch = group.epoch
         if bump or found != group.metadata_hash:
             epoch += 1
@@ -344,32 +339,30 @@ class ConsumerGroups:
             records.append(no_group(group.id, PartitionMetadata))
         return epoch
 
-    def _target(
-        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, epoch: int, records: list[ConsumerRecord]
-    ) -> tuple[int, Target]:
+    def _target(self, update: MemberUpdate, epoch: int) -> tuple[int, Target]:
         """The epoch and the member's part of the target assignment. It is computed if the group's epoch is newer."""
+        group, before, after, records = update
         now_ms = self._around.now_ms()
         wait_ms = self._around.timeouts(group.id).assignment_interval_ms
         too_soon = bool(group.assigned_at_ms) and now_ms < group.assigned_at_ms + wait_ms
         if group.assignment_epoch >= epoch or too_soon:
-            return group.assignment_epoch, group.target_of(updated.id, updated.instance_id)
-        assignor = group.preferred_assignor(member, more=updated) or self.default_assignor
-        new = new_target(group, updated, epoch, self._around.topics(), assignor=assignor, now_ms=now_ms)
+            return group.assignment_epoch, group.target_of(after.id, after.instance_id)
+        assignor = group.preferred_assignor(before, more=after) or self.default_assignor
+        new = new_target(group, after, epoch, self._around.topics(), assignor=assignor, now_ms=now_ms)
         _log.info("group %s: a target assignment of epoch %d by %s", printable(group.id), epoch, assignor)
         records += new.records
-        return epoch, new.of_members[updated.id]
+        return epoch, new.of_members[after.id]
 
     def _reconciled(
         self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
+        update: MemberUpdate,
         assignment_epoch: int,
         target: Target,
         owned: Sequence[TopicPartitions] | None,
-        records: list[ConsumerRecord],
         *,
         subscription_changed: bool,
     ) -> ConsumerMember:
+        group, _, member, records = update
         situation = Situation(
             assignment_epoch=assignment_epoch,
             target=target,
@@ -390,25 +383,19 @@ class ConsumerGroups:
             if after.classic is not None:
                 pass  # it has timers for its join and its sync
             elif after.state is MemberState.UNREVOKED_PARTITIONS:
-                self._limit_revocation(group.id, after)
+                self.timers.limit_revocation(group.id, after)
             else:
-                cancel(self._revocations.pop((group.id, after.id), None))
+                self.timers.revoked(group.id, after.id)
         return after
 
     # Regular expressions
 
-    def _regex_changed(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        updated: ConsumerMember,
-        may_describe: MayDescribe,
-        records: list[ConsumerRecord],
-    ) -> bool:
+    def _regex_changed(self, update: MemberUpdate, may_describe: MayDescribe) -> bool:
         """Takes up the member's regular expression. True if what it matches is known, so that the group's epoch can be one more.
 
         A new one is resolved after this request, and the member learns of its topics with a later one.
         """
+        group, member, updated, records = update
         old, new = member.regex, updated.regex
         before = group.regexes()
         counts, needs = False, False
@@ -491,7 +478,7 @@ class ConsumerGroups:
 
     def _fenced(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
         """Removes the members. The group's epoch is one more. If only members of the classic protocol stay, it becomes a classic group."""
-        self._cancel(group.id, [member.id for member in members])
+        self.timers.cancel(group.id, [member.id for member in members])
         left_count = len(group.members) - len(members)
         if left_count and group.is_classic_without(members) and self._may_downgrade(left_count):
             return self._downgrade(group, [member.id for member in members])
@@ -525,7 +512,7 @@ class ConsumerGroups:
         before = group.static_member(joining.instance_id)
         assert before is not None
         classic = downgraded(group, (), self._around.topics(), self._around.now_ms(), joining=joining)
-        self._cancel(group.id, [*group.members])
+        self.timers.cancel(group.id, [*group.members])
         gone = group_tombstones(group, renamed={before.id: joining.id})
         return Change([*records, *gone], becomes=classic, rebalances=rebalances)
 
@@ -538,59 +525,8 @@ class ConsumerGroups:
         except Unreadable as error:
             raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot downgrade the classic group {group.id}: {error}.") from None
         _log.info("group %s: becomes a classic group", printable(group.id))
-        self._cancel(group.id, [*group.members])
+        self.timers.cancel(group.id, [*group.members])
         return Change(group_tombstones(group), becomes=classic)
-
-    # Timers
-
-    def restart_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """`timeout_ms`: of a member of the classic protocol. None: the group's."""
-        cancel(self._sessions.pop((group_id, member_id), None))
-        expired = partial(self._late, group_id, member_id, "no heartbeat of")
-        wait_ms = self._around.timeouts(group_id).session_timeout_ms if timeout_ms is None else timeout_ms
-        self._sessions[group_id, member_id] = self._around.later(wait_ms, expired)
-
-    def limit_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A member of the classic protocol has its rebalance timeout to join again, from the first answer on that says so."""
-        if (group_id, member.id) not in self._joins:
-            late = partial(self._late, group_id, member.id, "no join of")
-            self._joins[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, late)
-
-    def joined(self, group_id: str, member_id: str) -> None:
-        cancel(self._joins.pop((group_id, member_id), None))
-
-    def limit_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A member of the classic protocol that has joined has so long to ask for its assignment."""
-        self.synced(group_id, member_id)
-        self._syncs[group_id, member_id] = self._around.later(timeout_ms, partial(self._late, group_id, member_id, "no sync of"))
-
-    def synced(self, group_id: str, member_id: str) -> None:
-        cancel(self._syncs.pop((group_id, member_id), None))
-
-    def _cancel(self, group_id: str, members: Iterable[str]) -> None:
-        for member_id in members:
-            for timers in (self._sessions, self._revocations, self._joins, self._syncs):
-                cancel(timers.pop((group_id, member_id), None))
-
-    def _late(self, group_id: str, member_id: str, what: str) -> None:
-        group = self.groups.get(group_id)
-        if group is not None and member_id in group.members:
-            _log.info("group %s: %s member %s", printable(group_id), what, printable(member_id))
-            self.remove(group, [group.members[member_id]])
-
-    def _limit_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """The member has its rebalance timeout to give up partitions."""
-        cancel(self._revocations.pop((group_id, member.id), None))
-        run = partial(self._revocation_over, group_id, member.id, member.epoch)
-        self._revocations[group_id, member.id] = self._around.later(member.rebalance_timeout_ms, run)
-
-    def _revocation_over(self, group_id: str, member_id: str, epoch: int) -> None:
-        self._revocations.pop((group_id, member_id), None)
-        group = self.groups.get(group_id)
-        member = group.members.get(member_id) if group is not None else None
-        if group is not None and member is not None and member.epoch == epoch:
-            _log.info("group %s: member %s did not give up its partitions", printable(group_id), printable(member_id))
-            self.remove(group, [member])
 
 
 def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[ConsumerRecord]:
