@@ -169,7 +169,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        stable = self._producers.transactions.last_stable_offset(self._high_watermark)
+        stable = self._producers.unstable.last_stable_offset(self._high_watermark)
         if stable >= self._log_start_offset:
             return stable
         # Of a transaction whose first records were deleted.
@@ -255,7 +255,7 @@ class PartitionLog:
         if read_committed and (
             found.records or offset >= readable or max_bytes <= 0
         ):  # Kafka names no aborted transactions for a first batch that fits only in part
-            aborted = self._producers.transactions.aborted_between(offset, found.end_offset) if found.records else []
+            aborted = self._producers.txn_index.aborted_between(offset, found.end_offset) if found.records else []
         return ReadResult(found.records, replicated, stable, self._log_start_offset, aborted, found.base_offset > readable)
 
     def start_of_batch(self, offset: int) -> int:
@@ -292,7 +292,7 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> None:
         """Notes that everything before `offset` is replicated. The high watermark never falls and never passes the end."""
         self._high_watermark = max(self._high_watermark, min(offset, self.log_end_offset))
-        self._producers.transactions.committed(self._high_watermark)
+        self._producers.unstable.committed(self._high_watermark)
 
     def advance_log_start(self, offset: int) -> None:
         """Raises the log's start, as DeleteRecords does. The producers stay, and the bytes until `delete_old_segments`."""
@@ -319,7 +319,7 @@ class PartitionLog:
                 self._roll(self.log_end_offset, now_ms=now_ms)
             self._local.remove_first(count)
             start = self._local.segments[0].base_offset
-            self._producers.transactions.forget_before(start)
+            self._producers.txn_index.forget_before(start)
             self._snapshots.forget_before(start)
             self.advance_log_start(start)
         return count
@@ -327,7 +327,7 @@ class PartitionLog:
     @property
     def aborted_transactions(self) -> tuple[AbortedTxn, ...]:
         """Those that readers must skip, in the order of their markers."""
-        return self._producers.transactions.aborted
+        return self._producers.txn_index.aborted
 
     def last_records(self) -> dict[int, LastRecord]:
         """The newest batch of each producer, which compaction must keep."""
@@ -347,7 +347,7 @@ class PartitionLog:
         kept = sorted((txn for txn in aborted if new.base_offset <= txn.last_offset < after), key=lambda txn: txn.last_offset)
         if not self._local.replace(old, new, kept):
             return False
-        self._producers.transactions.keep_between(new.base_offset, after, kept)
+        self._producers.txn_index.keep_between(new.base_offset, after, kept)
         return True
 
     def active_producers(self) -> list[ActiveProducer]:
@@ -402,7 +402,7 @@ class PartitionLog:
         self._epochs = LeaderEpochs(save=self._save_epochs)
         self._epochs.set_all(log.epochs)
         self._producers, self._verifications = log._producers, log._verifications
-        self._producers.transactions.forget_before(self.segments[0].base_offset)
+        self._producers.txn_index.forget_before(self.segments[0].base_offset)
         self._local.end_offset = log.log_end_offset
         self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=True)
         self._log_start_offset = max(self._log_start_offset, log.log_start_offset)
@@ -412,7 +412,7 @@ class PartitionLog:
 
     def reload(self) -> None:
         """The log of a broker that was down and lost nothing: it knows the newest batch of each producer that has not expired meanwhile."""
-        self._producers = ProducerStateManager(self._read_snapshot(self.snapshot()), self._producers.transactions.aborted)
+        self._producers = ProducerStateManager(self._read_snapshot(self.snapshot()), self._producers.txn_index.aborted)
         self._verifications = Verifications()
 
     def snapshot(self) -> bytes:
@@ -446,7 +446,7 @@ class PartitionLog:
         for segment in scanned:
             if (end := ends.get(segment.base_offset)) is not None:
                 segment.close()
-                segment.flush(self._producers.transactions.ended_between(segment.base_offset, end))
+                segment.flush(self._producers.txn_index.ended_between(segment.base_offset, end))
         self._snapshots.add(self.log_end_offset, self.snapshot(), log_bytes=self.size, in_file=False)
 
     def _config(self) -> LogConfig:
@@ -504,7 +504,7 @@ class PartitionLog:
             except CorruptSnapshot as error:
                 _log.warning("the snapshot at offset %d cannot be read, an older one is: %s", offset, error)
                 self._snapshots.forget(offset)
-        known = [txn for txn in self._producers.transactions.aborted if txn.last_offset < at]
+        known = [txn for txn in self._producers.txn_index.aborted if txn.last_offset < at]
         self._producers = ProducerStateManager(entries, known)
         missing = deque(segment.base_offset for segment in self.segments[1:] if replay_from is not None and segment.base_offset > at)
         for header, batch in self._local.batches_from(at):
@@ -517,7 +517,7 @@ class PartitionLog:
             self._producers.apply(found, verdict)
         for base_offset in missing:  # of an active segment without batches: the producers before it must outlive the older segments
             self._snapshots.add(base_offset, self.snapshot(), log_bytes=self.size, in_file=True)
-        self._producers.transactions.committed(self._high_watermark)
+        self._producers.unstable.committed(self._high_watermark)
 
     def _append_replicated(self, data: bytes | memoryview, leader_epoch: int) -> AppendResult:
         batches: list[Batch] = []
@@ -582,7 +582,7 @@ class PartitionLog:
     @property
     def _aborted_in_active(self) -> list[AbortedTxn]:
         """The entries of the active segment's transaction index."""
-        return self._producers.transactions.ended_between(self._local.active.base_offset, self.log_end_offset)
+        return self._producers.txn_index.ended_between(self._local.active.base_offset, self.log_end_offset)
 
     def _verified(self, batch: Candidate, guard: int | None) -> Verified | None:
         """The result of the coordinator's verification of this batch. A batch that needed none must still begin with the sequence that the

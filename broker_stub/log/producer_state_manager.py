@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fencepost.broker_stub.log.last_stable_offset import UnstableTransactions
 from fencepost.broker_stub.log.producer_append_info import (
     UNSEEN,
     Accepted,
@@ -18,18 +19,19 @@ from fencepost.broker_stub.log.producer_append_info import (
     ProducerEntry,
     admit,
 )
-from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
+from fencepost.broker_stub.log.txn_index import AbortedTxn, TransactionIndex
 
 
 class ProducerStateManager:
     """Entries by producer id. `entries`: those of a snapshot. `aborted`: the transactions that were aborted before it."""
 
-    __slots__ = ("_entries", "transactions")
+    __slots__ = ("_entries", "txn_index", "unstable")
 
     def __init__(self, entries: Mapping[int, ProducerEntry] | None = None, aborted: Iterable[AbortedTxn] = ()) -> None:
         self._entries = dict(entries or {})
         first_offsets = sorted(entry.txn_first_offset for entry in self._entries.values() if entry.txn_first_offset is not None)
-        self.transactions = Transactions(first_offsets, aborted)
+        self.txn_index = TransactionIndex(aborted)
+        self.unstable = UnstableTransactions(self.txn_index, first_offsets)
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -55,9 +57,9 @@ class ProducerStateManager:
         for batch, verdict in zip(batches, accepted, strict=True):
             self._entries[batch.producer_id] = verdict.entry
             if verdict.entry.txn_first_offset == batch.base_offset:
-                self.transactions.begin(batch.base_offset)
+                self.unstable.begin(batch.base_offset)
             if verdict.completed is not None:
-                self.transactions.complete(verdict.completed)
+                self.unstable.complete(verdict.completed)
 
     def expire(self, now_ms: int, *, after_ms: int) -> list[int]:
         """Removes the producers without an open transaction whose newest batch has expired, by that batch's own timestamp. Returns their

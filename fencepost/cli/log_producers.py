@@ -23,7 +23,7 @@ class Producers:
 
     @property
     def aborted(self) -> tuple[AbortedTxn, ...]:
-        return self._state.transactions.aborted
+        return self._state.txn_index.aborted
 
     def start_from(self, snapshot: Mapping[int, ProducerEntry]) -> None:
         """Continues from the snapshot in front of the first batch."""

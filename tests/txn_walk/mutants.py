@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from fencepost.broker_stub.cluster.internal_append import PLAINLY, How, Then, append
 from fencepost.broker_stub.groups.coordinators import GroupCoordinators
 from fencepost.broker_stub.log import producer_append_info
-from fencepost.broker_stub.log.txn_index import AbortedTxn, Transactions
+from fencepost.broker_stub.log.last_stable_offset import UnstableTransactions
+from fencepost.broker_stub.log.txn_index import AbortedTxn, TransactionIndex
 from fencepost.broker_stub.transactions import (
     coordinators as transactions,
 )
@@ -86,7 +87,7 @@ def _send_one(self: Markers, send: Callable[[Markers], None] = Markers.send) -> 
     send(self)
 
 
-def _from_here_on(self: Transactions, offset: int, end: int) -> list[AbortedTxn]:
+def _from_here_on(self: TransactionIndex, offset: int, end: int) -> list[AbortedTxn]:
     return [txn for txn in self.aborted if offset <= txn.first_offset < end]
 
 
@@ -142,9 +143,12 @@ MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
     ),
     "records are written without asking the coordinator": ("TV2", (TransactionVerification, "ask", _not_asked)),
     "the coordinator verifies every partition without a check": ("TV1", (TransactionCoordinators, "verify", _verify_all)),
-    "readers do not stop at open transactions": ("TV1", (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark)),
-    "readers hear of no abort": ("TV2", (Transactions, "aborted_between", lambda self, offset, end: [])),
-    "readers hear of the aborts that begin where they read": ("TV2", (Transactions, "aborted_between", _from_here_on)),
+    "readers do not stop at open transactions": (
+        "TV1",
+        (UnstableTransactions, "last_stable_offset", lambda self, high_watermark: high_watermark),
+    ),
+    "readers hear of no abort": ("TV2", (TransactionIndex, "aborted_between", lambda self, offset, end: [])),
+    "readers hear of the aborts that begin where they read": ("TV2", (TransactionIndex, "aborted_between", _from_here_on)),
     "offsets of aborted transactions count": ("TV1", (GroupCoordinators, "end_transaction", _committed)),
 }
 

@@ -9,11 +9,12 @@ from fencepost.broker_stub.log import partition_log, recovery, retention
 from fencepost.broker_stub.log.cleaner.batch_filter import BatchFilter
 from fencepost.broker_stub.log.cleaner.cleaned_transactions import CleanedTransactions
 from fencepost.broker_stub.log.cleaner.offset_map import OffsetMap
+from fencepost.broker_stub.log.last_stable_offset import UnstableTransactions
 from fencepost.broker_stub.log.offset_index import OffsetIndex
 from fencepost.broker_stub.log.partition_log import PartitionLog
 from fencepost.broker_stub.log.segment import LogSegment
 from fencepost.broker_stub.log.time_index import TimeIndex
-from fencepost.broker_stub.log.txn_index import Transactions
+from fencepost.broker_stub.log.txn_index import TransactionIndex
 from fencepost.broker_stub.storage.volatile import VolatileFile
 
 RUNS_MAX: Final = 300
@@ -71,8 +72,8 @@ MUTANTS: Final[dict[str, Patch]] = {
     "compaction drops markers whose records are there": (CleanedTransactions, "drops_marker", _orphan),
     "compaction keeps no batch for its producer": (BatchFilter, "_keeps_header", lambda self, header: False),
     "compaction does not keep the last batch of a pass": (BatchFilter, "_keeps_header", _producers_only),
-    "readers do not stop at open transactions": (Transactions, "last_stable_offset", lambda self, high_watermark: high_watermark),
-    "readers hear of no abort": (Transactions, "aborted_between", lambda self, offset, end: []),
+    "readers do not stop at open transactions": (UnstableTransactions, "last_stable_offset", lambda self, high_watermark: high_watermark),
+    "readers hear of no abort": (TransactionIndex, "aborted_between", lambda self, offset, end: []),
     "a truncated log knows its old producers": (PartitionLog, "_restore_producers", lambda self, *_, **__: None),
     "a new segment has no snapshot": (PartitionLog, "_roll", _without_snapshot),
     "flush.messages syncs nothing": (PartitionLog, "flush", _only_said),

@@ -95,7 +95,7 @@ class World:
             return verdict.code
         self.end = batch.base_offset + batch.offset_delta + 1
         self.state.apply([batch], verdict)
-        self.state.transactions.committed(self.end)
+        self.state.unstable.committed(self.end)
         return batch.base_offset
 
     def check(self) -> None:
@@ -109,11 +109,11 @@ class World:
             assert entry.txn_first_offset == self.model.open_since(pid)
             assert entry.coordinator_epoch == self.model.coordinator_epoch(pid)
         assert {pid for pid in (1, 2) if self.model.of(pid)} == set(self.state.entries)
-        assert self.state.transactions.last_stable_offset(self.end) == self.model.last_stable_offset(self.end)
+        assert self.state.unstable.last_stable_offset(self.end) == self.model.last_stable_offset(self.end)
 
     def check_aborted(self) -> None:
         """The list of aborted transactions is the model's. It only grows, so a look at the end is enough."""
-        aborted = [(txn.producer_id, txn.first_offset, txn.last_offset) for txn in self.state.transactions.aborted]
+        aborted = [(txn.producer_id, txn.first_offset, txn.last_offset) for txn in self.state.txn_index.aborted]
         assert aborted == self.model.aborted()
 
     def data(self, step: Step) -> Candidate:

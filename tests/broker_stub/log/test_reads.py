@@ -16,8 +16,9 @@ from fencepost.broker_stub.log import (
     PartitionLog,
     TimestampType,
 )
+from fencepost.broker_stub.log.last_stable_offset import UnstableTransactions
 from fencepost.broker_stub.log.producer_append_info import CompletedTxn
-from fencepost.broker_stub.log.txn_index import Transactions
+from fencepost.broker_stub.log.txn_index import TransactionIndex
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
 from fencepost.producer.wire.records import Codec, encode_batch, iter_batches
@@ -199,17 +200,18 @@ def test_the_transactions_to_skip_begin_before_the_end_of_the_read(batches: int,
 
 def test_the_transaction_index_is_kafkas() -> None:
     """An entry's LSO is the oldest open transaction of another producer, else the offset after the marker; commits leave none."""
-    transactions = Transactions()
+    index = TransactionIndex()
+    transactions = UnstableTransactions(index)
     transactions.begin(7)
     transactions.complete(CompletedTxn(4000, 7, 9, aborted=True))
-    assert list(transactions.aborted) == [AbortedTxn(4000, 7, 9, 10)]
+    assert list(index.aborted) == [AbortedTxn(4000, 7, 9, 10)]
     transactions.begin(10)
     transactions.begin(11)
     transactions.begin(12)
     transactions.complete(CompletedTxn(2, 11, 13, aborted=True))
     transactions.complete(CompletedTxn(1, 10, 14, aborted=False))
     transactions.complete(CompletedTxn(3, 12, 15, aborted=True))
-    assert list(transactions.aborted[1:]) == [AbortedTxn(2, 11, 13, 10), AbortedTxn(3, 12, 15, 16)]
+    assert list(index.aborted[1:]) == [AbortedTxn(2, 11, 13, 10), AbortedTxn(3, 12, 15, 16)]
     assert (transactions.first_undecided_offset, transactions.first_unstable_offset) == (None, 7)
     transactions.committed(14)
     assert transactions.first_unstable_offset == 10
@@ -219,13 +221,12 @@ def test_the_transaction_index_is_kafkas() -> None:
 
 def test_the_search_for_aborted_transactions_stops_at_a_stable_end() -> None:
     """An entry whose LSO is at or past the end of the read ends the search; one that lies beyond the read is left out."""
-    transactions = Transactions()
+    index = TransactionIndex()
+    transactions = UnstableTransactions(index)
     for producer_id, first, last in ((1, 0, 2), (1, 3, 5), (1, 6, 8)):
         transactions.begin(first)
         transactions.complete(CompletedTxn(producer_id, first, last, aborted=True))
-    firsts = [
-        [txn.first_offset for txn in transactions.aborted_between(offset, end)] for offset, end in ((0, 3), (0, 4), (2, 9), (3, 7), (9, 12))
-    ]
+    firsts = [[txn.first_offset for txn in index.aborted_between(offset, end)] for offset, end in ((0, 3), (0, 4), (2, 9), (3, 7), (9, 12))]
     assert firsts == [[0], [0, 3], [0, 3, 6], [3, 6], []]
 
 
