@@ -133,10 +133,6 @@ class Context:
         """Whether the controller gets what that broker asks."""
         return (node, CONTROLLER) not in self.severed and not self.brokers[node].paused
 
-    def is_in_touch(self, one: int, other: int) -> bool:
-        """Whether a broker works, and reaches another one."""
-        return self.reach(one, other) and not self.brokers[one].paused and self.brokers[one].alive
-
     def delay_ms(self, one: int, other: int) -> int:
         """How long a message between these brokers takes."""
         return self.slow.get(frozenset((one, other)), 0)

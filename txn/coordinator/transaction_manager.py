@@ -499,9 +499,8 @@ class TransactionManager:
 
     def _described(self, answer: DescribeTransactionsResponse, now_ms: float) -> list[Command]:
         if len(answer.transaction_states) != 1:
-            self._connection.again(
-                Step.LOOKUP, now_ms
-            )  # a broker that was asked about one id and answers about none, or others, is no coordinator
+            # A broker that was asked about one id and answers about none, or about others, is no coordinator.
+            self._connection.again(Step.LOOKUP, now_ms)
             return []
         said = answer.transaction_states[0]
         row = judge(Api.DESCRIBE_TRANSACTIONS, said.error_code)

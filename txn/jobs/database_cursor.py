@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.files.errors import BadInput, InputBroken
+from fencepost.txn.jobs.source import ItemSource
 
 POSITIONAL: Final = frozenset({"qmark", "format", "numeric"})
 BY_NAME: Final = frozenset({"named", "pyformat"})
@@ -20,7 +21,7 @@ NAME: Final = "after"
 Key = int | str
 
 
-class DatabaseCursor:
+class DatabaseCursor(ItemSource):
     """Rows that a query returns after the last key, again and again until there is none.
 
         DatabaseCursor(

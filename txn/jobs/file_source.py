@@ -30,7 +30,7 @@ from fencepost.txn.files.lines import Lines
 from fencepost.txn.files.patience import NoInterrupt, block_reader
 from fencepost.txn.jobs.errors import SourceChanged
 from fencepost.txn.jobs.file_check import FilePlace, check_before, check_whole, looks_like, refuse_changed
-from fencepost.txn.jobs.source import BadItem, Piece, raw_of
+from fencepost.txn.jobs.source import BadItem, Piece, PieceSource, raw_of
 
 log = logging.getLogger("fencepost.job")
 
@@ -68,7 +68,7 @@ class FileProgress(Struct):
     bytes: int = 0
 
 
-class FileSource:
+class FileSource(PieceSource):
     """Lines, JSON lines, CSV or Parquet, of one file or several in this order.
 
     `format`: "lines", "json", "csv" or "parquet"; None: by each file's suffix, lines for other suffixes. Compressed files (.gz, .bz2, .xz)

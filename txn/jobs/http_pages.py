@@ -22,6 +22,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.files.errors import BadInput, InputBroken
 from fencepost.txn.jobs.errors import SourceChanged
+from fencepost.txn.jobs.source import ItemSource
 from fencepost.txn.loop.checks import INT32_MAX, check_within
 
 log = logging.getLogger("fencepost.job")
@@ -47,7 +48,7 @@ class _Again(Exception):
     """The request failed in a way that may pass."""
 
 
-class HttpPages:
+class HttpPages(ItemSource):
     """Records of pages, from the first to the last.
 
         HttpPages(

@@ -20,7 +20,7 @@ from fencepost.txn.jobs.batch import Batch
 from fencepost.txn.jobs.errors import BadRecord, JobFailed
 from fencepost.txn.jobs.positions import Positions
 from fencepost.txn.jobs.settings import JobSettings
-from fencepost.txn.jobs.source import Piece, kind_of, pieces_of
+from fencepost.txn.jobs.source import ItemSource, Piece, PieceSource, kind_of, pieces_of
 from fencepost.txn.jobs.stats import Counters
 from fencepost.txn.jobs.transactions import OF_TRANSACTION, Transactions
 from fencepost.txn.jobs.writing import Writer
@@ -66,7 +66,7 @@ class Runner:
             stop_ms=settings.stop_timeout_ms,
         )
         self._transactions = Transactions(name, kind_of(source), settings, own, positions, counters, calls, self._patience, make_producer)
-        function = settings.transform or getattr(source, "to_record", None if hasattr(source, "pieces") else _as_it_is)
+        function = settings.transform or _transform_of(source)
         transform = Transform(function, settings, calls, counters) if function is not None else None
         self._is_plain = transform is None
         self._writer = Writer(name, settings, transform, calls, self._transactions)
@@ -115,7 +115,7 @@ class Runner:
         """Open the source at the position of the last commit."""
         await self._close_source()
         self._writer.bad = None  # It comes again.
-        if hasattr(self._source, "pieces"):
+        if isinstance(self._source, PieceSource):
             self._pieces = self._source.pieces(self._transactions.position, plain=self._is_plain)
         else:
             self._pieces = pieces_of(self._source, self._transactions.position)
@@ -205,6 +205,13 @@ class Runner:
         if error is not None and self._transactions.batch is None:
             self._writer.bad = None
             raise error
+
+
+def _transform_of(source: Any) -> Callable[[Any], Any] | None:
+    """What makes records of the items of that source. None: its pieces are rows to send as they are."""
+    if isinstance(source, ItemSource):
+        return source.to_record
+    return None if isinstance(source, PieceSource) else _as_it_is
 
 
 def _as_it_is(record: Any) -> Any:

@@ -11,6 +11,7 @@ A source may yield None instead of a pair when there is nothing for now: then th
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
@@ -70,12 +71,20 @@ class Piece(Protocol):
         ...
 
 
-class Pieces(Protocol):
-    """A source of this package that reads many records at once."""
+class PieceSource(ABC):
+    """A source of this package that reads many records at once. A program's own source may have another attribute of that name."""
 
+    @abstractmethod
     def pieces(self, position: Any, *, plain: bool) -> Iterator[Piece | None]:
         """`plain`: the items are rows to send as they are, instead of what a transform takes."""
-        ...
+
+
+class ItemSource(ABC):
+    """A source of this package whose items are no records yet."""
+
+    @abstractmethod
+    def to_record(self, item: Any) -> Any:
+        """The record of an item, for a job without a transform."""
 
 
 class Pairs:

@@ -94,6 +94,24 @@ def test_records_as_a_source_yields_them(stub: BrokerStub) -> None:
     ]
 
 
+class Shelf:
+    """A program's own source, with attributes that have the names of ours."""
+
+    def __init__(self) -> None:
+        self.pieces = [b"one", b"two"]
+        self.to_record = None
+
+    def open(self, position: Any, /) -> Iterator[tuple[bytes, int]]:
+        for number in range(position or 0, len(self.pieces)):
+            yield self.pieces[number], number + 1
+
+
+def test_a_source_may_have_any_other_attribute(stub: BrokerStub) -> None:
+    """Only `open` is asked of a program's own class."""
+    quick(stub, Shelf()).run()
+    assert values(stub) == [b"one", b"two"]
+
+
 def test_a_transform_that_fails_at_first(stub: BrokerStub) -> None:
     """It is called again after a pause."""
     calls: list[bytes] = []
