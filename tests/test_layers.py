@@ -90,7 +90,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "producer": "errors recovery config coordinator transaction",
         "loop": "errors coordinator async_producer producer",
         "pool": "errors protocol recovery config coordinator async_producer transaction producer loop",
-        "pipeline": "errors offsets config loop",
+        "pipeline": "errors offsets protocol config loop",
         "files": "",
         "jobs": "errors foundations protocol config keyed_topic loop files",
         "__init__": "errors group_metadata offsets shared recovery keyed_topic ledger coordinator async_producer transaction"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable, UnknownPartition
@@ -24,6 +25,7 @@ from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of
 from fencepost.txn.pipeline.committing import Commit
 from fencepost.txn.pipeline.consumer_settings import consumer_settings
 from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.leaving import leave_group
 from fencepost.txn.pipeline.pace import READ_MAX, Pace
 from fencepost.txn.pipeline.read_ahead import ReadAhead
 from fencepost.txn.pipeline.settings import PipelineSettings
@@ -91,6 +93,7 @@ class Runner:
             counters,
             self.revoked,
             left_s=lambda: 0.0 if self.stopping else self._patience.ends_at - time.monotonic(),
+            leave=partial(leave_group, own, settings.group),
             own_topics=own_topics,
         )
         self._transform = Transform(settings, calls, counters, self._before_pause)

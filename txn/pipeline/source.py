@@ -21,7 +21,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
-from fencepost.txn.pipeline.consumer_settings import MAX_POLL_MS
+from fencepost.txn.pipeline.consumer_settings import INSTANCE, MAX_POLL_MS
 from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.stats import Counters
 
@@ -66,7 +66,7 @@ AFTER: Final = re.compile(r" \(after \d+ms in state [^)]*\)")
 class Source:
     """See the module. `assigned`: the partitions of this member. `ended`: those of them that are read to their end. `rewinds`: where to
     continue before the next read, by partition. `own_topics`: those to which the pipeline writes, which it must not read. `left_s`: the
-    seconds until the run is to end."""
+    seconds until the run is to end. `leave`: has the group remove this member, after the consumer was closed."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Source:
         on_revoked: OnRevoked,
         *,
         left_s: Callable[[], float],
+        leave: Callable[[str], None],
         own_topics: Collection[str] = (),
     ) -> None:
         self.assigned: set[TP] = set()
@@ -86,6 +87,7 @@ class Source:
         self._counters = counters
         self._on_revoked = on_revoked
         self._left_s = left_s
+        self._leave = leave
         self._began_at: dict[TP, int] = {}
         """Where the consumer began in each partition of this member; negative if there is no such place."""
         self._not_begun: set[TP] = set()
@@ -104,6 +106,8 @@ class Source:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
         self._reset = PLACES.get(str(settings["auto.offset.reset"]))
         self._patience_s = int(settings.get("max.poll.interval.ms", MAX_POLL_MS)) / 2000.0
+        # A static member stays, and with the consumer protocol librdkafka always leaves.
+        self._is_to_leave = INSTANCE not in settings and str(settings.get("group.protocol")).lower() != "consumer"
         self._is_incremental = str(settings.get("group.protocol")).lower() == "consumer" or "cooperative" in str(settings.get(STRATEGY))
         self._closing = False
         self._topics = topics
@@ -167,7 +171,15 @@ class Source:
     async def close(self) -> None:
         """Leave the group."""
         self._closing = True
-        await self._calls.ask(self._consumer.close)
+        await self._calls.ask(self._close)
+
+    def _close(self) -> None:
+        try:
+            member_id = self._consumer.memberid() if self._is_to_leave else None
+        finally:
+            self._consumer.close()
+        if member_id:
+            self._leave(member_id)
 
     # -- rebalances, inside a read ---------------------------------------------------------------------------------------
 

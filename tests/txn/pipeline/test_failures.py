@@ -233,6 +233,24 @@ def test_members_come_and_go(stub: BrokerStub, consumer: dict[str, Any]) -> None
     members_come_and_go(stub.bootstrap, consumer)
 
 
+@pytest.mark.parametrize("consumer", [{}, COOPERATIVE], ids=["eager", "cooperative"])
+def test_a_member_that_is_closed_while_the_group_rebalances(stub: BrokerStub, consumer: dict[str, Any]) -> None:
+    """The first member joins again, and is closed before the coordinator has answered. A broker answers one request of a connection after
+    the other, so what the consumer asks for at its end comes too late. The member leaves all the same, and the group does not wait for the
+    end of its session."""
+    order(stub.bootstrap, range(N))
+    given = {**consumer, "session.timeout.ms": 30_000}
+    with Running(quick(stub, bill, consumer={**given, "client.id": "first"})) as first:
+        until(lambda: first.pipeline.stats().partitions == PARTITIONS, "the first has the partitions", timeout_s=LIMIT_S)
+        joins = stub.faults.on(Api.JOIN_GROUP).where(client_id="first").reply().hold()
+        with Running(quick(stub, bill, consumer=given)) as second:
+            assert joins.wait(1, timeout=LIMIT_S)
+            first.pipeline.stop()
+            until(lambda: second.pipeline.stats().partitions == PARTITIONS, "the second has the partitions", timeout_s=15.0)
+            until(lambda: sum(group_at(stub.bootstrap)) == N, "everything is processed", timeout_s=LIMIT_S, pause_max_s=0.2)
+    is_whole(stub)
+
+
 def test_a_member_that_the_group_removed(stub: BrokerStub) -> None:
     """The coordinator no longer knows the member: its partitions are lost, and another one may have them. The open batch is aborted, not
     committed, and processed once after the member has joined again."""

@@ -62,7 +62,15 @@ def messages(begin: int, end: int) -> list[Message]:
 
 def ours(on_revoked: source.OnRevoked) -> source.Source:
     calls = Blocking(lambda: False)
-    return source.Source({"auto.offset.reset": "earliest"}, ["orders"], calls, Counters(0, None), on_revoked, left_s=lambda: float("inf"))
+    return source.Source(
+        {"auto.offset.reset": "earliest"},
+        ["orders"],
+        calls,
+        Counters(0, None),
+        on_revoked,
+        left_s=lambda: float("inf"),
+        leave=lambda _: None,
+    )
 
 
 def test_a_partition_that_comes_back_in_the_same_call(monkeypatch: pytest.MonkeyPatch) -> None:
