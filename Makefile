@@ -39,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -218,6 +218,10 @@ million: .venv/.built
 ecosystem: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_ECOSYSTEM=full PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/ecosystem -s
 
+# Web frameworks and workers with their real servers, in an environment of their own: FastAPI, uvicorn, Django, gunicorn, Celery.
+services: .venv-services/.built
+	@FENCEPOST_SERVICES=require PYTHONSAFEPATH=1 .venv-services/bin/python -P -m pytest tests/services $(PYTEST_ARGS)
+
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
 
@@ -242,6 +246,9 @@ kafka: .venv/.built
 .venv-demo/.built: $(SOURCES)
 	@$(call build,.venv-demo,FENCEPOST_PURE=1,,demo)
 
+.venv-services/.built: $(SOURCES)
+	@$(call build,.venv-services,FENCEPOST_PURE=1,'pytest>=9' pytest-timeout hypothesis,services)
+
 .venv-spark-%/.built: $(SOURCES)
 	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*' $(SPARK_$*))
 
@@ -261,4 +268,4 @@ touch $(1)/.built
 endef
 
 clean:
-	rm -rf .base .venv .venv-demo .venv-pure .venv-spark-*
+	rm -rf .base .venv .venv-demo .venv-pure .venv-services .venv-spark-*
