@@ -176,7 +176,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imported(file: Path) -> set[str]:
-    """Every module that a file names in an import."""
+    """Every module that a file names in an import, or as a literal to `import_module`."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -185,6 +185,11 @@ def imported(file: Path) -> set[str]:
             assert node.level == 0, f"{file}: relative import"
             assert node.module is not None
             names.update(full if (full := f"{node.module}.{alias.name}") in modules() else node.module for alias in node.names)
+        elif isinstance(node, ast.Call):
+            match node.func, node.args:
+                case ((ast.Name(id=called) | ast.Attribute(attr=called)), [ast.Constant(value=str(name)), *_]):
+                    if called in ("import_module", "__import__"):
+                        names.add(name)
     return names
 
 
