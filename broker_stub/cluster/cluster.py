@@ -57,6 +57,7 @@ from fencepost.broker_stub.replication.partition_state import NO_LEADER, Partiti
 from fencepost.broker_stub.replication.replica import Replica
 from fencepost.broker_stub.replication.replica_fetcher import FetchConfig
 from fencepost.broker_stub.storage.disk_state import StorageFailed
+from fencepost.broker_stub.storage.freed_memory import give_back
 from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
@@ -452,6 +453,7 @@ class Cluster(Context):
         for partition in self.every_partition():
             with self._surviving():
                 deleted += partition.delete_old_segments()
+        give_back()
         return deleted
 
     def clean_logs(self) -> int:

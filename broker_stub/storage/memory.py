@@ -10,6 +10,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from fencepost.broker_stub.storage.disk_state import DiskState
+from fencepost.broker_stub.storage.freed_memory import note_freed
 
 WHOLE_BYTES_MIN: Final = 16 << 10  # an append of this size is kept as its own object
 TAIL_BYTES_MAX: Final = 64 << 10  # smaller ones are joined up to this size
@@ -22,6 +23,9 @@ class Chunk:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+    def __del__(self) -> None:
+        note_freed(len(self.data))
 
 
 class SharedChunks:
