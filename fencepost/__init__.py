@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from fencepost.txn.spark import JavaMissing as JavaMissing
     from fencepost.txn.spark import QueryStopped as QueryStopped
     from fencepost.txn.spark import SinkTakenOver as SinkTakenOver
+    from fencepost.txn.spark import SparkWriterStats as SparkWriterStats
     from fencepost.txn.spark import TransactionTooLong as TransactionTooLong
     from fencepost.txn.spark import route as route
     from fencepost.txn.spark import write_once as write_once
@@ -302,6 +303,7 @@ _SPARK = (
     "JavaMissing",
     "QueryStopped",
     "SinkTakenOver",
+    "SparkWriterStats",
     "TransactionTooLong",
     "route",
     "write_once",

@@ -2,14 +2,14 @@
 
     body = prometheus_text(producer.stats())            # Content-Type: CONTENT_TYPE
 
-A metric's name is `fencepost_producer_` and the field's name. A number that was not measured is left out.
+A producer's metric is named `fencepost_producer_` and the field's name. A number that was not measured is left out. `LINES` has what else
+can be given: pipelines, jobs and Spark writers put theirs there.
 """
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -55,38 +55,74 @@ HELP: Final[dict[str, str]] = {
 }
 
 
-def prometheus_text(*stats: ProducerStats) -> str:
-    """One exposition of one or more producers, with the client id as a label. Each number is a family; those of brokers and topics begin
-    with `..._broker_` and `..._topic_`."""
-    families: dict[str, list[str]] = {}
+class Line(NamedTuple):
+    """One number. `name`: of its family."""
+
+    name: str
+    help: str
+    labels: Mapping[str, str]
+    value: float
+
+
+LINES: Final[dict[type, Callable[[Any], Iterator[Line]]]] = {}
+"""By the class of a snapshot: its numbers."""
+
+
+def describe(kind: type, prefix: str, labels: Mapping[str, str], numbers: Mapping[str, tuple[str, str]]) -> None:
+    """Let `prometheus_text` take snapshots of a class. `labels`: each label and its field. `numbers`: each field, and its metric's name and
+    help text."""
+
+    def lines(stats: Any) -> Iterator[Line]:
+        values = {label: str(getattr(stats, field)) for label, field in labels.items()}
+        for field, (name, text) in numbers.items():
+            if (value := getattr(stats, field)) is not None:
+                yield Line(prefix + name, text, values, float(value))
+
+    LINES[kind] = lines
+
+
+def prometheus_text(*stats: object) -> str:
+    """One exposition of what `stats()` returned: of producers, pipelines, jobs and Spark writers. Each number is a family. Those of a
+    producer's brokers and topics begin with `..._broker_` and `..._topic_`. Labels tell several snapshots of a kind apart: client id, group
+    and transactional id, job, or sink. Raises TypeError for anything else."""
+    families: dict[str, list[Line]] = {}
     for each in stats:
-        client = {"client_id": each.client_id}
-        for name, line in _lines("", each, client):
-            families.setdefault(name, []).append(line)
-        for node_id, broker in each.brokers.items():
-            for name, line in _lines("broker_", broker, {**client, "node_id": str(node_id), "address": broker.address}):
-                families.setdefault(name, []).append(line)
-        for topic, of_topic in each.topics.items():
-            for name, line in _lines("topic_", of_topic, {**client, "topic": topic}):
-                families.setdefault(name, []).append(line)
-    return "".join(
-        f"# HELP {name} {HELP[_field(name)]}\n# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n" + "".join(lines)
-        for name, lines in families.items()
-    )
+        lines = LINES.get(type(each))
+        if lines is None:
+            raise TypeError(f"prometheus_text takes what stats() returns, not {type(each).__name__}")
+        for line in lines(each):
+            families.setdefault(line.name, []).append(line)
+    return "".join(map(_family, families.values()))
 
 
-def _lines(kind: str, stats: ProducerStats | BrokerStats | TopicStats, labels: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """(family, line) of every number."""
-    written = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+def _of_producer(stats: ProducerStats) -> Iterator[Line]:
+    client = {"client_id": stats.client_id}
+    yield from _numbers("", stats, client)
+    for node_id, broker in stats.brokers.items():
+        yield from _numbers("broker_", broker, {**client, "node_id": str(node_id), "address": broker.address})
+    for topic, of_topic in stats.topics.items():
+        yield from _numbers("topic_", of_topic, {**client, "topic": topic})
+
+
+LINES[ProducerStats] = _of_producer
+
+
+def _numbers(kind: str, stats: ProducerStats | BrokerStats | TopicStats, labels: Mapping[str, str]) -> Iterator[Line]:
     for field in msgspec.structs.fields(stats):
         value = getattr(stats, field.name) if field.name not in PASSED_OVER else None
         if value is not None:
-            name = f"{PREFIX}{kind}{field.name}"
-            yield name, f"{name}{{{written}}} {float(typing.cast(float, value))!r}\n"
+            yield Line(f"{PREFIX}{kind}{field.name}", HELP[field.name], labels, float(cast(float, value)))
 
 
-def _field(name: str) -> str:
-    return name.removeprefix(PREFIX).removeprefix("broker_").removeprefix("topic_")
+def _family(lines: list[Line]) -> str:
+    name, text = lines[0].name, lines[0].help
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n" + "".join(map(_written, lines))
+
+
+def _written(line: Line) -> str:
+    labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in line.labels.items())
+    return f"{line.name}{{{labels}}} {line.value!r}\n"
 
 
 def _escaped(value: str) -> str:

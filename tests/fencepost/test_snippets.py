@@ -24,6 +24,7 @@ RUN_BY: Final[dict[str, list[str]]] = {
     "docs/jobs.md": [f"{DOCS}_jobs.py"] * 4,
     "docs/log.md": [HERE],
     "docs/observing.md": [f"{DOCS}.py::test_the_programs_about_observing_run"] * 2,
+    "docs/operating.md": [HERE],
     "docs/pipelines.md": [HERE, f"{DOCS}_pipelines.py::test_the_loop_reads_again_after_an_abort"],
     "docs/quickstart.md": ["tests/fencepost/test_readme.py"] * 5,
     "docs/replication.md": [f"{DOCS}_replication.py"] * 2,

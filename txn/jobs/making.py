@@ -37,7 +37,7 @@ class Plan:
         ours, rest = read_transaction_settings(self._own)
         self.transactional_id = ours.transactional_id
         self._newest: Runner | None = None
-        self.counters = Counters(self._settings.progress_ms, self._settings.on_progress)
+        self.counters = Counters(self._settings.progress_ms, self._settings.on_progress, job=self.name)
         self._positions = Positions(read_settings(rest), self._settings.positions_topic)
 
     def runner(self, calls: Calls, make_producer: Callable[[dict[str, Any]], Any]) -> Runner:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.observe.prometheus import describe
 from fencepost.txn.loop.progress import Progress
 
 log = logging.getLogger("fencepost.job")
@@ -18,6 +19,7 @@ class JobStats(Struct, frozen=True, kw_only=True):
     source that this object has committed, filtered ones and dead letters included. `records_out`: committed records, without dead letters.
     `aborts`: transactions that were aborted, and whose records were read again."""
 
+    job: str
     batches: int
     before: int
     records_in: int
@@ -43,8 +45,9 @@ class JobStats(Struct, frozen=True, kw_only=True):
 class Counters(Progress[JobStats]):
     """The counters, and the pace of the progress line."""
 
-    def __init__(self, progress_ms: int, on_progress: Callable[[JobStats], object] | None) -> None:
+    def __init__(self, progress_ms: int, on_progress: Callable[[JobStats], object] | None, *, job: str = "") -> None:
         super().__init__(log, progress_ms, on_progress)
+        self._job = job
         self.batches = 0
         self.before = 0
         self.records_in = 0
@@ -56,6 +59,7 @@ class Counters(Progress[JobStats]):
     def snapshot(self) -> JobStats:
         """The counters now."""
         return JobStats(
+            job=self._job,
             batches=self.batches,
             before=self.before,
             records_in=self.records_in,
@@ -65,3 +69,19 @@ class Counters(Progress[JobStats]):
             aborts=self.aborts,
             seconds=self.seconds,
         )
+
+
+describe(
+    JobStats,
+    "fencepost_job_",
+    {"job": "job"},
+    {
+        "batches": ("transactions_total", "Transactions that were committed."),
+        "before": ("records_before", "Records of the source that earlier runs have committed."),
+        "records_in": ("records_in_total", "Records of the source that were committed, filtered ones and dead letters included."),
+        "records_out": ("records_out_total", "Records that were committed, dead letters not included."),
+        "dead_letters": ("dead_letters_total", "Records that became dead letters."),
+        "retries": ("retries_total", "Calls of the transform after one that raised."),
+        "aborts": ("aborts_total", "Transactions that were aborted, and whose records were read again."),
+    },
+)

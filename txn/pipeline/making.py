@@ -29,7 +29,12 @@ class Plan:
         ours, rest = read_transaction_settings(self._own)
         read_settings(rest)
         self.transactional_id = ours.transactional_id
-        self.counters = Counters(self._settings.progress_ms, self._settings.on_progress)
+        self.counters = Counters(
+            self._settings.progress_ms,
+            self._settings.on_progress,
+            group=self._settings.group,
+            transactional_id=str(ours.transactional_id),
+        )
 
     def runner(self, calls: Calls, make_producer: Callable[[dict[str, Any]], Any]) -> Runner:
         """What runs the pipeline. It makes the consumer."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.observe.prometheus import describe
 from fencepost.txn.loop.progress import Progress
 
 log = logging.getLogger("fencepost.pipeline")
@@ -18,6 +19,8 @@ class PipelineStats(Struct, frozen=True, kw_only=True):
     committed records, without dead letters. `aborts`: transactions that were aborted, and whose messages were read again. `lag`: how many
     offsets the assigned partitions are behind their ends, as far as the consumer knows them; markers of transactions count."""
 
+    group: str
+    transactional_id: str
     batches: int
     records_in: int
     records_out: int
@@ -46,8 +49,11 @@ class PipelineStats(Struct, frozen=True, kw_only=True):
 class Counters(Progress[PipelineStats]):
     """The counters, and the pace of the progress line."""
 
-    def __init__(self, progress_ms: int, on_progress: Callable[[PipelineStats], object] | None) -> None:
+    def __init__(
+        self, progress_ms: int, on_progress: Callable[[PipelineStats], object] | None, *, group: str = "", transactional_id: str = ""
+    ) -> None:
         super().__init__(log, progress_ms, on_progress)
+        self._group, self._transactional_id = group, transactional_id
         self.batches = 0
         self.records_in = 0
         self.records_out = 0
@@ -62,6 +68,8 @@ class Counters(Progress[PipelineStats]):
     def snapshot(self) -> PipelineStats:
         """The counters now."""
         return PipelineStats(
+            group=self._group,
+            transactional_id=self._transactional_id,
             batches=self.batches,
             records_in=self.records_in,
             records_out=self.records_out,
@@ -74,3 +82,22 @@ class Counters(Progress[PipelineStats]):
             lag=self.lag,
             seconds=self.seconds,
         )
+
+
+describe(
+    PipelineStats,
+    "fencepost_pipeline_",
+    {"group": "group", "transactional_id": "transactional_id"},
+    {
+        "batches": ("transactions_total", "Transactions that were committed."),
+        "records_in": ("records_in_total", "Messages that were committed, filtered ones and dead letters included."),
+        "records_out": ("records_out_total", "Records that were committed, dead letters not included."),
+        "dead_letters": ("dead_letters_total", "Messages that became dead letters."),
+        "retries": ("retries_total", "Calls of the transform after one that raised."),
+        "aborts": ("aborts_total", "Transactions that were aborted, and whose messages were read again."),
+        "rebalances": ("rebalances_total", "Changes of the assigned partitions."),
+        "lost": ("lost_total", "Partitions that were lost without a revocation."),
+        "partitions": ("partitions", "Partitions that are assigned."),
+        "lag": ("lag", "Offsets that the assigned partitions are behind their ends."),
+    },
+)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fencepost.txn.spark.rows.routing import route as route
     from fencepost.txn.spark.sink.batch_job import write_once as write_once
     from fencepost.txn.spark.sink.foreach_batch_writer import ExactlyOnceKafkaWriter as ExactlyOnceKafkaWriter
+    from fencepost.txn.spark.sink.metrics import SparkWriterStats as SparkWriterStats
     from fencepost.txn.spark.sink.micro_batch import Batch as Batch
 
 _MISSING = [name for name in ("pyspark", "pyarrow", "pandas") if find_spec(name) is None]
@@ -50,6 +51,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "TransactionTooLong",
     ),
     "fencepost.txn.spark.sink.batch_job": ("write_once",),
+    "fencepost.txn.spark.sink.metrics": ("SparkWriterStats",),
     "fencepost.txn.spark.rows.routing": ("route",),
     "fencepost.txn.spark.sink.foreach_batch_writer": ("ExactlyOnceKafkaWriter",),
     "fencepost.txn.spark.datasource.datasource": ("FencepostDataSource", "register"),

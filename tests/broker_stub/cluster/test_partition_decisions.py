@@ -22,6 +22,7 @@ def state(index: int, leader: int) -> PartitionState:
 
 
 def test_what_follows_comes_after_the_newest_state_of_each_partition() -> None:
+    """The newest state of each partition is kept once, and then the rest happens."""
     happened: list[object] = []
 
     def keep(states: Collection[PartitionState]) -> None:

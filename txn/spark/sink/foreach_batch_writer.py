@@ -20,7 +20,7 @@ from fencepost.txn.spark.connection.secrets import KafkaSettings, Provider
 from fencepost.txn.spark.sink.explain import explain
 from fencepost.txn.spark.sink.failure_policy import interrupts
 from fencepost.txn.spark.sink.keywords import WriterKeywords
-from fencepost.txn.spark.sink.metrics import MetricsHistory
+from fencepost.txn.spark.sink.metrics import MetricsHistory, SparkWriterStats
 from fencepost.txn.spark.sink.micro_batch import Batch
 from fencepost.txn.spark.sink.query_identity import Identity, identify
 from fencepost.txn.spark.sink.settings import NAMES, WriterSettings
@@ -92,6 +92,10 @@ class ExactlyOnceKafkaWriter:
     def history(self) -> list[dict[str, Any]]:
         """The metrics of the newest batches, the newest last."""
         return self._history.all()
+
+    def stats(self) -> SparkWriterStats:
+        """The totals of all batches, for `prometheus_text`. Any thread may call this while batches are written."""
+        return self._history.stats(self.settings.sink_id)
 
     def explain(self, df: DataFrame, topic: str | None = None) -> str:
         """How this DataFrame, also a streaming one, would be written: `print(writer.explain(df))`. It writes nothing and takes nothing

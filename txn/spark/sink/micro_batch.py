@@ -386,6 +386,7 @@ class Batch:
         """The last attempt is what the ledger has."""
         outcome = self._outcome
         self.metrics.ledger = "committed"
+        self.metrics.committed_at = time.time()
         self.metrics.rows, self.metrics.bytes = outcome.rows, outcome.bytes
         self.metrics.partitions = len({(each.topic, each.partition) for each in outcome.partitions})
 
