@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from fencepost.broker_stub.groups.classic.classic_protocol import MEMBER_ID_REQUIRED_SINCE
 from fencepost.broker_stub.groups.classic.rebalances import JoinAnswer
 from fencepost.broker_stub.groups.classic.responses import NO_MEMBER_ID, Caller, no_join, protocols_of
-from fencepost.broker_stub.groups.consumer.consumer_protocol import Change, ConsumerGroups, MayDescribe, MemberUpdate
+from fencepost.broker_stub.groups.consumer.consumer_protocol import Change, ConsumerGroups
 from fencepost.broker_stub.groups.consumer.heartbeat_checks import GroupRefused, known_member, known_static_member
+from fencepost.broker_stub.groups.consumer.member_update import MemberUpdate
 from fencepost.broker_stub.groups.consumer.online_migration import UNEXPECTED, MigrationPolicy, assignment_of, classic_metadata
+from fencepost.broker_stub.groups.consumer.topic_regex import MayDescribe
 from fencepost.broker_stub.groups.state.classic_group import CONSUMER_PROTOCOL
 from fencepost.broker_stub.groups.state.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from fencepost.broker_stub.groups.state.consumer_group_records import ConsumerRecord

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -29,11 +29,12 @@ from fencepost.broker_stub.groups.consumer.heartbeat_checks import (
     known_static_member,
 )
 from fencepost.broker_stub.groups.consumer.member_timers import MemberTimers
+from fencepost.broker_stub.groups.consumer.member_update import MemberUpdate
 from fencepost.broker_stub.groups.consumer.online_migration import MigrationPolicy, check_upgrade, downgraded, upgrade_records, upgraded
 from fencepost.broker_stub.groups.consumer.reconciliation import AbandonAll, Situation, reconciled
 from fencepost.broker_stub.groups.consumer.subscription_metadata import metadata_hash
 from fencepost.broker_stub.groups.consumer.target_assignment import new_target, topic_ids
-from fencepost.broker_stub.groups.consumer.topic_regex import REGEX_MIN_INTERVAL_MS, matching, regex_problem
+from fencepost.broker_stub.groups.consumer.topic_regex import MayDescribe, RegexResolution
 from fencepost.broker_stub.groups.state.classic_group import Group
 from fencepost.broker_stub.groups.state.classic_states import State
 from fencepost.broker_stub.groups.state.consumer_group import (
@@ -55,7 +56,6 @@ from fencepost.broker_stub.groups.state.consumer_group_records import (
     GroupMetadata,
     MemberMetadata,
     PartitionMetadata,
-    RegularExpression,
     TargetAssignment,
     TargetAssignmentMetadata,
     group_record,
@@ -63,7 +63,6 @@ from fencepost.broker_stub.groups.state.consumer_group_records import (
     no_group,
     no_member,
     no_regex,
-    regex_record,
 )
 from fencepost.broker_stub.groups.state.consumer_offsets_log import Store
 from fencepost.broker_stub.groups.state.embedded_protocol import Unreadable
@@ -77,9 +76,6 @@ from fencepost.producer.wire.messages.consumer_groups import (
 )
 
 HeartbeatAnswer = Callable[[ConsumerGroupHeartbeatResponse], object]
-MayDescribe = Callable[[str], bool]
-
-REGEX_REFRESH_INTERVAL_MS: Final = 600_000
 
 _log = logging.getLogger(__name__)
 
@@ -116,15 +112,6 @@ class Change(NamedTuple):
     rebalances: bool = True
 
 
-class MemberUpdate(NamedTuple):
-    """A member before a request, and as it will be after it. `records` gets what the log must have for that."""
-
-    group: ConsumerGroup
-    before: ConsumerMember
-    after: ConsumerMember
-    records: list[ConsumerRecord]
-
-
 class Subscribed(NamedTuple):
     """The group's epoch after a request, and whether the member's subscription is another one."""
 
@@ -139,7 +126,7 @@ class ConsumerGroups:
         self._store = store
         self._classic = classic
         self._around = around
-        self._resolving: set[str] = set()  # the groups whose regular expressions are about to be resolved
+        self._regexes = RegexResolution(store, around.later, around.now_ms, around.topics)
         self.groups = store.consumers.groups
         self.timers = MemberTimers(
             self.groups,
@@ -256,7 +243,7 @@ class ConsumerGroups:
         if after != before:
             records.append(member_record(group.id, after.id, member_metadata(after)))
         names_changed = after.topics != before.topics
-        regex_counts = self._regex_changed(update, may_describe)
+        regex_counts = self._regexes.changed(update, may_describe)
         epoch = self._epoch_after(update, bump=names_changed or regex_counts)
         return Subscribed(epoch, names_changed or after.regex != before.regex)
 
@@ -387,70 +374,6 @@ class ConsumerGroups:
             else:
                 self.timers.revoked(group.id, after.id)
         return after
-
-    # Regular expressions
-
-    def _regex_changed(self, update: MemberUpdate, may_describe: MayDescribe) -> bool:
-        """Takes up the member's regular expression. True if what it matches is known, so that the group's epoch can be one more.
-
-        A new one is resolved after this request, and the member learns of its topics with a later one.
-        """
-        group, member, updated, records = update
-        old, new = member.regex, updated.regex
-        before = group.regexes()
-        counts, needs = False, False
-        if new != old:
-            if old and before[old] == 1:
-                records.append(no_regex(group.id, old))
-            if new and not before[new]:
-                problem = regex_problem(new)
-                if problem is not None:
-                    raise GroupRefused(
-                        ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}."
-                    )
-                needs = True
-            else:
-                counts = new in group.resolved if new else True
-        now_ms = self._around.now_ms()
-        refreshed_ms = next((each.timestamp for each in group.resolved.values()), None)
-        if (
-            not (needs or before)
-            or group.id in self._resolving
-            or (refreshed_ms is not None and now_ms <= refreshed_ms + REGEX_MIN_INTERVAL_MS)
-        ):
-            return counts
-        after = set(group.regexes(member, more=updated))
-        needs = needs or len(after) != len(group.resolved)
-        needs = needs or group.resolved_from is None or any(topic.name not in group.resolved_from for topic in self._around.topics())
-        needs = needs or (refreshed_ms is not None and now_ms > refreshed_ms + REGEX_REFRESH_INTERVAL_MS)
-        if needs and after:
-            self._resolving.add(group.id)
-            self._around.later(0, partial(self._resolve, group.id, sorted(after), may_describe))
-        return counts
-
-    def _resolve(self, group_id: str, regexes: Sequence[str], may_describe: MayDescribe) -> None:
-        """Finds the topics that match. If they are others than before, the group's epoch is one more."""
-        self._resolving.discard(group_id)
-        group = self.groups.get(group_id)
-        if group is None:
-            return
-        names = [topic.name for topic in self._around.topics()]
-        group.resolved_from = frozenset(names)
-        subscribed = {regex: set(resolved.topics) for regex, resolved in group.resolved.items()}
-        records: list[ConsumerRecord] = []
-        bump = False
-        for regex in regexes:
-            if not group.regexes()[regex]:
-                continue
-            topics = [name for name in matching(regex, names) if may_describe(name)]
-            bump = bump or set(topics) != subscribed.get(regex, set())
-            subscribed[regex] = set(topics)
-            records.append(regex_record(group_id, regex, RegularExpression(topics=topics, timestamp=self._around.now_ms())))
-        every = {name for member in group.members.values() for name in member.topics}
-        found = metadata_hash(every.union(*subscribed.values()), self._around.topics())
-        if bump or found != group.metadata_hash:
-            records.append(group_record(group_id, GroupMetadata(epoch=group.epoch + 1, metadata_hash=found)))
-        self._store.write_consumer_group(group_id, records)
 
     # Leaving
 
