@@ -39,7 +39,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -142,6 +142,10 @@ bench-transactions: .venv/.built
 
 bench-participants: .venv/.built
 	@$(COMPILED) tests/bench/participants.py $(BENCH_ARGS)
+
+# Requests with a transaction each: a pool, one producer, and producers of confluent-kafka.
+bench-pool: .venv/.built
+	@$(COMPILED) tests/bench/pool.py $(BENCH_ARGS)
 
 # Read-process-write, beside a loop on confluent-kafka.
 bench-pipeline: .venv/.built

@@ -18,6 +18,8 @@ from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.settings import read_pool_settings
 from fencepost.txn.pool.stats import PoolStats
 
+ONCE: Final = "this block has begun before: call the pool's transaction() for each block"
+
 
 class BasePool:
     """See the module."""

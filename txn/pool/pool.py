@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, Unpack
 
+from fencepost.producer.errors import Misuse
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.loop.calls import finished
-from fencepost.txn.pool.base_pool import BasePool
+from fencepost.txn.pool.base_pool import ONCE, BasePool
 from fencepost.txn.pool.edges import InThreads
 from fencepost.txn.pool.keywords import PoolKeywords
 from fencepost.txn.pool.program import PoolProgram
@@ -66,9 +67,13 @@ class PooledTransaction:
     def __init__(self, program: PoolProgram, timeout: SupportsFloat | None) -> None:
         self._program = program
         self._timeout = timeout
+        self._entered = False
         self._open: tuple[Slot, Transaction] | None = None
 
     def __enter__(self) -> Transaction:
+        if self._entered:
+            raise Misuse(ONCE)
+        self._entered = True
         self._open = finished(self._program.begin(self._timeout))
         transaction: Transaction = self._open[1]
         return transaction

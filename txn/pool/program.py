@@ -43,12 +43,13 @@ ABORT_S: Final = 2.0
 
 
 class PoolProgram:
-    """See the module. `own`: the producers' settings."""
+    """See the module. `own`: the producers' settings. `opened_on`: the event loop of an asyncio pool."""
 
     def __init__(self, settings: PoolSettings, own: dict[str, Any], edge: Edge) -> None:
         self.settings: Final = settings
         self.made_in: Final = os.getpid()
         self.closed = False
+        self.opened_on: object = None
         self._own: Final = own
         self._edge: Final = edge
         self._lock: Final = threading.Lock()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub, VirtualClock
-from fencepost.producer.errors import ConfigError, Fatal, FencepostError, ProducerClosed
+from fencepost.producer.errors import ConfigError, Fatal, FencepostError, Misuse, ProducerClosed
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdRequest
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
@@ -392,6 +392,41 @@ def test_a_second_transaction_of_one_producer_names_the_pool(stub: BrokerStub) -
             await producer.begin()
             with pytest.raises(IllegalCall, match=told):
                 await producer.begin()
+
+    run_story(story())
+
+
+def test_another_loop(stub: BrokerStub) -> None:
+    """An asyncio pool belongs to one loop; the error says where to make it."""
+    pool = AsyncTransactionalPool(QUICK, bootstrap_servers=stub.bootstrap, transactional_id_prefix="p")
+
+    async def used() -> None:
+        await wrote(pool, b"row")
+        await pool.close()
+
+    async def again() -> None:
+        with pytest.raises(Misuse, match="this pool belongs to the event loop on which it was first used"):
+            await wrote(pool, b"none")
+
+    run_story(used())
+    run_story(again())
+    assert committed(stub, "t") == [b"row"]
+
+
+@both
+def test_a_block_is_entered_once(stub: BrokerStub, kind: type[Pool]) -> None:
+    """A second time would lose track of the first one's slot."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap) as pool:
+            entered = pool.transaction()
+            enter = getattr(entered, "__aenter__", None) or entered.__enter__  # type: ignore[union-attr]
+            leave = getattr(entered, "__aexit__", None) or entered.__exit__  # type: ignore[union-attr]
+            await made_of(enter)
+            with pytest.raises(Misuse, match=r"call the pool's transaction\(\) for each block"):
+                await made_of(enter)
+            await made_of(leave, None, None, None)
+            assert pool.stats().in_use == 0
 
     run_story(story())
 

@@ -1,0 +1,160 @@
+"""`python -P tests/bench/pool.py` (`make bench-pool`): requests per second, each a transaction of its own with two records.
+
+Four ways to serve 32 callers, all in one process, one after the other in each round: one producer with a lock around it, a pool of eight in
+threads, a pool of eight on an event loop, and eight producers of confluent-kafka in threads, which callers share through a queue. The
+figures are medians of the rounds, as multiples of the first way in the same round. Afterwards a reader counts what is committed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+from statistics import median
+
+if __name__ == "__main__":
+    # At the end of the path, so that what is measured is the installed package and not the checkout.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+import confluent_kafka
+from rich.console import Console
+from rich.table import Table
+
+import fencepost
+from fencepost import AsyncTransactionalPool, TransactionalPool, TransactionalProducer
+from tests.bench.hosts import BROKERS, opened
+from tests.bench.run import names
+from tests.reading import read_values
+
+CALLERS = 32
+SIZE = 8
+TOPIC = "requests"
+PARTITIONS = 6
+VALUE = b"x" * 200
+
+
+def in_threads(count: int, one: Callable[[], None]) -> float:
+    """Requests per second."""
+    with ThreadPoolExecutor(CALLERS) as threads:
+        began = time.monotonic()
+        for done in [threads.submit(one) for _ in range(count)]:
+            done.result()
+        return count / (time.monotonic() - began)
+
+
+def one_producer(bootstrap: str, count: int) -> float:
+    lock = threading.Lock()
+    with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="bench-one", linger_ms=0) as producer:
+        producer.init()
+
+        def one() -> None:
+            with lock, producer.transaction() as tx:
+                tx.send(TOPIC, VALUE)
+                tx.send(TOPIC, VALUE)
+
+        in_threads(SIZE, one)
+        return in_threads(count, one)
+
+
+def pool_in_threads(bootstrap: str, count: int) -> float:
+    with TransactionalPool(
+        bootstrap_servers=bootstrap, transactional_id_prefix="bench-threads", size=SIZE, warm=SIZE, linger_ms=0, acquire_timeout_ms=60_000
+    ) as pool:
+        pool.init()
+
+        def one() -> None:
+            with pool.transaction() as tx:
+                tx.send(TOPIC, VALUE)
+                tx.send(TOPIC, VALUE)
+
+        in_threads(SIZE, one)
+        return in_threads(count, one)
+
+
+def pool_on_a_loop(bootstrap: str, count: int) -> float:
+    async def story() -> float:
+        async with AsyncTransactionalPool(
+            bootstrap_servers=bootstrap, transactional_id_prefix="bench-loop", size=SIZE, warm=SIZE, linger_ms=0, acquire_timeout_ms=60_000
+        ) as pool:
+            await pool.init()
+
+            async def caller(requests: int) -> None:
+                for _ in range(requests):
+                    async with pool.transaction() as tx:
+                        await tx.send(TOPIC, VALUE)
+                        await tx.send(TOPIC, VALUE)
+
+            await asyncio.gather(*[caller(1) for _ in range(SIZE)])
+            began = time.monotonic()
+            await asyncio.gather(*[caller(count // CALLERS) for _ in range(CALLERS)])
+            return count / (time.monotonic() - began)
+
+    return asyncio.run(story())
+
+
+def confluent_in_threads(bootstrap: str, count: int) -> float:
+    free: SimpleQueue[confluent_kafka.Producer] = SimpleQueue()
+    for number in range(SIZE):
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": f"bench-confluent-{number}", "linger.ms": 0, "log_level": 0}
+        )
+        producer.init_transactions()
+        free.put(producer)
+
+    def one() -> None:
+        producer = free.get()
+        producer.begin_transaction()
+        producer.produce(TOPIC, VALUE)
+        producer.produce(TOPIC, VALUE)
+        producer.commit_transaction()
+        free.put(producer)
+
+    in_threads(SIZE, one)
+    return in_threads(count, one)
+
+
+WAYS: dict[str, Callable[[str, int], float]] = {
+    "one producer": one_producer,
+    f"TransactionalPool of {SIZE}": pool_in_threads,
+    f"AsyncTransactionalPool of {SIZE}": pool_on_a_loop,
+    f"{SIZE} producers of confluent-kafka": confluent_in_threads,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=1_600, help="in each round; a multiple of 32")
+    options = parser.parse_args()
+    console = Console()
+    console.print(str(fencepost.build_info()))
+    with ExitStack() as stack:
+        for host in opened(options.brokers, stack, console.print):
+            rounds: list[dict[str, float]] = []
+            for _ in range(options.rounds):
+                host.renew(TOPIC, PARTITIONS)
+                rounds.append({name: way(host.bootstrap, options.requests) for name, way in WAYS.items()})
+                found = len(read_values(host.bootstrap, TOPIC, range(PARTITIONS)))
+                assert found == 2 * len(WAYS) * (options.requests + SIZE), f"{found} records are committed"
+            table = Table("", "requests/s", "of one producer's", title=f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds")
+            for name in WAYS:
+                multiples = [each[name] / each["one producer"] for each in rounds]
+                table.add_row(
+                    name,
+                    f"{median(each[name] for each in rounds):,.0f}",
+                    f"{median(multiples):.1f} ({min(multiples):.1f}–{max(multiples):.1f})",
+                )
+            console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
