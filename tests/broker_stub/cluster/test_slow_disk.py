@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,7 @@ def waits(stub: BrokerStub, future: RecordFuture) -> int:
             if future.done():
                 return passed
             stub.advance(0)
+            time.sleep(0.002)  # for the producer's thread
         stub.advance(50)
     raise AssertionError("it was never acknowledged")
 
