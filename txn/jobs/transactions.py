@@ -28,7 +28,7 @@ from fencepost.txn.jobs.errors import JobFailed, SourceChanged
 from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.loop.aborts import Aborts, cause_of, is_of_a_record
+from fencepost.txn.loop.aborts import Aborts, Suspect, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.outcomes import find_out
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
@@ -91,6 +91,7 @@ class Transactions:
         )
         self._records = 0
         """Records of the source that are committed since the job began."""
+        self._suspected: Suspect[Any] = Suspect(settings)
         self._aborts = Aborts(settings, self.producer, patience, STOPPING, JobFailed)
         self._isolated = 0
         """So many records are written one in a transaction, to find the one that the brokers refuse."""
@@ -230,4 +231,6 @@ class Transactions:
         elif batch.dead:
             raise JobFailed(f"the brokers refuse the dead letter for {batch.first}: {said(str(cause))}") from error
         else:
-            self.refused = as_json(batch.written_to()), cause if isinstance(cause, Exception) else error
+            position = as_json(batch.written_to())
+            if self._suspected.is_guilty(position, error):
+                self.refused = position, cause if isinstance(cause, Exception) else error

@@ -6,7 +6,7 @@ The caller notes what it has to read again before `settle`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from fencepost.producer.errors import (
     DeliveryError,
@@ -24,9 +24,14 @@ from fencepost.txn.errors import MustAbort, TransactionAborted
 from fencepost.txn.loop.own_producer import OwnProducer
 from fencepost.txn.loop.patience import Patience
 
+W = TypeVar("W")
+
 
 class Limits(Protocol):
     """The settings of aborts."""
+
+    @property
+    def attempts(self) -> int: ...
 
     @property
     def aborts_max(self) -> int: ...
@@ -102,3 +107,20 @@ def is_of_a_record(error: FencepostError) -> bool:
     if isinstance(error, UnknownPartition):
         return True
     return isinstance(error, MustAbort | DeliveryError) and isinstance(cause_of(error), RecordRefused) and not worth_another(error)
+
+
+class Suspect(Generic[W]):
+    """Counts how often in a row the same record was refused, alone in its transaction. `where`: the record."""
+
+    def __init__(self, limits: Limits) -> None:
+        # Before the run fails with too many aborts: one more was the batch's, in which the record was first.
+        self._enough = min(limits.attempts, limits.aborts_max - 1)
+        self._where: W | None = None
+        self._times = 0
+
+    def is_guilty(self, where: W, error: FencepostError) -> bool:
+        """Whether the record is the cause. A broker that fails, or has not heard of a new partition yet, must say so several times."""
+        self._times = self._times + 1 if where == self._where else 1
+        self._where = where
+        may_pass = isinstance(error, UnknownPartition) or getattr(cause_of(error), "code", 0) == ErrorCode.UNKNOWN_SERVER_ERROR
+        return not may_pass or self._times >= self._enough

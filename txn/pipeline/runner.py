@@ -13,10 +13,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable, UnknownPartition
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.loop.aborts import Aborts, cause_of, is_of_a_record
+from fencepost.txn.loop.aborts import Aborts, Suspect, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
 from fencepost.txn.loop.patience import Patience
@@ -107,6 +107,7 @@ class Runner:
         self._committed: dict[TP, int] = {}
         self._isolated: dict[TP, int] = {}
         """Up to which offsets messages are processed one in a transaction, to find the one whose records the brokers refuse."""
+        self._suspected: Suspect[tuple[TP, int]] = Suspect(settings)
         self._aborts = Aborts(settings, self._producer, self._patience, STOPPING, PipelineFailed, but=(CommitOutcomeUnknown,))
         self._pace = Pace(settings)
         self._is_open = False
@@ -347,17 +348,17 @@ class Runner:
         self._pending.clear()
 
     def _note_refused(self, batch: Batch, error: FencepostError) -> None:
-        """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction. A partition that
-        is missing is asked for twice, because it may just have been created."""
+        """If the brokers refused a record, find out whose it is: process the batch's messages again, one in a transaction."""
         if not is_of_a_record(error):
             return
         # The record may be of a message that was being sent when the refusal came.
         ahead = self._ahead.messages()
-        if batch.read + len(ahead) == 1 and not batch.dead and (self._isolated or not isinstance(error, UnknownPartition)):
-            ((tp, offset),) = (batch.first or first_of(ahead)).items()
-            cause = cause_of(error)
-            self._transform.refused[tp, offset] = cause if isinstance(cause, Exception) else error
-            return
+        if batch.read + len(ahead) == 1 and not batch.dead:
+            (place,) = (batch.first or first_of(ahead)).items()
+            if self._suspected.is_guilty(place, error):
+                cause = cause_of(error)
+                self._transform.refused[place] = cause if isinstance(cause, Exception) else error
+                return
         later = {tp: offset_of(message) + 1 for tp, message in last_of(ahead).items()}
         self._isolated = {tp: place.offset for tp, place in batch.next.items()} | later
 

@@ -198,6 +198,25 @@ def test_a_poison_message_for_a_partition_that_does_not_exist(stub: BrokerStub) 
     assert results(stub.bootstrap, partitions=4) == invoices(range(N))
 
 
+def test_a_broker_that_fails_unexpectedly(stub: BrokerStub) -> None:
+    """It fails for a batch, and for the first message alone. The message is no dead letter: the broker takes it later."""
+    order(stub.bootstrap, range(N), partitions=1)
+    stub.faults.on(Api.PRODUCE).where(topic=SINK).times(2).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    stats = quick(stub, bill, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    assert (stats.aborts, stats.dead_letters) == (2, 0)
+    assert results(stub.bootstrap) == invoices(range(N))
+
+
+def test_a_message_for_which_brokers_fail_each_time(stub: BrokerStub) -> None:
+    """A broker fails for a message as often as the function is called for it. The message becomes a dead letter."""
+    order(stub.bootstrap, range(N), partitions=1)
+    failing = stub.faults.on(Api.PRODUCE).where(topic=SINK).times(4).error(ErrorCode.UNKNOWN_SERVER_ERROR)
+    stats = quick(stub, bill, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    assert (failing.hits, stats.dead_letters) == (4, 1)
+    assert results(stub.bootstrap, DEAD) == [b"order 0"]
+    assert results(stub.bootstrap) == invoices(range(1, N))
+
+
 def test_a_partition_that_is_created_meanwhile(stub: BrokerStub) -> None:
     """The brokers say at first that it does not exist. The message is no dead letter."""
     order(stub.bootstrap, range(1), partitions=1)
