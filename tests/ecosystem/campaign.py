@@ -104,7 +104,11 @@ def campaign(
             """Wait for so many values. Their pace depends on the machine: only a pause of LIMIT_S is an error."""
             known = 0
             while known < count:
-                known = until(progress, f"more than {known} values of {output}, seed {seed}", good=partial(lt, known), timeout_s=LIMIT_S)
+                what = f"more than {known} values of {output}, seed {seed}, after {dict(happened)}"
+                try:
+                    known = until(progress, what, good=partial(lt, known), timeout_s=LIMIT_S)
+                except TimeoutError as late:
+                    raise TimeoutError("\n".join([str(late), *(each.errors() for each in running)])) from None
 
         until(begun, "the instances are at work", timeout_s=LIMIT_S, pause_max_s=0.5)
         feed(range(FED))

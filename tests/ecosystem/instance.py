@@ -12,6 +12,8 @@ from typing import Final
 from tests.conformance.reaper import reaper
 
 END_TIMEOUT_S: Final = 60.0
+LINES: Final = 30
+LINE_MAX: Final = 300
 
 Command = Callable[[Path], list[str]]
 """From an instance's directory to its command."""
@@ -43,6 +45,11 @@ class Instance:
 
     def last_lines(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
+
+    def errors(self) -> str:
+        """The newest lines of its log that name an error."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join([line[:LINE_MAX] for line in lines if "ERROR" in line or "Error" in line or "xception" in line][-LINES:])
 
     def end(self, how: signal.Signals) -> None:
         """Send it the signal and wait for its end."""
