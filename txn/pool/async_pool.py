@@ -39,6 +39,7 @@ class AsyncTransactionalPool(BasePool):
     def transaction(self, timeout: SupportsFloat | None = None) -> AsyncPooledTransaction:
         """A transaction as an `async with` block; see `TransactionalPool.transaction`."""
         seconds(timeout, 0.0)
+        self._ours()
         return AsyncPooledTransaction(self._here, timeout)
 
     async def check(self, timeout: SupportsFloat | None = None) -> PoolStats:

@@ -123,7 +123,7 @@ def test_a_timeout_of_the_block(stub: BrokerStub, kind: type[Pool]) -> None:
         async with pool_of(kind, stub.bootstrap, size=1) as pool:
             await made_of(pool.init, LIMIT_S)
             async with block(pool):
-                with pytest.raises(PoolTimeout):
+                with pytest.raises(PoolTimeout, match=r"no transaction could begin within timeout=0\.1 s: 1 of size=1 is in use"):
                     await wrote(pool, b"none", timeout=0.1)
             held = stub.faults.on(Api.PRODUCE).forever().hold()
             with pytest.raises(TransactionTimeout, match="commit"):

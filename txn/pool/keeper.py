@@ -1,0 +1,205 @@
+"""The slots of a pool, those who wait for one, and its counters. It makes no call of a producer.
+
+The pool's lock is held only where nothing waits. A caller that waits has a ticket, and a slot that becomes free goes to the oldest one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final, SupportsFloat
+
+from fencepost.producer.errors import FencepostError, ProducerClosed
+from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.timeouts import seconds
+from fencepost.txn.pool.edges import Edge, Ticket
+from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
+from fencepost.txn.pool.settings import PoolSettings
+from fencepost.txn.pool.slots import Phase, Slot, Slots
+from fencepost.txn.pool.stats import Counters, PoolStats
+from fencepost.txn.pool.tenure import Tenure
+
+LOOK_S: Final = 0.02
+"""How often a waiting caller looks at slots that may become free by themselves."""
+WAKE_S: Final = 1.0
+"""How often it looks anyway."""
+
+
+class Patience:
+    """How long a call may take. `within`: the limit in words. `trouble`: the failure of its last attempt."""
+
+    def __init__(self, limit_s: float, within: str) -> None:
+        self.deadline: Final = time.monotonic() + limit_s
+        self.within: Final = within
+        self.trouble: FencepostError | None = None
+
+    @property
+    def left_s(self) -> float:
+        return left_s_of(self.deadline)
+
+
+class SlotKeeper:
+    """See the module. `own`: the producers' settings. `opened_on`: the event loop of an asyncio pool."""
+
+    def __init__(self, settings: PoolSettings, own: dict[str, Any], edge: Edge) -> None:
+        self.settings: Final = settings
+        self.made_in: Final = os.getpid()
+        self.closed = False
+        self.opened_on: object = None
+        self._own: Final = own
+        self._edge: Final = edge
+        self._lock: Final = threading.Lock()
+        self._slots: Final = Slots(settings.size)
+        self._tickets: Final[deque[Ticket]] = deque()
+        self._counters: Final = Counters()
+        self._tenure: Tenure | None = None
+        self._ended: PoolTakenOver | None = None
+
+    @property
+    def in_use(self) -> int:
+        """How many transactions are open."""
+        return self._slots.count(Phase.IN_USE)
+
+    @property
+    def instance(self) -> str | None:
+        """The instance's name, once the pool has opened."""
+        return self._tenure.instance.name if self._tenure is not None else self.settings.instance
+
+    async def _wait_for_slot(self, patience: Patience) -> Slot:
+        with self._lock:
+            self._refuse()
+            if not self._tickets:
+                self._settle()
+                slot = self._slots.take(time.monotonic())
+                if slot is not None:
+                    return slot
+            ticket = self._edge.ticket()
+            self._tickets.append(ticket)
+        try:
+            while True:
+                left_s = patience.left_s
+                await ticket.wait(min(left_s, LOOK_S if self._slots.changes_by_itself else WAKE_S))
+                with self._lock:
+                    if ticket.slot is None:
+                        self._refuse()
+                        self._settle()
+                        self._serve()
+                    if ticket.slot is not None:
+                        slot, ticket.slot = ticket.slot, None
+                        return slot
+                    if left_s <= 0.0:
+                        raise self._late(patience) from patience.trouble
+        finally:
+            with self._lock:
+                with suppress(ValueError):
+                    self._tickets.remove(ticket)
+                slot_left, ticket.slot = ticket.slot, None
+                if slot_left is not None:
+                    self._return_unused(slot_left)
+                    self._serve()
+
+    def _serve(self) -> None:
+        """Give slots to the oldest tickets."""
+        while self._tickets:
+            slot = self._slots.take(time.monotonic()) if not self.closed and self._ended is None else None
+            if slot is None:
+                break
+            ticket = self._tickets.popleft()
+            ticket.slot = slot
+            ticket.wake()
+
+    def _wake_all(self) -> None:
+        for ticket in self._tickets:
+            ticket.wake()
+
+    def _settle(self) -> None:
+        """Look at the slots whose transaction ends without a caller."""
+        for slot in self._slots.all:
+            if slot.phase is Phase.SETTLING:
+                self._put_back(slot)
+
+    def _put_back(self, slot: Slot) -> None:
+        if self._slots.put_back(slot) is Phase.SETTLING or slot.transaction is None:
+            return
+        committed = slot.committed()
+        if committed is not None:
+            self._counters.committed += committed
+            self._counters.aborted += not committed
+        elif slot.transaction._prepared:
+            self._counters.prepared += 1
+        else:
+            self._counters.unknown += slot.in_doubt
+            self._counters.aborted += not slot.in_doubt
+        slot.transaction = None
+
+    def _return_unused(self, slot: Slot) -> None:
+        if slot.phase is Phase.OPENING:
+            slot.phase = Phase.VACANT
+        else:
+            self._put_back(slot)
+
+    def _stumbled(self, slot: Slot) -> None:
+        """No transaction has begun in the slot: try it again later."""
+        with self._lock:
+            if slot.phase is Phase.OPENING or slot.producer is None or self._slots.put_back(slot) is Phase.VACANT:
+                slot.rest(time.monotonic())
+            self._serve()
+
+    def stats(self) -> PoolStats:
+        """The counters now."""
+        counters, slots, now = self._counters, self._slots, time.monotonic()
+        with self._lock:
+            self._settle()
+            self._serve()
+            return PoolStats(
+                size=self.settings.size,
+                in_use=slots.count(Phase.IN_USE),
+                free=slots.count(Phase.FREE),
+                settling=slots.count(Phase.SETTLING),
+                waiting=len(self._tickets),
+                longest_s=slots.longest_s(now),
+                opened=counters.opened,
+                committed=counters.committed,
+                aborted=counters.aborted,
+                prepared=counters.prepared,
+                unknown=counters.unknown,
+                replaced=counters.replaced,
+                timeouts=counters.timeouts,
+            )
+
+    def _refuse(self) -> None:
+        if self.closed:
+            raise ProducerClosed("the pool is closed")
+        if self._ended is not None:
+            raise self._ended.again()
+
+    def _patience(self, timeout: SupportsFloat | None, most: float = float("inf")) -> Patience:
+        setting_ms = self.settings.acquire_timeout_ms
+        limit_s = seconds(timeout, setting_ms / 1000.0)
+        if timeout is None or limit_s > most:
+            return Patience(setting_ms / 1000.0, f"acquire_timeout_ms={setting_ms}")
+        return Patience(limit_s, f"timeout={limit_s:g} s")
+
+    def _late(self, patience: Patience) -> PoolTimeout:
+        """The error of a call that got no slot in time."""
+        slots, settings = self._slots, self.settings
+        self._counters.timeouts += 1
+        busy = slots.count(Phase.IN_USE)
+        told = [f"{busy} of size={settings.size} {'is' if busy == 1 else 'are'} in use"]
+        if busy:
+            told.append(f"the longest for {slots.longest_s(time.monotonic()):.1f} s")
+        others = {"settling": slots.count(Phase.SETTLING), "opening": slots.count(Phase.OPENING)}
+        told += [f"{number} {name}" for name, number in others.items() if number]
+        waiting = len(self._tickets) - 1
+        if waiting > 0:
+            told.append(counted(waiting, "other call waits", "other calls wait"))
+        trouble = patience.trouble
+        advice = f"the last failure: {trouble}" if trouble is not None else "raise `size`, or make the transactions shorter"
+        return PoolTimeout(f"no transaction could begin within {patience.within}: {', '.join(told)}; {advice}")
+
+
+def left_s_of(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
