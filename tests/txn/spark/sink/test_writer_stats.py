@@ -44,8 +44,8 @@ def test_totals_outlive_the_history() -> None:
 def test_a_writer(site: Site) -> None:
     """Two batches, and the second one again: Prometheus reads them with the sink's name."""
     writer = site.writer()
-    site.feed("1", "2", "3")
-    site.feed("4")
+    site.feed("1", "2")
+    site.feed("3", "4")
 
     def twice(df: DataFrame, batch_id: int) -> None:
         writer(df, batch_id)
@@ -60,7 +60,7 @@ def test_a_writer(site: Site) -> None:
         if sample.labels == {"sink": site.sink}
     }
     assert (found["fencepost_spark_batches_committed_total"], found["fencepost_spark_batches_skipped_total"]) == (2, 1)
-    assert (found["fencepost_spark_rows_total"], found["fencepost_spark_batch"], found["fencepost_spark_batch_rows"]) == (4, 1, 1)
+    assert (found["fencepost_spark_rows_total"], found["fencepost_spark_batch"], found["fencepost_spark_batch_rows"]) == (4, 1, 2)
     assert found["fencepost_spark_committed_at_seconds"] > 1_700_000_000
 
 
