@@ -29,6 +29,7 @@ from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.async_engine import AsyncEngine
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.serializers import result_of, row_of, taken_apart
+from fencepost.producer.telemetry.traced import TracedBulk
 
 log = logging.getLogger("fencepost.producer")
 
@@ -101,9 +102,12 @@ class AsyncProducer(BaseProducer):
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`Producer.send_many`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered. Asynchronous
         serializers are awaited for all rows before the first one is accepted."""
-        if self._awaited_serializers:
-            return await self._send_bulk(topic, self._awaited_chunks(topic, records), partition)
-        return await self._send_bulk(topic, self._rows(topic, records), partition)
+        span = self._bulk_span(topic)
+        chunks = self._awaited_chunks(topic, records, span) if self._awaited_serializers else self._rows(topic, records, span)
+        if span is None:
+            return await self._send_bulk(topic, chunks, partition)
+        with span:
+            return span.accepted(await self._send_bulk(topic, chunks, partition))
 
     async def send_arrow(
         self,
@@ -118,7 +122,11 @@ class AsyncProducer(BaseProducer):
     ) -> BulkFuture:
         """`Producer.send_arrow`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-        return await self._send_bulk(topic, chunks, None)
+        span = self._bulk_span(topic)
+        if span is None:
+            return await self._send_bulk(topic, chunks, None)
+        with span:
+            return span.accepted(await self._send_bulk(topic, chunks, None))
 
     async def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
@@ -209,7 +217,7 @@ class AsyncProducer(BaseProducer):
         try:
             key, value = await self._serialized_later(seen.topic, seen.key, seen.value, seen.headers)
             return self._accept_seen(self._interceptors, seen, key, value, on_delivery)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self._interceptors.refused(seen, error)
             raise
 
@@ -227,10 +235,10 @@ class AsyncProducer(BaseProducer):
             raise
         return key, value
 
-    async def _awaited_chunks(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
+    async def _awaited_chunks(self, topic: str, records: Iterable[object], bulk: TracedBulk | None) -> Iterator[Chunk | None]:
         """`_rows` with asynchronous serializers."""
         made: list[object] = []
-        for number, row in enumerate(self._seen_rows(topic, records)):
+        for number, row in enumerate(self._seen_rows(topic, records, bulk)):
             try:
                 made.append(row_of(row, await self._serialized_later(topic, *taken_apart(row))))
             except Exception as error:
@@ -245,7 +253,7 @@ class AsyncProducer(BaseProducer):
             append = self._appending(record)
             future = append() if not self._in_line else None
             return future if future is not None else await self._when_room(append)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             record.refused(error)
             raise
 

@@ -43,6 +43,8 @@ from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
 from fencepost.producer.serializers import bind, is_awaited, row_of, taken_apart
+from fencepost.producer.telemetry.spans import Telemetry
+from fencepost.producer.telemetry.traced import TracedBulk, TracedInterceptors, traced
 from fencepost.producer.topics import Topics
 from fencepost.producer.wire.records.sizes import RECORD_BOUND
 
@@ -89,7 +91,7 @@ class BaseProducer:
             if is_awaited(getattr(self._settings, name))
         ]
         # One question for a producer that has neither serializers nor interceptors.
-        self._interceptors: Interceptors | None = chain(self._settings.interceptors)
+        self._interceptors: Interceptors | None = traced(self._settings) if self._settings.telemetry else chain(self._settings.interceptors)
         self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
 
     def __repr__(self) -> str:
@@ -183,7 +185,7 @@ class BaseProducer:
     ) -> RecordFuture | PendingRecord:
         """`_accept` of a record that the interceptors have seen, with its serialized key and value."""
         headers = seen.headers or None
-        watched = interceptors.watched(headers, on_delivery)
+        watched = interceptors.watched(seen, on_delivery)
         accepted = self._accept(seen.topic, value, key, seen.partition, headers, seen.timestamp, watched)
         if isinstance(accepted, PendingRecord):
             accepted.on_refusal = partial(interceptors.refused, seen)
@@ -226,15 +228,15 @@ class BaseProducer:
             raise
         return key, value
 
-    def _rows(self, topic: str, records: Iterable[object]) -> Iterator[Chunk | None]:
-        """The chunks of a `send_many`, and pauses."""
+    def _rows(self, topic: str, records: Iterable[object], bulk: TracedBulk | None) -> Iterator[Chunk | None]:
+        """The chunks of a `send_many`, and pauses. `bulk`: its span."""
         whole = isinstance(records, (list, tuple))
-        records = self._seen_rows(topic, records)
+        records = self._seen_rows(topic, records, bulk)
         if self._serializes:
             records = self._serialized_rows(topic, records)
         yield from self._chunks(records, whole=whole)
 
-    def _seen_rows(self, topic: str, records: Iterable[object]) -> Iterable[object]:
+    def _seen_rows(self, topic: str, records: Iterable[object], bulk: TracedBulk | None) -> Iterable[object]:
         """The rows of a `send_many` as the interceptors leave them."""
         if isinstance(records, (bytes, str)):
             raise TypeError(f"records must be an iterable of rows, not {type(records).__name__}: that is one value")
@@ -243,7 +245,15 @@ class BaseProducer:
         if self._interceptors is None:
             return records
         plain_rows = self._serialize_key is None and self._serialize_value is None
-        return self._interceptors.rows(topic, records, mappings=plain_rows)
+        return (bulk or self._interceptors).rows(topic, records, mappings=plain_rows)
+
+    def _telemetry(self) -> Telemetry | None:
+        """What makes the producer's spans."""
+        return self._interceptors.telemetry if isinstance(self._interceptors, TracedInterceptors) else None
+
+    def _bulk_span(self, topic: str) -> TracedBulk | None:
+        """The span of a `send_many`, if the producer makes spans."""
+        return self._interceptors.bulk(topic) if isinstance(self._interceptors, TracedInterceptors) else None
 
     def _chunks(self, rows: Iterable[object], *, whole: bool) -> Iterator[Chunk | None]:
         """The chunks of rows whose keys and values are bytes, and pauses. `whole`: they came in a list."""
@@ -352,7 +362,7 @@ class BaseProducer:
         self, data: Any, *, value: str, key: str | None, partition: str | None, headers: str | None, timestamp: str | None
     ) -> Iterator[Chunk | None]:
         """The chunks of a `send_arrow`."""
-        if self._interceptors is not None:
+        if self._interceptors is not None and self._interceptors.has_any:
             raise Misuse("send_arrow makes no record that interceptors could see: use send_many, or a producer without interceptors")
         try:
             from fencepost.producer.bulk.arrow_columns import (  # only callers of send_arrow need pyarrow

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
+from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, Misuse, place
 
@@ -34,7 +34,7 @@ log = logging.getLogger("fencepost.producer")
 
 ROW_FIELDS: Final = ("key", "value", "headers", "timestamp", "partition")
 
-OnAcknowledgement = Callable[[RecordMetadata, Exception | None, list[tuple[str, bytes | None]]], object]
+OnAcknowledgement = Callable[[RecordMetadata, BaseException | None, list[tuple[str, bytes | None]]], object]
 
 
 class ProducerRecord(Struct, kw_only=True):
@@ -61,8 +61,17 @@ class Interceptors:
         self._on_send: list[Callable[[ProducerRecord], object]] = [each for each in sending if each is not None]
         told = [getattr(each, "on_acknowledgement", None) for each in interceptors]
         self._on_acknowledgement = [_with_headers(each) for each in told if each is not None]
+        self.watches = bool(self._on_acknowledgement)
+        self.has_any = bool(interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record as it is sent."""
+        return self._changed(record)
+
+    def settled(self, record: ProducerRecord, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """Called with the outcome of a record of `on_send`, before the program's own interceptors."""
+
+    def _changed(self, record: ProducerRecord) -> ProducerRecord:
         """The record after every `on_send`."""
         for each in self._on_send:
             offered = _copy(record)
@@ -84,9 +93,9 @@ class Interceptors:
         """The rows of a `send_many`, each as a tuple. `mappings`: a mapping is a record, not a value for the serializer."""
         return (self._row(topic, row, mappings) for row in records)
 
-    def watched(self, headers: Headers | None, on_delivery: OnDelivery | None) -> OnDelivery | None:
+    def watched(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> OnDelivery | None:
         """A delivery callback that calls the interceptors, and then the record's own callback."""
-        if not self._on_acknowledgement or not (on_delivery is None or callable(on_delivery)):
+        if not self.watches or not (on_delivery is None or callable(on_delivery)):
             return on_delivery
 
         def delivered(future: RecordFuture) -> object:
@@ -96,28 +105,29 @@ class Interceptors:
             if on_delivery is None:
                 future._note_unread()
             # On the sender thread even a BaseException of an interceptor must not end the thread.
-            self._tell(future.result(0) if error is None else nowhere, error, headers, contained=BaseException)
+            self._tell(record, future.result(0) if error is None else nowhere, error, contained=BaseException)
             return on_delivery(future) if on_delivery is not None else None
 
         return delivered
 
-    def refused(self, record: ProducerRecord, error: Exception) -> None:
+    def refused(self, record: ProducerRecord, error: BaseException) -> None:
         """The record was not accepted."""
         partition = record.partition if isinstance(record.partition, int) else -1
-        self._tell(RecordMetadata(record.topic, partition, -1, -1), error, record.headers)
+        self._tell(record, RecordMetadata(record.topic, partition, -1, -1), error)
 
     def _tell(
         self,
+        record: ProducerRecord,
         metadata: RecordMetadata,
-        error: Exception | None,
-        headers: Headers | None,
+        error: BaseException | None,
         *,
         contained: type[BaseException] = Exception,
     ) -> None:
+        self.settled(record, metadata, error)
         for each in self._on_acknowledgement:
             told = error.again() if isinstance(error, DeliveryError) else error
             try:
-                each(metadata, told, list(headers or ()))
+                each(metadata, told, list(record.headers))
             except contained:
                 log.exception("an interceptor's on_acknowledgement raised, for a record of %s", place(metadata.topic, metadata.partition))
 
@@ -135,7 +145,7 @@ class Interceptors:
         headers = fields.get("headers")
         if not (headers is None or isinstance(headers, list | tuple)):
             return row
-        record = self.on_send(ProducerRecord(**{**fields, "topic": topic, "headers": list(headers or ())}))
+        record = self._changed(ProducerRecord(**{**fields, "topic": topic, "headers": list(headers or ())}))
         if record.topic != topic:
             raise Misuse(f"an interceptor sent a row of send_many({topic!r}) to {record.topic!r}: it must not change the topic")
         return record.key, record.value, record.headers or None, record.timestamp, record.partition

@@ -128,7 +128,11 @@ class Producer(BaseProducer):
         their number. TypeError, ValueError and RecordTooLarge name the row. After BufferFull and TopicUnavailable the caller may send the
         other rows again.
         """
-        return self._send_bulk(topic, self._rows(topic, records), partition)
+        span = self._bulk_span(topic)
+        if span is None:
+            return self._send_bulk(topic, self._rows(topic, records, None), partition)
+        with span:
+            return span.accepted(self._send_bulk(topic, self._rows(topic, records, span), partition))
 
     def send_arrow(
         self,
@@ -150,7 +154,11 @@ class Producer(BaseProducer):
         Needs pyarrow, which fencepost's extra `arrow` installs.
         """
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-        return self._send_bulk(topic, chunks, None)
+        span = self._bulk_span(topic)
+        if span is None:
+            return self._send_bulk(topic, chunks, None)
+        with span:
+            return span.accepted(self._send_bulk(topic, chunks, None))
 
     def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""

@@ -26,6 +26,7 @@ from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.coordinator.transaction_spans import TransactionSpans
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata, read_group
 from fencepost.txn.offsets import Offsets, read_offsets
@@ -57,6 +58,7 @@ class AsyncTransactionalProducer:
         self._inner = InnerAsyncProducer(self._manager, rest)
         self._closed = False
         self._writing = SendGate.of_tasks()
+        self._spans = TransactionSpans(self._inner.telemetry, self._manager.transactional_id)
 
     def __repr__(self) -> str:
         state = self._manager.machine.state.name
@@ -81,7 +83,12 @@ class AsyncTransactionalProducer:
         self._manager.refuse(Event.BEGIN)
         if not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
-        self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+        self._spans.begin()
+        try:
+            self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+        except BaseException as error:
+            self._spans.failed(error)
+            raise
         return AsyncTransaction(self, timeout, number=self._writing.current)
 
     async def commit(self, timeout: SupportsFloat | None = None) -> None:
@@ -244,6 +251,7 @@ class AsyncTransactionalProducer:
 
     async def _prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         await self._call(Event.PREPARE, timeout, number)
+        self._spans.ended(Event.PREPARE)
         return self._manager.hand_out()
 
     async def _end(self, event: Event, timeout: SupportsFloat | None, number: int) -> None:
@@ -251,9 +259,14 @@ class AsyncTransactionalProducer:
             await self._end_or_find_out(event, self._inner.admission.patience_s(timeout), number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self._end(Event.COMMIT, limit, number)
+            self._spans.failed(unknown)
+            raise
+        except Fatal as error:
+            self._spans.failed(error)
             raise
         if number == self._writing.current:
             self._writing.current = 0
+            self._spans.ended(event)
 
     async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self._manager.preparation

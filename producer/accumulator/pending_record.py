@@ -36,13 +36,13 @@ class PendingRecord:
         self.value = value
         self.headers = headers
         self.on_delivery = on_delivery
-        self.on_refusal: Callable[[Exception], object] | None = None
+        self.on_refusal: Callable[[BaseException], object] | None = None
 
     def append_to(self, accumulator: Accumulator, topic: TopicQueues) -> RecordFuture | None:
         """Append the record; None if the budget has no room for it."""
         return accumulator.append(topic, self.partition, self.timestamp, self.key, self.value, self.headers, self.on_delivery)
 
-    def refused(self, error: Exception) -> None:
+    def refused(self, error: BaseException) -> None:
         """The record was not accepted."""
         if self.on_refusal is not None:
             self.on_refusal(error)

@@ -75,6 +75,7 @@ class ProducerOptions(TypedDict, total=False):
     key_serializer: SerializerName | Callable[..., object] | HasSerialize | None
     value_serializer: SerializerName | Callable[..., object] | HasSerialize | None
     interceptors: Interceptor | Sequence[Interceptor]
+    telemetry: bool
     max_in_flight: int
     retries: int
     retry_backoff_ms: float

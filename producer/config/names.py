@@ -26,6 +26,7 @@ DOTTED: Final[dict[str, str]] = {
     "key.serializer": "key_serializer",
     "value.serializer": "value_serializer",
     "interceptor.classes": "interceptors",
+    "telemetry": "telemetry",
     "max.in.flight.requests.per.connection": "max_in_flight",
     "retries": "retries",
     "retry.backoff.ms": "retry_backoff_ms",

@@ -111,6 +111,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The same for values."""
     interceptors: tuple[Any, ...] = ()
     """Functions and objects that see every record, in this order: `fencepost.producer.interceptors`."""
+    telemetry: bool = False
+    """Make OpenTelemetry's spans and metrics of sends and transactions, and pass the trace on in the records' headers. It needs the extra
+    `telemetry`."""
     max_in_flight: int = 5
     """The limit of Produce requests without an answer on each connection, and of unresolved batches of each partition."""
     retries: int = 2_147_483_647

@@ -47,7 +47,7 @@ def test_our_settings_are_all_there() -> None:
     ours = names("Settings", "ours")
     assert set(ours) <= set(Settings.__struct_fields__)
     left = set(Settings.__struct_fields__) - set(ours)
-    only_ours = {"resolve_grace_ms", "exit_flush_ms", "on_statistics", "ssl_password", "sasl_oauthbearer_config"}
+    only_ours = {"resolve_grace_ms", "exit_flush_ms", "on_statistics", "telemetry", "ssl_password", "sasl_oauthbearer_config"}
     assert left - only_ours == {"compression_gzip_level", "compression_lz4_level", "compression_zstd_level"}
 
 

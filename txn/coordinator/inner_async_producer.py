@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.producer.async_producer import AsyncProducer
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
+from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.txn.coordinator.send_admission import Admission
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 
@@ -19,6 +20,11 @@ class InnerAsyncProducer(AsyncProducer):
         self._manager = manager
         super().__init__(None, **settings)
         self.admission = Admission(self._settings, self._accumulator, self._shared, self._post, manager.is_open)
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What makes the producer's spans."""
+        return self._telemetry()
 
     @property
     def settings(self) -> Settings:

@@ -10,6 +10,7 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.producer import Producer
+from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.txn.coordinator.exit_and_fork import TransactionExitGuard
 from fencepost.txn.coordinator.send_admission import Admission
 from fencepost.txn.coordinator.send_admission import NoTransaction as NoTransaction
@@ -51,6 +52,11 @@ class InnerProducer(Producer):
     def time_to_leave(self, error: BaseException | None) -> float | None:
         """The seconds that a block may take to end when this error leaves it; None without a limit."""
         return self._time_to_leave(error)
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What makes the producer's spans."""
+        return self._telemetry()
 
     @property
     def settings(self) -> Settings:

@@ -17,6 +17,7 @@ from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.send_gate import SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.coordinator.transaction_spans import TransactionSpans
 from fencepost.txn.errors import CommitOutcomeUnknown, TransactionTimeout
 from fencepost.txn.foundations.call_outcome import SOON_S
 from fencepost.txn.group_metadata import GroupMetadata, read_group
@@ -45,6 +46,7 @@ class TransactionCalls:
         self.writing = SendGate()
         self.closed = False
         self.transactional_id = manager.transactional_id
+        self.spans = TransactionSpans(inner.telemetry, manager.transactional_id)
 
     def begin(self, timeout: SupportsFloat | None) -> int:
         """Begin a transaction, and return its number."""
@@ -54,9 +56,14 @@ class TransactionCalls:
         self.manager.refuse(Event.BEGIN)
         if not self.writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
-        # Between here and the caller's variable no other function is called, because Ctrl-C could interrupt there.
-        self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
-        return number
+        self.spans.begin()
+        try:
+            # Between here and the caller's variable no other function is called, because Ctrl-C could interrupt there.
+            self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+            return number
+        except BaseException as error:
+            self.spans.failed(error)
+            raise
 
     def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
         """Commit the offsets with the transaction."""
@@ -114,6 +121,7 @@ class TransactionCalls:
     def prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         """Prepare the transaction, and return its token."""
         self.call(Event.PREPARE, timeout, number)
+        self.spans.ended(Event.PREPARE)
         return self.manager.hand_out()
 
     def end(self, event: Event, timeout: SupportsFloat | None, number: int) -> None:
@@ -122,9 +130,14 @@ class TransactionCalls:
             self._end_or_find_out(event, self.inner.admission.patience_s(timeout), number)
         except CommitOutcomeUnknown as unknown:
             unknown.resolver = lambda limit: self.end(Event.COMMIT, limit, number)
+            self.spans.failed(unknown)
+            raise
+        except Fatal as error:
+            self.spans.failed(error)
             raise
         if number == self.writing.current:
             self.writing.current = 0
+            self.spans.ended(event)
 
     def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self.manager.preparation

@@ -1,0 +1,113 @@
+"""Spans and metrics of sends and transactions, by OpenTelemetry's conventions for messaging and for Kafka.
+
+A span of a send lasts from the call to the record's outcome. Its context goes into the record's headers, in the program's format, which is
+W3C's by default. `send_many` has one span for all of its rows. A transaction's span lasts from its begin to its end. The spans of sends in
+it link to it, and stay children of the caller's span.
+
+With the API alone, without an SDK, all of this does nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fencepost.producer.accumulator.record_metadata import RecordMetadata
+from fencepost.producer.errors import ConfigError
+
+HeaderList = list[tuple[str, bytes | None]]
+
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""The conventions' buckets of a duration."""
+ERROR: Final = "error.type"
+
+
+class Telemetry:
+    """One producer's tracer and instruments. Any thread may use it. Raises ConfigError if the API is not installed."""
+
+    def __init__(self, client_id: str) -> None:
+        try:
+            from opentelemetry import metrics, propagate, trace
+        except ImportError:
+            raise ConfigError("telemetry=True needs opentelemetry-api: install fencepost's extra `telemetry`") from None
+        self._trace: Any = trace
+        self._propagate: Any = propagate
+        self._tracer: Any = trace.get_tracer("fencepost")
+        meter: Any = metrics.get_meter("fencepost")
+        self._sent: Any = meter.create_counter(
+            "messaging.client.sent.messages", unit="{message}", description="Records with an outcome, by topic and error."
+        )
+        self._duration: Any = meter.create_histogram(
+            "messaging.client.operation.duration",
+            unit="s",
+            description="Seconds from a send to its outcome, and from the begin of a transaction to its end.",
+            explicit_bucket_boundaries_advisory=list(SECONDS),
+        )
+        self._client = {"messaging.system": "kafka", "messaging.client.id": client_id}
+        self._transaction: Any = None
+
+    def send(self, topic: str, more: dict[str, Any]) -> Sending:
+        """The span of one send, as a child of the caller's span, and linked to the open transaction."""
+        attributes = {
+            **self._client,
+            "messaging.operation.name": "send",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": topic,
+        }
+        links = [self._trace.Link(self._transaction)] if self._transaction is not None else []
+        span = self._tracer.start_span(f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links)
+        return Sending(self, span, attributes)
+
+    def begin_transaction(self, transactional_id: str) -> Sending:
+        """The span of a transaction. Sends link to it until it ends."""
+        attributes = {**self._client, "messaging.operation.name": "transaction", "messaging.kafka.transactional_id": transactional_id}
+        span = self._tracer.start_span(f"transaction {transactional_id}", kind=self._trace.SpanKind.INTERNAL, attributes=attributes)
+        self._transaction = span.get_span_context()
+        return Sending(self, span, {**self._client, "messaging.operation.name": "transaction"})
+
+    def end_transaction(self, transaction: Sending, outcome: str, error: BaseException | None) -> None:
+        """`outcome`: committed, aborted, prepared or unknown."""
+        self._transaction = None
+        transaction.end(error, {"messaging.kafka.transaction.outcome": outcome}, messages=0)
+
+
+class Sending:
+    """A span that is open, and what its metrics are about."""
+
+    def __init__(self, telemetry: Telemetry, span: Any, attributes: dict[str, Any]) -> None:
+        self._telemetry = telemetry
+        self._span = span
+        self._attributes = attributes
+        self._began = time.perf_counter()
+
+    def headers(self, given: Sequence[tuple[str, bytes | None]]) -> HeaderList:
+        """The headers with the span's context in place of another one."""
+        carrier: dict[str, str] = {}
+        telemetry = self._telemetry
+        telemetry._propagate.inject(carrier, telemetry._trace.set_span_in_context(self._span))
+        kept = [each for each in given if each[0] not in carrier]
+        return [*kept, *((name, text.encode()) for name, text in carrier.items())]
+
+    def delivered(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """The outcome of one record."""
+        where: dict[str, Any] = {}
+        if metadata.partition >= 0:
+            where["messaging.destination.partition.id"] = str(metadata.partition)
+        if error is None and metadata.offset >= 0:
+            where["messaging.kafka.offset"] = metadata.offset
+        self.end(error, where, messages=1)
+
+    def end(self, error: BaseException | None, more: dict[str, Any], *, messages: int) -> None:
+        """End the span. `messages`: how many records have their outcome with it."""
+        telemetry = self._telemetry
+        counted = {**self._attributes, **{name: more[name] for name in ("messaging.destination.partition.id",) if name in more}}
+        if error is not None:
+            counted[ERROR] = type(error).__qualname__
+            self._span.set_status(telemetry._trace.Status(telemetry._trace.StatusCode.ERROR, str(error)))
+            self._span.set_attribute(ERROR, counted[ERROR])
+        self._span.set_attributes(more)
+        self._span.end()
+        if messages:
+            telemetry._sent.add(messages, counted)
+        telemetry._duration.record(time.perf_counter() - self._began, counted)

@@ -1,0 +1,92 @@
+"""The interceptors of a producer with `telemetry=True`: the program's own ones, and a span for each record that they have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Self
+
+from msgspec.structs import asdict
+
+from fencepost.producer.accumulator.record_metadata import RecordMetadata
+from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.config.settings import Settings
+from fencepost.producer.interceptors import Interceptors, ProducerRecord
+from fencepost.producer.telemetry.spans import Sending, Telemetry
+
+COUNT: Final = "messaging.batch.message_count"
+
+
+class TracedRecord(ProducerRecord, kw_only=True):
+    """A record with its span."""
+
+    sending: Any = None
+
+
+class TracedInterceptors(Interceptors):
+    """See the module."""
+
+    def __init__(self, interceptors: tuple[Any, ...], telemetry: Telemetry) -> None:
+        super().__init__(interceptors)
+        self.telemetry = telemetry
+        self.watches = True
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        seen = super().on_send(record)
+        key = seen.key
+        more: dict[str, Any] = {}
+        if isinstance(key, bytes | str):
+            more["messaging.kafka.message.key"] = key if isinstance(key, str) else key.decode("utf-8", "replace")
+        if seen.value is None:
+            more["messaging.kafka.message.tombstone"] = True
+        sending = self.telemetry.send(seen.topic, more)
+        return TracedRecord(**{**asdict(seen), "headers": sending.headers(seen.headers)}, sending=sending)
+
+    def settled(self, record: ProducerRecord, metadata: RecordMetadata, error: BaseException | None) -> None:
+        assert isinstance(record, TracedRecord)
+        record.sending.delivered(metadata, error)
+
+    def bulk(self, topic: str) -> TracedBulk:
+        return TracedBulk(self, topic)
+
+
+class TracedBulk:
+    """The span of one `send_many`."""
+
+    def __init__(self, interceptors: TracedInterceptors, topic: str) -> None:
+        self._interceptors = interceptors
+        self._sending: Sending = interceptors.telemetry.send(topic, {})
+        self._headers = self._sending.headers(())
+
+    def rows(self, topic: str, records: Iterable[object], *, mappings: bool) -> Iterator[object]:
+        """The rows with the span's context in their headers."""
+        names = {name for name, _ in self._headers}
+        for row in self._interceptors.rows(topic, records, mappings=mappings):
+            if isinstance(row, tuple) and len(row) == 5:  # Any other row is refused later, with its number.
+                own = [each for each in row[2] or () if each[0] not in names]
+                yield (row[0], row[1], [*own, *self._headers], row[3], row[4])
+            else:
+                yield row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """An error of the call ends the span."""
+        if error is not None:
+            accepted = getattr(error, "sent", None)
+            self._sending.end(error, {COUNT: int(accepted.accepted) if accepted is not None else 0}, messages=0)
+
+    def accepted(self, bulk: BulkFuture) -> BulkFuture:
+        """All rows are accepted: the span ends with their outcome."""
+        bulk.add_done_callback(self._done)
+        return bulk
+
+    def _done(self, bulk: BulkFuture) -> None:
+        failures = bulk._deliveries().failures
+        first = next(iter(failures.values()), None)
+        self._sending.end(first, {COUNT: int(bulk.accepted)}, messages=int(bulk.accepted))
+
+
+def traced(settings: Settings) -> TracedInterceptors:
+    """The interceptors of a producer with these settings. Raises ConfigError without OpenTelemetry's API."""
+    return TracedInterceptors(settings.interceptors, Telemetry(settings.client_id))

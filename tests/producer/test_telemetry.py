@@ -1,0 +1,255 @@
+"""telemetry=True: spans, headers and metrics of OpenTelemetry, as an SDK gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from fencepost.broker_stub import BrokerStub
+from fencepost.producer import AsyncProducer, Producer, ProducerRecord, RecordTooLarge
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer
+
+LIMIT_S: Final = 60
+
+
+class Seen:
+    """What an SDK got since the test began."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.meters = MeterProvider([self.reader])
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    def points(self, name: str) -> list[Any]:
+        found: Any = self.reader.get_metrics_data()
+        return [
+            point
+            for resource in found.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+    """The global providers can be set once in a process, so their getters are replaced."""
+    found = Seen()
+    monkeypatch.setattr(trace, "get_tracer", found.tracers.get_tracer)
+    monkeypatch.setattr(metrics, "get_meter", found.meters.get_meter)
+    yield found
+    found.meters.shutdown()
+    found.tracers.shutdown()
+
+
+@pytest.fixture
+def stub() -> Iterator[BrokerStub]:
+    with BrokerStub(default_partitions=1) as found:
+        yield found
+
+
+def context_of(span: ReadableSpan) -> bytes:
+    context = span.get_span_context()
+    assert context is not None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}".encode()
+
+
+def test_a_send(seen: Seen, stub: BrokerStub) -> None:
+    """A child of the caller's span, with the attributes of the conventions. The record has its context instead of an older one."""
+    asking = seen.tracers.get_tracer("test").start_as_current_span("request")
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, client_id="shop") as producer, asking:
+        producer.send("orders", b"v", key=b"k", headers=[("a", b"1"), ("traceparent", b"old")]).result(20)
+    (sent, request) = seen.spans
+    assert (sent.name, sent.kind, sent.status.status_code) == ("send orders", SpanKind.PRODUCER, StatusCode.UNSET)
+    assert sent.parent is not None
+    assert sent.parent.span_id == (request.get_span_context() or sent.parent).span_id
+    assert sent.attributes == {
+        "messaging.system": "kafka",
+        "messaging.client.id": "shop",
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "0",
+        "messaging.kafka.message.key": "k",
+        "messaging.kafka.offset": 0,
+    }
+    (record,) = stub.records("orders", 0)
+    assert list(record.headers) == [("a", b"1"), ("traceparent", context_of(sent))]
+    (count,) = seen.points("messaging.client.sent.messages")
+    assert (count.value, count.attributes["messaging.destination.name"]) == (1, "orders")
+    (duration,) = seen.points("messaging.client.operation.duration")
+    assert duration.count == 1
+
+
+def test_a_send_that_fails(seen: Seen, stub: BrokerStub) -> None:
+    """The span and the metrics have the error's class, whether the record was refused by the call or by a broker."""
+    stub.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, max_request_size=1024) as producer:
+        with pytest.raises(RecordTooLarge):
+            producer.send("orders", bytes(2000))
+        assert producer.send("orders", b"v").exception(20) is not None
+    assert [(span.name, span.status.status_code, (span.attributes or {})["error.type"]) for span in seen.spans] == [
+        ("send orders", StatusCode.ERROR, "RecordTooLarge"),
+        ("send orders", StatusCode.ERROR, "RecordRefused"),
+    ]
+    assert {point.attributes["error.type"] for point in seen.points("messaging.client.sent.messages")} == {
+        "RecordTooLarge",
+        "RecordRefused",
+    }
+
+
+def test_many_at_once(seen: Seen, stub: BrokerStub) -> None:
+    """One span for the call. Each row has its context, and the counter has each row."""
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        assert producer.send_many("orders", [b"1", (b"k", b"2"), (b"k", b"3", [("a", b"x")])]).result(20).acknowledged == 3
+        with pytest.raises(TypeError, match="row 1"):
+            producer.send_many("orders", iter([b"4", 5]))
+    good, bad = seen.spans
+    assert (good.attributes or {})["messaging.batch.message_count"] == 3
+    assert ((bad.attributes or {})["error.type"], (bad.attributes or {})["messaging.batch.message_count"]) == ("TypeError", 0)
+    records = stub.records("orders", 0)
+    assert [dict(record.headers)["traceparent"] for record in records] == [context_of(good)] * 3
+    assert dict(records[2].headers)["a"] == b"x"
+    assert sum(point.value for point in seen.points("messaging.client.sent.messages")) == 3
+
+
+def test_beside_interceptors_and_serializers(seen: Seen, stub: BrokerStub) -> None:
+    """The program's own interceptors come first, and see no header of the span."""
+    shown: list[list[tuple[str, bytes | None]]] = []
+
+    def note(record: ProducerRecord) -> None:
+        shown.append(list(record.headers))
+        record.topic = "elsewhere" if record.value == {"n": 1} else record.topic
+
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, interceptors=[note], value_serializer="json") as producer:
+        producer.send("orders", {"n": 1}).result(20)
+        producer.send_many("orders", [{"n": 2}, (b"k", {"n": 3})]).result(20)
+    assert shown == [[], [], []]
+    assert [span.name for span in seen.spans] == ["send elsewhere", "send orders"]
+    assert [record.value for record in stub.records("orders", 0)] == [b'{"n":2}', b'{"n":3}']
+
+
+def test_a_transaction(seen: Seen, stub: BrokerStub) -> None:
+    """One span from begin to end, with its outcome. Sends link to it."""
+    with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+        with producer.transaction() as tx:
+            tx.send("orders", b"1")
+        with pytest.raises(KeyError), producer.transaction() as tx:
+            tx.send("orders", b"2").result(20)
+            raise KeyError
+        producer.begin()
+        producer.prepare()
+        producer.abort()
+    check_transactions(seen)
+
+
+def test_an_asyncio_transaction(seen: Seen, stub: BrokerStub) -> None:
+    """The same."""
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+            async with producer.transaction() as tx:
+                await tx.send("orders", b"1")
+            with pytest.raises(KeyError):
+                async with producer.transaction() as tx:
+                    await (await tx.send("orders", b"2"))
+                    raise KeyError
+            await producer.begin()
+            await producer.prepare()
+            await producer.abort()
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    check_transactions(seen)
+
+
+def check_transactions(seen: Seen) -> None:
+    transactions = [span for span in seen.spans if span.name == "transaction t"]
+    sends = [span for span in seen.spans if span.name == "send orders"]
+    outcomes = [(span.attributes or {})["messaging.kafka.transaction.outcome"] for span in transactions]
+    assert outcomes == ["committed", "aborted", "prepared"]
+    linked = [link.context.span_id for span in sends for link in span.links]
+    assert linked == [span.get_span_context().span_id for span in transactions[:2]]  # type: ignore[union-attr]
+
+
+def test_on_asyncio(seen: Seen, stub: BrokerStub) -> None:
+    """A send, many at once, and a send that is cancelled while it waits: each span ends."""
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, telemetry=True, allow_auto_create_topics=False) as producer:
+            stub.create_topic("orders", partitions=1)
+            await (await producer.send("orders", b"1"))
+            await (await producer.send_many("orders", [b"2", b"3"]))
+            waiting = asyncio.create_task(producer.send("missing", b"4"))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert [(span.name, (span.attributes or {}).get("error.type")) for span in seen.spans] == [
+        ("send orders", None),
+        ("send orders", None),
+        ("send missing", "CancelledError"),
+    ]
+    one, many, _ = seen.spans
+    contexts = [dict(record.headers)["traceparent"] for record in stub.records("orders", 0)]
+    assert contexts == [context_of(one), context_of(many), context_of(many)]
+
+
+WITHOUT: Final = """
+import sys
+sys.modules["opentelemetry"] = None
+from fencepost import ConfigError, Producer
+Producer(bootstrap_servers="a:1").close()
+try:
+    Producer(bootstrap_servers="a:1", telemetry=True)
+except ConfigError as error:
+    print(error)
+"""
+API_ALONE: Final = """
+from fencepost import BrokerStub, Producer
+with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+    future = producer.send("t", b"x", partition=0)
+    print(future.result(20).offset, [list(record.headers) for record in stub.records("t", 0)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (WITHOUT, "telemetry=True needs opentelemetry-api: install fencepost's extra `telemetry`\n"),
+        (API_ALONE, "0 [[]]\n"),
+    ],
+    ids=["without the API", "without an SDK"],
+)
+def test_without_opentelemetry(program: str, printed: str) -> None:
+    """Without the API the setting is refused. Without an SDK nothing is made, and no header is sent."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+
+
+def test_nothing_is_imported_without_the_setting() -> None:
+    """OpenTelemetry is not loaded by a producer that does not want it."""
+    program = "import sys; from fencepost import Producer; Producer(bootstrap_servers='a:1').close(); print('opentelemetry' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
