@@ -100,20 +100,26 @@ class Members:
         self._arguments = (bootstrap, topic, group, json.dumps(config))
         self._directory = directory
         self._names = itertools.count(1)
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[tuple[subprocess.Popen[bytes], Path]] = []
 
     def join(self) -> None:
         file = self._directory / f"member-{next(self._names)}"
-        self.running.append(subprocess.Popen([sys.executable, "-c", MEMBER, *self._arguments, str(file)]))
+        self.running.append((subprocess.Popen([sys.executable, "-c", MEMBER, *self._arguments, str(file)]), file))
+
+    def all_have_joined(self) -> bool:
+        """Whether each of those that run has been in a generation. A process may take seconds to start."""
+        return all(
+            file.exists() and any(line[:2] not in ("[0", "[-") for line in file.read_text().splitlines()) for _, file in self.running
+        )
 
     def end(self, place: int, how: signal.Signals) -> None:
-        process = self.running.pop(place)
+        process, _ = self.running.pop(place)
         process.send_signal(how)
         # SIGTERM kills a process that is still starting.
         assert process.wait(LIMIT_S) in (-how, 0)
 
     def close(self) -> None:
-        for process in self.running:
+        for process, _ in self.running:
             process.kill()
             process.wait(LIMIT_S)
 
@@ -133,6 +139,7 @@ def campaign(
         members = Members(bootstrap, name, name, CONFIGS[protocol], directory)
         stack.callback(members.close)
         members.join()
+        until(members.all_have_joined, "the first member has joined", timeout_s=LIMIT_S)
         written = stack.enter_context(flow(bootstrap, name, records, pause_s=0.02))
         for _ in range(events):
             time.sleep(drawn.uniform(0.2, 2.5))
@@ -151,6 +158,7 @@ def campaign(
             happened[event] += 1
         if not members.running:
             members.join()
+        until(members.all_have_joined, "all members have joined", timeout_s=LIMIT_S)
         written.wait()
         asking = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "log_level": 0})
         stack.callback(asking.close)

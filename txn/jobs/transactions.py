@@ -7,6 +7,7 @@ commit between the two. After an abort the caller opens the source again at `pos
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
 from functools import partial
@@ -28,7 +29,7 @@ from fencepost.txn.jobs.errors import JobFailed, SourceChanged
 from fencepost.txn.jobs.positions import Positions, as_json, entry_of
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.stats import Counters
-from fencepost.txn.loop.aborts import Aborts, Suspect, cause_of, is_of_a_record
+from fencepost.txn.loop.aborts import Aborts, Suspects, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.outcomes import find_out
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
@@ -91,7 +92,7 @@ class Transactions:
         )
         self._records = 0
         """Records of the source that are committed since the job began."""
-        self._suspected: Suspect[Any] = Suspect(settings)
+        self._suspected: Suspects[str] = Suspects(settings)
         self._aborts = Aborts(settings, self.producer, patience, STOPPING, JobFailed)
         self._isolated = 0
         """So many records are written one in a transaction, to find the one that the brokers refuse."""
@@ -185,6 +186,8 @@ class Transactions:
         self._records = entry.records
         self._aborts.committed()
         self._isolated = max(0, self._isolated - batch.read)
+        if not self._isolated:
+            self._suspected.clear()
         counters = self._counters
         counters.batches += 1
         counters.records_in += batch.read
@@ -232,5 +235,5 @@ class Transactions:
             raise JobFailed(f"the brokers refuse the dead letter for {batch.first}: {said(str(cause))}") from error
         else:
             position = as_json(batch.written_to())
-            if self._suspected.is_guilty(position, error):
+            if self._suspected.is_guilty(json.dumps(position, sort_keys=True), error):
                 self.refused = position, cause if isinstance(cause, Exception) else error

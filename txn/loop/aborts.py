@@ -80,15 +80,16 @@ class Aborts:
             await self._producer.give_back(transaction, but=self._but)
             raise self._failed(f"the brokers refuse: {error}: {self._stopping[ErrorCode(code)]}") from error
 
-    async def settle(self, transaction: Any, error: FencepostError, advice: str, *, counts: bool = True) -> None:
-        """Give the transaction back, or replace a producer that has ended. Raises after too many aborts in a row; otherwise pauses."""
+    async def settle(self, transaction: Any, error: FencepostError, advice: str, *, counts: bool = True, is_one_more: bool = True) -> None:
+        """Give the transaction back, or replace a producer that has ended. Raises after too many aborts in a row; otherwise pauses.
+        `is_one_more`: this abort is one of the row."""
         if isinstance(error, Fatal | ProducerClosed | TransactionAborted):
             await self._producer.replace(error)
         else:
             await self._producer.give_back(transaction, but=self._but)
         if not counts or (isinstance(error, Retriable) and not isinstance(error, TopicUnavailable)):
             return
-        self._in_a_row += 1
+        self._in_a_row += is_one_more
         if self._in_a_row > self._limits.aborts_max:
             raise self._failed(
                 f"{self._in_a_row} transactions in a row were aborted, more than aborts_max={self._limits.aborts_max}; the last:"
@@ -109,18 +110,33 @@ def is_of_a_record(error: FencepostError) -> bool:
     return isinstance(error, MustAbort | DeliveryError) and isinstance(cause_of(error), RecordRefused) and not worth_another(error)
 
 
-class Suspect(Generic[W]):
-    """Counts how often in a row the same record was refused, alone in its transaction. `where`: the record."""
+class Suspects(Generic[W]):
+    """Counts how often each record was refused, alone in its transaction. `where`: the record. `is_first`: whether the newest suspect is
+    the first one since a commit. Aborts for others need no limit, because there are no more than `attempts` for each record."""
 
     def __init__(self, limits: Limits) -> None:
         # Before the run fails with too many aborts: one more was the batch's, in which the record was first.
-        self._enough = min(limits.attempts, limits.aborts_max - 1)
-        self._where: W | None = None
-        self._times = 0
+        self._enough = max(2, min(limits.attempts, limits.aborts_max - 1))
+        self._times: dict[W, int] = {}
+        self._first: W | None = None
+        self.is_first = True
 
     def is_guilty(self, where: W, error: FencepostError) -> bool:
         """Whether the record is the cause. A broker that fails, or has not heard of a new partition yet, must say so several times."""
-        self._times = self._times + 1 if where == self._where else 1
-        self._where = where
+        if self._first is None:
+            self._first = where
+        self.is_first = where == self._first
+        times = self._times[where] = self._times.get(where, 0) + 1
         may_pass = isinstance(error, UnknownPartition) or getattr(cause_of(error), "code", 0) == ErrorCode.UNKNOWN_SERVER_ERROR
-        return not may_pass or self._times >= self._enough
+        is_guilty = not may_pass or times >= self._enough
+        if is_guilty:
+            del self._times[where]
+        return is_guilty
+
+    def committed(self) -> None:
+        """A transaction is committed."""
+        self._first, self.is_first = None, True
+
+    def clear(self) -> None:
+        """No record is suspected."""
+        self._times.clear()

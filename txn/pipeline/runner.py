@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, Retriable, TopicUnavailable
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionTimeout
-from fencepost.txn.loop.aborts import Aborts, Suspect, cause_of, is_of_a_record
+from fencepost.txn.loop.aborts import Aborts, Suspects, cause_of, is_of_a_record
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.own_producer import MakeProducer, OwnProducer
 from fencepost.txn.loop.patience import Patience
@@ -107,7 +107,7 @@ class Runner:
         self._committed: dict[TP, int] = {}
         self._isolated: dict[TP, int] = {}
         """Up to which offsets messages are processed one in a transaction, to find the one whose records the brokers refuse."""
-        self._suspected: Suspect[tuple[TP, int]] = Suspect(settings)
+        self._suspected: Suspects[tuple[TP, int]] = Suspects(settings)
         self._aborts = Aborts(settings, self._producer, self._patience, STOPPING, PipelineFailed, but=(CommitOutcomeUnknown,))
         self._pace = Pace(settings)
         self._is_open = False
@@ -317,10 +317,13 @@ class Runner:
         counters.records_out += batch.written
         counters.dead_letters += batch.dead
         self._aborts.committed()
+        self._suspected.committed()
         for tp, place in batch.next.items():
             self._committed[tp] = place.offset
             if self._isolated and place.offset >= self._isolated.get(tp, place.offset):
                 self._isolated.pop(tp, None)
+                if not self._isolated:
+                    self._suspected.clear()
         if self._transform.refused:
             self._transform.refused = {
                 (tp, offset): error for (tp, offset), error in self._transform.refused.items() if offset >= self._committed.get(tp, 0)
@@ -340,7 +343,8 @@ class Runner:
             advice = f". The group gave the partitions to another member (the batch took {taken_s:.1f} s)"
         log.warning("%s: aborted, to read %d messages again: %s%s", self._name, batch.read, error, advice)
         await self._aborts.refuse_lasting(batch.transaction, error)
-        await self._aborts.settle(batch.transaction, error, advice, counts=counts)
+        is_one_more = self._suspected.is_first or not is_of_a_record(error)
+        await self._aborts.settle(batch.transaction, error, advice, counts=counts, is_one_more=is_one_more)
 
     def _read_again(self, first: dict[TP, int]) -> None:
         """Continue at these offsets. What came after them is read again too, and what failed before it was noted is only there."""

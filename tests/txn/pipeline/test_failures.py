@@ -182,6 +182,20 @@ def test_a_dead_letter_for_a_partition_that_does_not_exist(stub: BrokerStub, for
     assert results(stub.bootstrap, DEAD) == [b"order 7"]
 
 
+def test_dead_letters_of_several_partitions(stub: BrokerStub) -> None:
+    """The first message of each partition has a result for a partition that does not exist. Each of them becomes a dead letter, though the
+    pipeline tries them in turns, and may abort more often than `aborts_max` before the first commit."""
+    stub.create_topic("wide", partitions=8)
+    order(stub.bootstrap, range(N), "wide", 8)
+
+    def misplace(message: Message) -> OutputRecord:
+        return OutputRecord(value=bill(message), partition=99 if message.offset() == 0 else 0)
+
+    stats = quick(stub, misplace, source="wide", dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    assert (stats.records_in, stats.dead_letters) == (N, 8)
+    assert results(stub.bootstrap) == invoices(range(8, N))
+
+
 def test_a_poison_message_for_a_partition_that_does_not_exist(stub: BrokerStub) -> None:
     """Without dead letters the pipeline commits what came before it, and stops. A run after the partition was created continues."""
     order(stub.bootstrap, range(N), partitions=1)
@@ -199,10 +213,10 @@ def test_a_poison_message_for_a_partition_that_does_not_exist(stub: BrokerStub) 
 
 
 def test_a_broker_that_fails_unexpectedly(stub: BrokerStub) -> None:
-    """It fails for a batch, and for the first message alone. The message is no dead letter: the broker takes it later."""
+    """It fails twice for the first message. The message is no dead letter: the broker takes it later."""
     order(stub.bootstrap, range(N), partitions=1)
     stub.faults.on(Api.PRODUCE).where(topic=SINK).times(2).error(ErrorCode.UNKNOWN_SERVER_ERROR)
-    stats = quick(stub, bill, dead_letters=DEAD).run_until_idle(timeout=LIMIT_S)
+    stats = quick(stub, bill, dead_letters=DEAD, batch_size=1).run_until_idle(timeout=LIMIT_S)
     assert (stats.aborts, stats.dead_letters) == (2, 0)
     assert results(stub.bootstrap) == invoices(range(N))
 
