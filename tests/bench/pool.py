@@ -2,7 +2,7 @@
 
 Four ways to serve 32 callers, all in one process, one after the other in each round: one producer with a lock around it, a pool of eight in
 threads, a pool of eight on an event loop, and eight producers of confluent-kafka in threads, which callers share through a queue. The
-figures are medians of the rounds, as multiples of the first way in the same round. Afterwards a reader counts what is committed.
+figures are medians of the rounds; rates also as multiples of the first way in the same round. Afterwards a reader counts what is committed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import median
+from typing import NamedTuple
 
 if __name__ == "__main__":
     # At the end of the path, so that what is measured is the installed package and not the checkout.
@@ -40,16 +41,35 @@ PARTITIONS = 6
 VALUE = b"x" * 200
 
 
-def in_threads(count: int, one: Callable[[], None]) -> float:
-    """Requests per second."""
+class Found(NamedTuple):
+    """Of one way in one round: requests per second, and the milliseconds of CPU that a request took in this process."""
+
+    rate: float
+    cpu_ms: float
+
+
+class Watch:
+    """Measures so many requests from now on."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._began, self._cpu = time.monotonic(), time.process_time()
+
+    def found(self) -> Found:
+        passed_s, cpu_s = time.monotonic() - self._began, time.process_time() - self._cpu
+        return Found(self._count / passed_s, 1000.0 * cpu_s / self._count)
+
+
+def in_threads(count: int, one: Callable[[], None]) -> Found:
+    """So many calls, by all callers."""
     with ThreadPoolExecutor(CALLERS) as threads:
-        began = time.monotonic()
+        watch = Watch(count)
         for done in [threads.submit(one) for _ in range(count)]:
             done.result()
-        return count / (time.monotonic() - began)
+        return watch.found()
 
 
-def one_producer(bootstrap: str, count: int) -> float:
+def one_producer(bootstrap: str, count: int) -> Found:
     lock = threading.Lock()
     with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="bench-one", linger_ms=0) as producer:
         producer.init()
@@ -63,7 +83,7 @@ def one_producer(bootstrap: str, count: int) -> float:
         return in_threads(count, one)
 
 
-def pool_in_threads(bootstrap: str, count: int) -> float:
+def pool_in_threads(bootstrap: str, count: int) -> Found:
     with TransactionalPool(
         bootstrap_servers=bootstrap, transactional_id_prefix="bench-threads", size=SIZE, warm=SIZE, linger_ms=0, acquire_timeout_ms=60_000
     ) as pool:
@@ -78,8 +98,8 @@ def pool_in_threads(bootstrap: str, count: int) -> float:
         return in_threads(count, one)
 
 
-def pool_on_a_loop(bootstrap: str, count: int) -> float:
-    async def story() -> float:
+def pool_on_a_loop(bootstrap: str, count: int) -> Found:
+    async def story() -> Found:
         async with AsyncTransactionalPool(
             bootstrap_servers=bootstrap, transactional_id_prefix="bench-loop", size=SIZE, warm=SIZE, linger_ms=0, acquire_timeout_ms=60_000
         ) as pool:
@@ -92,14 +112,14 @@ def pool_on_a_loop(bootstrap: str, count: int) -> float:
                         await tx.send(TOPIC, VALUE)
 
             await asyncio.gather(*[caller(1) for _ in range(SIZE)])
-            began = time.monotonic()
+            watch = Watch(count)
             await asyncio.gather(*[caller(count // CALLERS) for _ in range(CALLERS)])
-            return count / (time.monotonic() - began)
+            return watch.found()
 
     return asyncio.run(story())
 
 
-def confluent_in_threads(bootstrap: str, count: int) -> float:
+def confluent_in_threads(bootstrap: str, count: int) -> Found:
     free: SimpleQueue[confluent_kafka.Producer] = SimpleQueue()
     for number in range(SIZE):
         producer = confluent_kafka.Producer(
@@ -120,7 +140,7 @@ def confluent_in_threads(bootstrap: str, count: int) -> float:
     return in_threads(count, one)
 
 
-WAYS: dict[str, Callable[[str, int], float]] = {
+WAYS: dict[str, Callable[[str, int], Found]] = {
     "one producer": one_producer,
     f"TransactionalPool of {SIZE}": pool_in_threads,
     f"AsyncTransactionalPool of {SIZE}": pool_on_a_loop,
@@ -138,19 +158,27 @@ def main() -> int:
     console.print(str(fencepost.build_info()))
     with ExitStack() as stack:
         for host in opened(options.brokers, stack, console.print):
-            rounds: list[dict[str, float]] = []
+            rounds: list[dict[str, Found]] = []
             for _ in range(options.rounds):
                 host.renew(TOPIC, PARTITIONS)
                 rounds.append({name: way(host.bootstrap, options.requests) for name, way in WAYS.items()})
                 found = len(read_values(host.bootstrap, TOPIC, range(PARTITIONS)))
                 assert found == 2 * len(WAYS) * (options.requests + SIZE), f"{found} records are committed"
-            table = Table("", "requests/s", "of one producer's", title=f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds")
+            title = f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds"
+            table = Table(
+                "",
+                "requests/s",
+                "of one producer's",
+                "CPU of a request, ms",
+                title=f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds",
+            )
             for name in WAYS:
-                multiples = [each[name] / each["one producer"] for each in rounds]
+                multiples = [each[name].rate / each["one producer"].rate for each in rounds]
                 table.add_row(
                     name,
-                    f"{median(each[name] for each in rounds):,.0f}",
+                    f"{median(each[name].rate for each in rounds):,.0f}",
                     f"{median(multiples):.1f} ({min(multiples):.1f}–{max(multiples):.1f})",
+                    f"{median(each[name].cpu_ms for each in rounds):.2f}",
                 )
             console.print(table)
     return 0

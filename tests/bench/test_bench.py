@@ -128,6 +128,16 @@ def test_a_quick_run_of_pipelines(tmp_path: Path) -> None:
 
 @drawn(3, of=RUNS)
 @pytest.mark.timeout(200)
+def test_a_quick_run_of_pools(tmp_path: Path) -> None:
+    """Few requests on the stub, in each way. The bench itself counts the records."""
+    command = [sys.executable, "-P", str(BENCH.with_name("pool.py")), "--brokers", "stub", "--rounds", "1", "--requests", "32"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert all(way in done.stdout for way in ("one producer", "TransactionalPool", "AsyncTransactional", "confluent"))
+
+
+@drawn(3, of=RUNS)
+@pytest.mark.timeout(200)
 def test_the_bench_of_the_log_measures(tmp_path: Path) -> None:
     """The parts that need no Kafka, with few records."""
     command = [sys.executable, "-P", str(BENCH.with_name("logs.py")), "--parts", "memory,steady", "--records", "20000", "--minutes", "0.05"]

@@ -30,7 +30,7 @@ PARALLEL = 100
 LEAVER = """
 import socket, sys
 connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-connection.sendall(f"POST /orders/{sys.argv[2]}?seconds=1 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".encode())
+connection.sendall(f"POST /orders/{sys.argv[2]}?seconds=4 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".encode())
 print(flush=True)
 connection.recv(9)
 """
@@ -68,7 +68,7 @@ def test_errors_as_http(stub: BrokerStub, tmp_path: Path) -> None:
     """A pool that is busy is 503, a lost reply to a commit is found out, and both say the truth about what was written."""
     needs("fastapi", "uvicorn")
     with serving(stub.bootstrap, tmp_path, *UVICORN, POOL_SIZE="1") as service:
-        busy = threading.Thread(target=service.place, args=([0], "?seconds=11"))
+        busy = threading.Thread(target=service.place, args=([0], "?seconds=15"))
         busy.start()
         until(lambda: service.ask("GET", "/ready").body.get("in_use"), "it is in its block")
         (answer,) = service.place([1])
@@ -119,7 +119,7 @@ def test_a_graceful_stop(stub: BrokerStub, tmp_path: Path) -> None:
     needs("fastapi", "uvicorn")
     with serving(stub.bootstrap, tmp_path, *UVICORN) as service:
         found: list[int] = []
-        asking = threading.Thread(target=lambda: found.extend(answer.status for answer in service.place(range(4), "?seconds=1")))
+        asking = threading.Thread(target=lambda: found.extend(answer.status for answer in service.place(range(4), "?seconds=4")))
         asking.start()
         until(lambda: service.ask("GET", "/ready").body.get("in_use") == 4, "all are in their blocks")
         service.process.send_signal(signal.SIGTERM)
