@@ -165,13 +165,7 @@ def main() -> int:
                 found = len(read_values(host.bootstrap, TOPIC, range(PARTITIONS)))
                 assert found == 2 * len(WAYS) * (options.requests + SIZE), f"{found} records are committed"
             title = f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds"
-            table = Table(
-                "",
-                "requests/s",
-                "of one producer's",
-                "CPU of a request, ms",
-                title=f"{host.name}: {CALLERS} callers, median of {options.rounds} rounds",
-            )
+            table = Table("", "requests/s", "of one producer's", "CPU of a request, ms", title=title)
             for name in WAYS:
                 multiples = [each[name].rate / each["one producer"].rate for each in rounds]
                 table.add_row(
