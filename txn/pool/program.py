@@ -147,6 +147,8 @@ class PoolProgram(SlotKeeper):
         left_open: list[int] = []
         if tenure is None:
             tenure, left_open = await self._found(deadline)
+            if not tenure.instance.chosen:
+                await self._look_whether_ours(left_s_of(deadline))  # Two pools of one instance may open at the same time.
         producer = self._edge.make({**self._own, "transactional_id": self.settings.transactional_id(tenure.instance.name, slot.number)})
         try:
             await self._edge.call(producer.init, left_s_of(deadline))

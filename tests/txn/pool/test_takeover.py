@@ -61,6 +61,28 @@ def test_the_newer_one_wins_at_any_moment(stub: BrokerStub, kind: type[Pool]) ->
 
 
 @both
+def test_two_pools_that_open_at_the_same_time(stub: BrokerStub, kind: type[Pool]) -> None:
+    """One of them continues, and the other one ends: they do not fence each other in turns."""
+
+    async def story() -> None:
+        settings = {"instance": "a", "size": 2, "acquire_timeout_ms": 30_000}
+        for _ in range(5):
+            async with pool_of(kind, stub.bootstrap, **settings) as first, pool_of(kind, stub.bootstrap, **settings) as second:
+                told: dict[Pool, list[BaseException | None]] = {first: [], second: []}
+                for _ in range(6):
+                    found = await asyncio.gather(*[wrote(pool, b"row") for pool in told], return_exceptions=True)
+                    for pool, each in zip(told, found, strict=True):
+                        told[pool].append(each)
+                last = [told[pool][-1] for pool in told]
+                assert sorted(type(each).__name__ for each in last) == ["NoneType", "PoolTakenOver"], told
+                counted[0] += sum(each is None for errors in told.values() for each in errors)
+
+    counted = [0]
+    run_story(story())
+    assert len(committed(stub, "t")) == counted[0] > 0
+
+
+@both
 def test_pools_that_choose_share_nothing(stub: BrokerStub, kind: type[Pool], tmp_path: Path) -> None:
     """Two at the same time have instances of their own; one after the other have the same."""
 
