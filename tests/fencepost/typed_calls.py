@@ -13,6 +13,7 @@ from fencepost import (
     AsyncJob,
     AsyncPipeline,
     AsyncProducer,
+    AsyncTransactionalPool,
     AsyncTransactionalProducer,
     BrokerStub,
     DatabaseCursor,
@@ -23,6 +24,7 @@ from fencepost import (
     Participant,
     Pipeline,
     Producer,
+    TransactionalPool,
     TransactionalProducer,
     resume,
 )
@@ -58,6 +60,8 @@ def right(config: Mapping[str, Any], df: DataFrame) -> None:
     AsyncProducer(bootstrap_servers="localhost:9092", request_timeout_ms=1_000)
     AsyncProducer(config, enable_idempotence=False, retries=0)
     TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders")
+    TransactionalPool({"bootstrap.servers": "localhost:9092", "transactional.id.prefix": "orders"}, size=4, linger_ms=5)
+    AsyncTransactionalPool(config, transactional_id_prefix="orders", instance="a", transaction_timeout_ms=5_000, lock_directory=Path("a"))
     TransactionalProducer(config, transaction_timeout_ms=60_000)
     Pipeline(
         bootstrap_servers="localhost:9092", source="orders", group="billing", sink="invoices", transform=lambda message: message.value()
@@ -113,6 +117,9 @@ def wrong(config: Mapping[str, Any], df: DataFrame) -> None:
     TransactionalProducer(config, transactional_id=7)
     TransactionalProducer(config, transaction_timeout="1s")
     AsyncTransactionalProducer(config, prepared=3)
+    TransactionalPool(config, transactional_id="a")
+    TransactionalPool(config, transactional_id_prefix="a", sise=4)
+    AsyncTransactionalPool(config, transactional_id_prefix="a", size="4")
     Participant(config, transactional_id="a")
     resume("token", "localhost:9092", sasl_user="a")
     ExactlyOnceKafkaWriter("localhost:9092", "orders", gard="auto")

@@ -44,6 +44,9 @@ class Instance:
         self._path = path
         self._fd = fd
 
+    def __del__(self) -> None:
+        self.release()  # The pool was dropped without close().
+
     def release(self) -> None:
         """Let another process take the name over. In a forked child this only gives the child's copy of the lock away."""
         fd, self._fd = self._fd, -1

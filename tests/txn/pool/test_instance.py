@@ -15,6 +15,7 @@ import pytest
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.pool import instance
 from fencepost.txn.pool.instance import choose
+from tests.producer.stub_helpers import drop
 
 pytestmark = pytest.mark.skipif(not instance.HAS_FLOCK, reason="files cannot be locked here")
 
@@ -101,6 +102,16 @@ def test_a_name_that_was_given_up(tmp_path: Path) -> None:
     other = choose("p", tmp_path)
     assert other.name != held.name
     other.release()
+
+
+def test_a_name_that_was_dropped(tmp_path: Path) -> None:
+    """With its pool, without a close: it is free again."""
+    held = [choose("p", tmp_path)]
+    name = held[0].name
+    drop(held)
+    again = choose("p", tmp_path)
+    assert again.name == name
+    again.release()
 
 
 def test_a_directory_that_other_users_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
