@@ -26,6 +26,7 @@ def families() -> set[str]:
     samples: list[Any] = [
         PipelineCounters(0, None).snapshot(),
         JobCounters(0, None).snapshot(),
+        fencepost.TransactionalPool(bootstrap_servers="localhost:1", transactional_id_prefix="shop").stats(),
         SparkWriterStats(sink="s", batch_rows=1, batch_seconds=1.0, committed_at=1.0),
     ]
     with fencepost.BrokerStub() as stub, fencepost.Producer(bootstrap_servers=stub.bootstrap) as producer:

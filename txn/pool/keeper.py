@@ -155,6 +155,7 @@ class SlotKeeper:
             self._settle()
             self._serve()
             return PoolStats(
+                prefix=self.settings.transactional_id_prefix,
                 size=self.settings.size,
                 in_use=slots.count(Phase.IN_USE),
                 free=slots.count(Phase.FREE),
