@@ -163,10 +163,9 @@ class World:
         self.partition.elect()
 
     def cut_batch(self) -> None:
-        """A truncation removes whole batches."""
-        log = self.partition.log
-        ends = [header.last_offset + 1 for header, _ in log.batches()]
-        for offset in [each for each in self.written if each >= max([log.log_start_offset, *ends])]:
+        """A truncation removes whole batches, also what of them was before the start, to which a loss of power may go back."""
+        end = max((header.last_offset + 1 for header, _ in self.partition.log.batches()), default=0)
+        for offset in [each for each in self.written if each >= end]:
             del self.written[offset]
 
     def move(self) -> None:
