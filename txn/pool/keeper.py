@@ -1,4 +1,4 @@
-"""The slots of a pool, those who wait for one, and its counters. It makes no call of a producer.
+"""The slots of a pool, the callers that wait for one, and its counters. It makes no call of a producer.
 
 The pool's lock is held only where nothing waits. A caller that waits has a ticket, and a slot that becomes free goes to the oldest one.
 """
