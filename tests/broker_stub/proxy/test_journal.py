@@ -118,6 +118,7 @@ def test_the_journal_has_the_brokers_response_beside_the_clients(
         else:
             with pytest.raises(outcome):
                 connection.ask(site.produce(0), VERSION)
+    until(lambda: any(each.response for each in produced(site.proxy)), "the broker has answered, perhaps after the client gave up")
     (exchange,) = produced(site.proxy)
     assert verdict(exchange) == (heard, 0, 0)
 
