@@ -375,7 +375,8 @@ class ListHistory:
             # A truncation may end in a gap, which is gone when the log is read from its batches, and what came after it is lost.
             kept = (batch.last + 1 for batch in model.batches() if batch.last < promised)
             promised = min(promised, max([model.segments[-1].base, *kept]))
-            begins_anew = promised <= known.log_start_offset == end and not self.log.size
+            had_nothing = model.segments[0].base == end  # Then nothing was lost, and its producers stay.
+            begins_anew = promised <= known.log_start_offset == end and not self.log.size and not had_nothing
             ends = {batch.last + 1 for batch in model.written} | {model.segments[-1].base, model.end}
             assert begins_anew or (promised <= end and end in ends), f"{end} is no end of a batch past {promised}"
             if begins_anew:
