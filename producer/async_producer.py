@@ -35,6 +35,9 @@ log = logging.getLogger("fencepost.producer")
 
 T = TypeVar("T")
 
+Chunks = Iterator[Chunk | None] | Awaitable[Iterator[Chunk | None]]
+"""The chunks of a bulk, or what gives them once its rows are serialized."""
+
 
 class AsyncProducer(BaseProducer):
     """An idempotent Kafka producer for asyncio; settings, guarantees and errors are those of `Producer`.
@@ -104,10 +107,7 @@ class AsyncProducer(BaseProducer):
         serializers are awaited for all rows before the first one is accepted."""
         span = self._bulk_span(topic)
         chunks = self._awaited_chunks(topic, records, span) if self._awaited_serializers else self._rows(topic, records, span)
-        if span is None:
-            return await self._send_bulk(topic, chunks, partition)
-        with span:
-            return span.accepted(await self._send_bulk(topic, chunks, partition))
+        return await self._send_traced(span, topic, chunks, partition)
 
     async def send_arrow(
         self,
@@ -122,11 +122,7 @@ class AsyncProducer(BaseProducer):
     ) -> BulkFuture:
         """`Producer.send_arrow`. The future can be awaited. If the call is cancelled, the rows accepted so far are delivered."""
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-        span = self._bulk_span(topic)
-        if span is None:
-            return await self._send_bulk(topic, chunks, None)
-        with span:
-            return span.accepted(await self._send_bulk(topic, chunks, None))
+        return await self._send_traced(self._bulk_span(topic), topic, chunks, None)
 
     async def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
@@ -257,9 +253,14 @@ class AsyncProducer(BaseProducer):
             record.refused(error)
             raise
 
-    async def _send_bulk(
-        self, topic: str, chunks: Iterator[Chunk | None] | Awaitable[Iterator[Chunk | None]], partition: int | None
-    ) -> BulkFuture:
+    async def _send_traced(self, span: TracedBulk | None, topic: str, chunks: Chunks, partition: int | None) -> BulkFuture:
+        """`_send_bulk`, in the bulk's span."""
+        if span is None:
+            return await self._send_bulk(topic, chunks, partition)
+        with span:
+            return span.accepted(await self._send_bulk(topic, chunks, partition))
+
+    async def _send_bulk(self, topic: str, chunks: Chunks, partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)
         try:
             check_topic(topic)

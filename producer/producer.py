@@ -30,6 +30,7 @@ from fencepost.producer.errors import ConfigError, Misuse, ProducerClosed, Undel
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.network.sender_thread import SenderThread
+from fencepost.producer.telemetry.traced import TracedBulk
 
 log = logging.getLogger("fencepost.producer")
 
@@ -129,10 +130,7 @@ class Producer(BaseProducer):
         other rows again.
         """
         span = self._bulk_span(topic)
-        if span is None:
-            return self._send_bulk(topic, self._rows(topic, records, None), partition)
-        with span:
-            return span.accepted(self._send_bulk(topic, self._rows(topic, records, span), partition))
+        return self._send_traced(span, topic, self._rows(topic, records, span), partition)
 
     def send_arrow(
         self,
@@ -154,11 +152,7 @@ class Producer(BaseProducer):
         Needs pyarrow, which fencepost's extra `arrow` installs.
         """
         chunks = self._arrow_chunks(data, value=value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-        span = self._bulk_span(topic)
-        if span is None:
-            return self._send_bulk(topic, chunks, None)
-        with span:
-            return span.accepted(self._send_bulk(topic, chunks, None))
+        return self._send_traced(self._bulk_span(topic), topic, chunks, None)
 
     def partitions_for(self, topic: str, timeout: SupportsFloat | None = None) -> list[int]:
         """The topic's partitions. Waits up to `timeout` seconds (None: max_block_ms) for a topic that is not known yet."""
@@ -236,6 +230,13 @@ class Producer(BaseProducer):
         except Exception as error:
             record.refused(error)
             raise
+
+    def _send_traced(self, span: TracedBulk | None, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
+        """`_send_bulk`, in the bulk's span."""
+        if span is None:
+            return self._send_bulk(topic, chunks, partition)
+        with span:
+            return span.accepted(self._send_bulk(topic, chunks, partition))
 
     def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
         bulk = BulkFuture(self._shared)

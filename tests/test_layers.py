@@ -61,7 +61,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "network": "foundations wire errors config accumulator core observe",
         "base_producer": "foundations wire errors config accumulator bulk core interceptors serializers telemetry observe topics network",
         "async_producer": "foundations errors config accumulator bulk core serializers telemetry network base_producer",
-        "producer": "foundations errors config accumulator bulk core network base_producer",
+        "producer": "foundations errors config accumulator bulk core telemetry network base_producer",
         "__init__": "_hot foundations errors config accumulator bulk interceptors observe async_producer producer",
     },
     "txn.spark": {

@@ -69,7 +69,7 @@ class Telemetry:
     def end_transaction(self, transaction: Sending, outcome: str, error: BaseException | None) -> None:
         """`outcome`: committed, aborted, prepared or unknown."""
         self._transaction = None
-        transaction.end(error, {"messaging.kafka.transaction.outcome": outcome}, messages=0)
+        transaction.end(error, {"messaging.kafka.transaction.outcome": outcome})
 
 
 class Sending:
@@ -96,18 +96,20 @@ class Sending:
             where["messaging.destination.partition.id"] = str(metadata.partition)
         if error is None and metadata.offset >= 0:
             where["messaging.kafka.offset"] = metadata.offset
-        self.end(error, where, messages=1)
+        self.end(error, where, failed=error is not None, acknowledged=error is None)
 
-    def end(self, error: BaseException | None, more: dict[str, Any], *, messages: int) -> None:
-        """End the span. `messages`: how many records have their outcome with it."""
+    def end(self, error: BaseException | None, more: dict[str, Any], *, failed: int = 0, acknowledged: int = 0) -> None:
+        """End the span. `failed`, `acknowledged`: how many records have these outcomes with it."""
         telemetry = self._telemetry
         counted = {**self._attributes, **{name: more[name] for name in ("messaging.destination.partition.id",) if name in more}}
+        if acknowledged:
+            telemetry._sent.add(acknowledged, dict(counted))
         if error is not None:
             counted[ERROR] = type(error).__qualname__
             self._span.set_status(telemetry._trace.Status(telemetry._trace.StatusCode.ERROR, str(error)))
             self._span.set_attribute(ERROR, counted[ERROR])
         self._span.set_attributes(more)
         self._span.end()
-        if messages:
-            telemetry._sent.add(messages, counted)
+        if failed:
+            telemetry._sent.add(failed, counted)
         telemetry._duration.record(time.perf_counter() - self._began, counted)

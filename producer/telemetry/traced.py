@@ -74,7 +74,7 @@ class TracedBulk:
         """An error of the call ends the span."""
         if error is not None:
             accepted = getattr(error, "sent", None)
-            self._sending.end(error, {COUNT: int(accepted.accepted) if accepted is not None else 0}, messages=0)
+            self._sending.end(error, {COUNT: int(accepted.accepted) if accepted is not None else 0})
 
     def accepted(self, bulk: BulkFuture) -> BulkFuture:
         """All rows are accepted: the span ends with their outcome."""
@@ -82,9 +82,9 @@ class TracedBulk:
         return bulk
 
     def _done(self, bulk: BulkFuture) -> None:
-        failures = bulk._deliveries().failures
-        first = next(iter(failures.values()), None)
-        self._sending.end(first, {COUNT: int(bulk.accepted)}, messages=int(bulk.accepted))
+        told = bulk._deliveries()
+        first = next(iter(told.failures.values()), None)
+        self._sending.end(first, {COUNT: int(bulk.accepted)}, failed=len(told.failures), acknowledged=told.acknowledged)
 
 
 def traced(settings: Settings) -> TracedInterceptors:

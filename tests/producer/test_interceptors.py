@@ -258,7 +258,7 @@ def test_without_interceptors_nothing_is_asked() -> None:
         assert not plain._serializes
         assert tagged._interceptors is not None
         own = logging.getLogger("x").debug
-        assert tagged._interceptors.watched(ProducerRecord(topic="t"), own) is own, "nobody wants to hear of acknowledgements"
+        assert tagged._interceptors.watched(ProducerRecord(topic="t"), own) is own, "no interceptor wants to hear of acknowledgements"
 
 
 def test_not_even_a_cancellation_reaches_the_records_own_callback(caplog: pytest.LogCaptureFixture) -> None:

@@ -133,6 +133,20 @@ def test_many_at_once(seen: Seen, stub: BrokerStub) -> None:
     assert sum(point.value for point in seen.points("messaging.client.sent.messages")) == 3
 
 
+def test_many_of_which_some_fail(seen: Seen, stub: BrokerStub) -> None:
+    """The counter tells acknowledged rows from failed ones; the span has the first failure."""
+    stub.create_topic("orders", partitions=2)
+    stub.faults.on(Api.PRODUCE).where(topic="orders", partition=1).before().times(1).error(ErrorCode.INVALID_RECORD)
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        rows = [(None, b"%d" % n, None, None, n % 2) for n in range(3)]
+        told = producer.send_many("orders", rows).result(20)
+    assert (told.acknowledged, len(told.failures)) == (2, 1)
+    counts = {point.attributes.get("error.type"): point.value for point in seen.points("messaging.client.sent.messages")}
+    assert counts == {None: 2, "RecordRefused": 1}
+    (span,) = seen.spans
+    assert (span.attributes or {})["error.type"] == "RecordRefused"
+
+
 def test_beside_interceptors_and_serializers(seen: Seen, stub: BrokerStub) -> None:
     """The program's own interceptors come first, and see no header of the span."""
     shown: list[list[tuple[str, bytes | None]]] = []
