@@ -15,18 +15,20 @@ from fencepost.txn.loop.routing import Rows, rows_of_many
 
 
 class Transform:
-    """See the module. `function`: the program's, or the source's own."""
+    """See the module. `function`: the program's, or the source's own. `left_s`: how long the run may still last."""
 
-    def __init__(self, function: Callable[[Any], object], settings: JobSettings, calls: Calls, counters: Counters) -> None:
+    def __init__(
+        self, function: Callable[[Any], object], settings: JobSettings, calls: Calls, counters: Counters, left_s: Callable[[], float]
+    ) -> None:
         self._function = listing(function)
         self._is_async = is_async(function)
         self._topic = settings.topic
-        self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters)
+        self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters, left_s)
         self._calls = calls
 
     async def apply(self, item: Any, before_pause: Callable[[], None]) -> Rows | Failed:
         """The rows that the record becomes, by topic, or why it cannot be written. `before_pause`: called before each pause between two
-        calls of the function; what it raises is passed on."""
+        calls of the function; what it raises is passed on. Raises Postponed if the run ends in a pause."""
         try:
             made = await called(self._calls, self._function, item) if self._is_async else self._function(item)
         except Exception as error:  # noqa: BLE001 - the program's own function may raise anything

@@ -19,7 +19,7 @@ from fencepost.txn.jobs.positions import as_json
 from fencepost.txn.jobs.settings import JobSettings
 from fencepost.txn.jobs.source import BadItem, Piece
 from fencepost.txn.jobs.transactions import Transactions
-from fencepost.txn.loop.attempts import Failed
+from fencepost.txn.loop.attempts import Failed, Postponed
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.routing import Rows
 
@@ -27,10 +27,6 @@ log = logging.getLogger("fencepost.job")
 
 REFUSED: Final = (TypeError, ValueError)
 """What a call raises for rows that cannot be records, before it accepts any of them."""
-
-
-class Postponed(Exception):
-    """The batch is old, and a record of it has to be tried again after a pause."""
 
 
 class Writer:
@@ -46,8 +42,8 @@ class Writer:
         self._transactions = transactions
 
     async def write(self, batch: Batch, piece: Piece, begin: int, end: int) -> int:
-        """Write these records; fewer if the batch gets old meanwhile. A record that is to be tried again is then left to the next batch,
-        where it is the first: many pauses last longer than a transaction may."""
+        """Write these records; fewer if the batch gets old or the run ends meanwhile. A record that is to be tried again is then left to
+        the next batch, where it is the first: many pauses last longer than a transaction may."""
         transactions = self._transactions
         if transactions.refused is not None:
             (position, why), transactions.refused = transactions.refused, None

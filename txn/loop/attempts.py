@@ -1,5 +1,7 @@
 """Calls a function of the program, again where it raises, with growing pauses, and says why after the last attempt.
 
+A pause ends with the run: after `stop`, or at the run's deadline, what has to be tried again is left to the next run.
+
 A function may raise CancelledError although its task is not cancelled: it awaited something that was. That is a failure like any other.
 """
 
@@ -18,6 +20,10 @@ from fencepost.txn.loop.calls import Calls
 
 class CancelledInside(Exception):
     """The function raised CancelledError, and its own task was not cancelled."""
+
+
+class Postponed(Exception):
+    """What has to be tried again is left to a later batch or run, which tries it as often as if this one had not."""
 
 
 class Failed(Struct, frozen=True):
@@ -43,10 +49,11 @@ class Retries(Protocol):
 
 
 class Attempts:
-    """See the module. `number`: how often a function is called in all."""
+    """See the module. `number`: how often a function is called in all. `left_s`: how long the run may still last; 0.0 after `stop`."""
 
-    def __init__(self, number: int, pause_ms: int, pause_max_ms: int, calls: Calls, counters: Retries) -> None:
+    def __init__(self, number: int, pause_ms: int, pause_max_ms: int, calls: Calls, counters: Retries, left_s: Callable[[], float]) -> None:
         self._number = number
+        self._left_s = left_s
         self._pause = pauses(pause_ms, pause_max_ms)
         self._calls = calls
         self._counters = counters
@@ -55,24 +62,29 @@ class Attempts:
         self, error: Exception, function: Callable[..., Any], given: Any, before_pause: Callable[[], None] = lambda: None
     ) -> object:
         """What another call returns, or Failed after the last. `error`: that of the first call. `before_pause`: called before each
-        pause."""
+        pause. Raises Postponed if the run ends in a pause."""
         if self._number == 1:
             return Failed(error)
         trying = AsyncRetrying(
             retry=retry_if_exception_type(Exception),
             stop=stop_after_attempt(self._number - 1),
             wait=self._pause,
-            sleep=self._calls.sleep,
+            sleep=self._sleep,
             before=self._count,
             before_sleep=lambda state: before_pause(),
         )
         before_pause()
-        await self._calls.sleep(self._pause(first_state()))
+        await self._sleep(self._pause(first_state()))
         try:
             return await trying(called, self._calls, function, given)
         except RetryError as late:
             failure = late.last_attempt.exception()
             return Failed(failure if isinstance(failure, Exception) else error, self._number)
+
+    async def _sleep(self, seconds: float) -> None:
+        await self._calls.sleep(min(seconds, max(0.0, self._left_s())))
+        if self._left_s() <= 0.0:
+            raise Postponed
 
     def _count(self, state: RetryCallState) -> None:
         self._counters.retries += 1

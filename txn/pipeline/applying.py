@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from fencepost.txn.loop.attempts import Attempts, CancelledInside, Failed, called, inside
+from fencepost.txn.loop.attempts import Attempts, CancelledInside, Failed, Postponed, called, inside
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.functions import is_async, listing
 from fencepost.txn.loop.routing import Rows, rows_of_many, rows_of_results
@@ -24,6 +25,8 @@ log = logging.getLogger("fencepost.pipeline")
 
 MISSING: Final = object()
 """Stands for a result that is not there yet."""
+LATER: Final = object()
+"""Stands for the result of a message that is left to the next run."""
 
 
 class Piece(Struct, frozen=True):
@@ -38,15 +41,22 @@ class Piece(Struct, frozen=True):
 
 class Transform:
     """See the module. `refused`: for each message whose records the brokers refused, the reason. `before_pause`: called before a message
-    that `apply` got is tried again after a pause."""
+    that `apply` got is tried again after a pause. `left_s`: how long the run may still last."""
 
-    def __init__(self, settings: PipelineSettings, calls: Calls, counters: Counters, before_pause: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        calls: Calls,
+        counters: Counters,
+        before_pause: Callable[[], None],
+        left_s: Callable[[], float],
+    ) -> None:
         self.refused: dict[tuple[TP, int], Exception] = {}
         self._before_pause = before_pause
         self._calls = calls
         self._counters = counters
         self._sink = settings.sink
-        self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters)
+        self._attempts = Attempts(settings.attempts, settings.retry_backoff_ms, settings.retry_backoff_max_ms, calls, counters, left_s)
         self._most = settings.attempts
         self._stops_at_failure = settings.dead_letters is None
         self._concurrency = settings.concurrency
@@ -56,11 +66,14 @@ class Transform:
 
     async def apply(self, messages: list[Message]) -> list[Piece]:
         """The messages in pieces, in their order. Without a topic for dead letters the last piece may be a failed one, and messages after
-        it are left out."""
+        it are left out; as are, if the run ends meanwhile, those from one on that has to be tried again."""
         if self._many is not None:
             return await self._apply_many(messages)
-        results = await (self._side_by_side(messages) if self._is_async else self._one_by_one(messages))
-        if Failed not in set(map(type, results)):
+        results: list[object] = []
+        with suppress(Postponed):
+            await (self._side_by_side(messages, results) if self._is_async else self._one_by_one(messages, results))
+        messages = messages[: len(results)]
+        if results and Failed not in set(map(type, results)):
             try:
                 return [Piece(messages, rows_of_results(messages, results, self._sink), results=results)]
             except TypeError:
@@ -71,12 +84,15 @@ class Transform:
         """A piece that the producer refuses, as pieces of single messages."""
         if piece.results is not None:
             return list(self._single(piece.messages, piece.results))
-        return [await self._many_of_one(message, before_pause=_do_nothing) for message in piece.messages]
+        pieces: list[Piece] = []
+        with suppress(Postponed):
+            for message in piece.messages:
+                pieces.append(await self._many_of_one(message, before_pause=_do_nothing))
+        return pieces
 
-    async def _one_by_one(self, messages: list[Message]) -> list[object]:
-        """One result for each message; ends early after a failure that stops the pipeline."""
-        transform, results = self._one, list[object]()
-        add = results.append
+    async def _one_by_one(self, messages: list[Message], results: list[object]) -> None:
+        """Add one result for each message; ends early after a failure that stops the pipeline."""
+        transform, add = self._one, results.append
         while len(results) < len(messages):
             try:
                 for message in messages[len(results) :]:
@@ -90,11 +106,10 @@ class Transform:
                 add(await self._again(messages[len(results)], inside(error)))
             if self._stops_at_failure and results and isinstance(results[-1], Failed):
                 break
-        return results
 
-    async def _side_by_side(self, messages: list[Message]) -> list[object]:
+    async def _side_by_side(self, messages: list[Message], results: list[object]) -> None:
         """The same for an async transform, many at once. The results are in the order of the messages."""
-        results: list[object] = [MISSING] * len(messages)
+        results += [MISSING] * len(messages)
         cancelled = [0] * len(messages)
         left = list(range(len(messages)))
         while left:
@@ -105,7 +120,7 @@ class Transform:
                 if cancelled[place] == self._most:
                     results[place] = Failed(CancelledInside("the transform cancelled its own task"), self._most)
             left = [place for place in left if results[place] is MISSING]
-        return results
+        del results[next((place for place, result in enumerate(results) if result is LATER), len(results)) :]
 
     async def _workers(self, messages: list[Message], left: list[int], results: list[object]) -> list[int]:
         """Fill in the results of the messages at these places. Returns where a worker was cancelled; after that, others may be left too."""
@@ -123,7 +138,10 @@ class Transform:
                 try:
                     results[place] = await called(self._calls, self._one, message)
                 except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
-                    results[place] = await self._again(message, error)
+                    try:
+                        results[place] = await self._again(message, error)
+                    except Postponed:
+                        results[place] = LATER
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(self._concurrency, len(left))):
@@ -138,10 +156,11 @@ class Transform:
                 log.warning("transform_many raised for %d messages, which are tried one by one: %r", len(messages), error)
                 self._counters.retries += 1
         pieces: list[Piece] = []
-        for message in messages:
-            pieces.append(await self._many_of_one(message, before_pause=self._before_pause))
-            if self._stops_at_failure and pieces[-1].failed is not None:
-                break
+        with suppress(Postponed):
+            for message in messages:
+                pieces.append(await self._many_of_one(message, before_pause=self._before_pause))
+                if self._stops_at_failure and pieces[-1].failed is not None:
+                    break
         return pieces
 
     async def _many_of_one(self, message: Message, *, before_pause: Callable[[], None]) -> Piece:

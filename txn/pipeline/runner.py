@@ -92,11 +92,11 @@ class Runner:
             calls,
             counters,
             self.revoked,
-            left_s=lambda: 0.0 if self.stopping else self._patience.ends_at - time.monotonic(),
+            left_s=self._left_s,
             leave=partial(leave_group, own, settings.group),
             own_topics=own_topics,
         )
-        self._transform = Transform(settings, calls, counters, self._before_pause)
+        self._transform = Transform(settings, calls, counters, self._before_pause, self._left_s)
         self._writer = Writer(settings, self._name, calls, self._transform, lambda: self._producer.record_limit, self._suspect)
         self._pending: list[Message] = []
         self._ahead = ReadAhead(settings.batch_ms / 1000.0)
@@ -134,7 +134,7 @@ class Runner:
                 await self._open()
         elif until_idle and not await self._source.look_again():
             return False
-        while not self.stopping and time.monotonic() < ends_at and self._counters.batches < self._goal:
+        while self._left_s() > 0.0 and self._counters.batches < self._goal:
             if self._is_idle():
                 self._isolated.clear()  # Messages that are left to be processed alone are no longer in the log.
                 if until_idle:
@@ -222,6 +222,8 @@ class Runner:
             taken = self._pending[: min(self._pace.size, size - self._taken())]
             began = time.monotonic()
             pieces = await self._transform.apply(taken)
+            if not pieces:  # The run ends, and the first of them has to be tried again.
+                return
             del self._pending[: len(taken)]
             self._ahead.add(taken, pieces, began)
             if self._commit is None or self._commit.running.done():
@@ -259,6 +261,10 @@ class Runner:
         """Whether a transaction has messages enough, or for long enough."""
         taken, batch = self._taken(), self._batch
         return bool(taken) and (taken >= size or time.monotonic() >= (batch.ends_at if batch is not None else self._ahead.ends_at))
+
+    def _left_s(self) -> float:
+        """How long the run may still last."""
+        return 0.0 if self.stopping else self._patience.ends_at - time.monotonic()
 
     def _is_last(self) -> bool:
         """Whether the run ends after the next commit."""

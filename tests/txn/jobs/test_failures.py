@@ -3,6 +3,7 @@ there once."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -13,12 +14,13 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import BadRecord, IteratorSource, JobFailed, OutputRecord
+from fencepost.txn import AsyncJob, BadRecord, IteratorSource, Job, JobFailed, OutputRecord
 from tests.reading import read_messages
-from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, numbers, quick, stub, values
+from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, numbers, quick, settings_for, stub, values
 from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
+from tests.txn.pauses import LONG, LONG_S, longest_pauses
 
-__all__ = ["stub"]
+__all__ = ["longest_pauses", "stub"]
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -133,6 +135,44 @@ def test_a_record_that_is_tried_for_longer_than_a_transaction_may_last() -> None
         stats = quick(stub, IteratorSource(one_by_one), **pauses, **slow).run(timeout=LIMIT_S)
         assert (stats.dead_letters, stats.aborts) == (1, 0)
         assert values(stub) == [record for record in numbers(N) if record != b"record 100"]
+
+
+@pytest.mark.parametrize("ends", ["stop", "deadline"])
+@pytest.mark.parametrize("kind", [Job, AsyncJob])
+@pytest.mark.usefixtures("longest_pauses")
+def test_the_run_ends_before_the_next_attempt(stub: BrokerStub, kind: type[Any], ends: str) -> None:
+    """The records before are committed. The next run tries the record as often as if this one had not."""
+    failures: list[bytes] = []
+    jobs: list[Any] = []
+
+    def fails(record: bytes) -> bytes:
+        if record == b"record 17":
+            failures.append(record)
+            if ends == "stop" and len(failures) == 1:
+                jobs[0].stop()
+            raise KeyError("not yet")
+        return record
+
+    async def fails_later(record: bytes) -> bytes:
+        return fails(record)
+
+    def one_by_one(position: Any) -> Iterator[tuple[bytes, int]]:
+        for number in range(position or 0, N):
+            yield b"record %d" % number, number + 1
+
+    def run(timeout: float, **pauses: Any) -> Any:
+        chosen = settings_for(stub.bootstrap, transform=fails if kind is Job else fails_later, dead_letters=DEAD, **pauses)
+        jobs.append(kind("job", IteratorSource(one_by_one), **chosen))
+        made = jobs[-1].run(timeout=timeout)
+        return made if kind is Job else asyncio.run(made)
+
+    began = time.monotonic()
+    stats = run(LIMIT_S if ends == "stop" else 4.0, **LONG)
+    assert time.monotonic() - began < LONG_S
+    assert (len(failures), stats.records_in, stats.dead_letters) == (1, 17, 0)
+    assert values(stub) == numbers(17)
+    assert (run(LIMIT_S).dead_letters, len(failures)) == (1, 4)
+    assert values(stub) == [record for record in numbers(N) if record != b"record 17"]
 
 
 def test_aborts_in_a_row(stub: BrokerStub) -> None:
