@@ -64,6 +64,8 @@ def a_broker_without_a_free_directory(w: World) -> None:
     w.reassign({topic.name: {0: [2, 1]}}, label="reassigned")
     w.until_moved(topic, 2, 1)
     w.place(topic, label="moved")
+    w.alter(BROKER, str(w.nodes[0]), [(CORDONED, DELETE, None)], label="free again")  # Other cases use these brokers.
+    w.until_cordoned()
 
 
 @case("KIP-455", restarts=True)
