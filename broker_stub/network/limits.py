@@ -16,6 +16,9 @@ JOINED_BYTES_MAX: Final = 64 * 1024
 
 ACCEPT_BACKLOG: Final = 128
 
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+"""How long a client's TLS handshake may take."""
+
 CLOSE_TURNS_MAX: Final = 100
 """How many turns of the event loop closing waits for connections to end."""
 

@@ -1,6 +1,7 @@
-"""TLS of the stub: the certificate of its brokers, and what they require of clients' certificates.
+"""TLS of the stub and the proxy: the certificate of brokers, and what they require of clients' certificates; for the proxy also how it
+connects to brokers.
 
-One context serves all brokers. `producer.wire.tls` does the handshake.
+One context serves all brokers. `producer.wire.tls` does the handshake with clients.
 """
 
 from __future__ import annotations
@@ -55,6 +56,31 @@ def context_from(given: Tls | ssl.SSLContext | tuple[Path, Path]) -> ssl.SSLCont
         case (str() | os.PathLike() as certfile, str() | os.PathLike() as keyfile):
             return Tls(certfile, keyfile).context()
     raise TypeError(f"tls={printable(repr(given), longest=100)}: must be a Tls, a pair of certificate and key file, or an SSLContext")
+
+
+def client_context(cafile: Path | None = None, certfile: Path | None = None, keyfile: Path | None = None) -> ssl.SSLContext:
+    """For connections to brokers, whose certificates and host names are checked: against that CA, or the system's. `certfile`: the client's
+    certificate, for brokers that require one. Raises OSError or ValueError with the name of the file that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if cafile is None:
+        context.load_default_certs()
+    else:
+        _load(cafile, lambda: context.load_verify_locations(cafile=cafile))
+    if certfile is not None:
+        _load(certfile, lambda: context.load_cert_chain(certfile, keyfile, password=lambda: ""), beside=keyfile)
+    return context
+
+
+def client_context_from(given: bool | Path | ssl.SSLContext) -> ssl.SSLContext:
+    """The context of `FaultProxy(upstream_tls=...)`: True for the system's CAs, or the file of a CA. Raises TypeError for anything else."""
+    match given:
+        case ssl.SSLContext():
+            return given
+        case True:
+            return client_context()
+        case str() | os.PathLike():
+            return client_context(given)
+    raise TypeError(f"upstream_tls={printable(repr(given), longest=100)}: must be True, the file of a CA, or an SSLContext")
 
 
 def _load(path: Path, load: object, *, beside: Path | None = None) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import cast
 from uuid import UUID
@@ -27,6 +29,7 @@ from fencepost.broker_stub.network.listeners import bound, naming
 from fencepost.broker_stub.proxy.connection import ProxyConnection
 from fencepost.broker_stub.proxy.counters import ProxyCounters
 from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
+from fencepost.broker_stub.proxy.tls_side import TlsSide
 from fencepost.producer.wire import Message
 
 CONNECT_TIMEOUT_S = 10.0
@@ -38,9 +41,19 @@ _log = logging.getLogger(__name__)
 
 
 class Hub:
-    """Listeners, connections, the addresses of both sides, and the names of topic ids."""
+    """Listeners, connections, the addresses of both sides, and the names of topic ids. `tls`: for clients' connections. `upstream_tls`: for
+    those to brokers."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, faults: Faults, *, journal: Journal, place: Place) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        faults: Faults,
+        *,
+        journal: Journal,
+        place: Place,
+        tls: ssl.SSLContext | None,
+        upstream_tls: ssl.SSLContext | None,
+    ) -> None:
         self.loop = loop
         self.faults = faults
         self.journal = journal
@@ -50,6 +63,8 @@ class Hub:
         self.connection_ids = count(1)
         self.addresses: dict[int, Address] = {}  # where clients find a node
         self._upstream: dict[int, Address] = {}  # where the node is
+        self.upstream_tls = upstream_tls
+        self._tls = tls
         self._place = place
         self._is_down = False
         self._listeners: dict[int, socket.socket] = {}
@@ -57,7 +72,7 @@ class Hub:
         self._connections: set[ProxyConnection] = set()
         self._names: dict[UUID, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._transports: set[asyncio.BaseTransport] = set()
+        self._transports: set[asyncio.Transport] = set()
 
     # -- what connections share --------------------------------------------------------------------------------------------
 
@@ -97,7 +112,7 @@ class Hub:
     def closed(self, transport: asyncio.BaseTransport | None) -> None:
         """Uncounts a socket of either side."""
         if transport is not None:
-            self._transports.discard(transport)
+            self._transports.discard(cast(asyncio.Transport, transport))
 
     def post(self, run: Callable[[], None]) -> None:
         """Runs it on the loop, from any thread. Does nothing when the loop has ended."""
@@ -126,8 +141,8 @@ class Hub:
         for _ in range(CLOSE_TURNS_MAX):
             for connection in tuple(self._connections):
                 connection.cut()
-            for transport in self._transports:
-                transport.close()
+            for transport in tuple(self._transports):
+                transport.abort()
             await asyncio.sleep(0)
             if not (self._connections or self._tasks or self._transports):
                 break
@@ -149,7 +164,12 @@ class Hub:
         self._spawn(self._serve(node, listener))
 
     async def _serve(self, node: int, listener: socket.socket) -> None:
-        self._servers.append(await self.loop.create_server(lambda: _ClientSide(self, node), sock=listener, backlog=ACCEPT_BACKLOG))
+        self._servers.append(await self.loop.create_server(partial(self._client_side, node), sock=listener, backlog=ACCEPT_BACKLOG))
+
+    def _client_side(self, node: int) -> asyncio.Protocol:
+        if self._tls is None:
+            return _ClientSide(self, node)
+        return TlsSide(self._tls, partial(_ClientSide, self, node), self.opened, self.closed)
 
     def joined(self, connection: ProxyConnection) -> None:
         """Connects to the broker of a client that has connected."""
@@ -161,9 +181,10 @@ class Hub:
         host, port = self._upstream[connection.node]
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self.loop.create_connection(lambda: _BrokerSide(self, connection), host, port)
+                await self.loop.create_connection(partial(_BrokerSide, self, connection), host, port, ssl=self.upstream_tls)
         except (OSError, OverflowError, ValueError) as error:  # an invalid address and an invalid port raise errors of other types
-            _log.info("node %d at %s cannot be reached: %s", connection.node, printable(spelled(host, port)), error)
+            level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
+            _log.log(level, "node %d at %s cannot be reached: %s", connection.node, printable(spelled(host, port)), error)
             self.counters.unreachable += 1
             connection.broker_lost()
 

@@ -7,13 +7,17 @@
 It listens once for every broker behind it, and writes its own addresses into the responses that name brokers. So clients never connect to
 the brokers themselves. Faults mean the same as in the stub. It never retries, and keeps no data except its journal.
 
-Leaves out: TLS, the bare tokens of SaslHandshake version 0, and the share group APIs. It removes these from ApiVersions, because their
+With `upstream_tls` it connects to brokers with TLS. SASL passes through: the proxy has no password. If the brokers ask for it, the proxy
+listens for the given addresses first, and learns the others from what brokers answer to clients.
+
+Leaves out: the bare tokens of SaslHandshake version 0, and the share group APIs. It removes these from ApiVersions, because their
 responses also name brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import warnings
 from collections.abc import Callable
 from types import TracebackType
@@ -27,6 +31,7 @@ from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.network.addresses import all_spelled, read_address
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
+from fencepost.broker_stub.network.tls import Path, Tls, client_context_from, context_from
 from fencepost.broker_stub.proxy.discovery import discover
 from fencepost.broker_stub.proxy.hub import Hub
 
@@ -44,6 +49,11 @@ class FaultProxy:
     `advertised_host` is the host that clients connect to, if it is not `host`, as with `BrokerStub`. Starting raises ConnectionError when
     no broker answers. A proxy starts only once. `journal` is how many exchanges are kept; with 0 the proxy reads fewer frames.
 
+    `upstream_tls` makes the proxy speak TLS to brokers, and check their certificates and host names: True with the system's CAs, the file
+    of a CA, or a context for clients, which may have a client's certificate. All clients of the proxy then have that certificate's rights.
+    `tls` makes clients speak TLS to the proxy, with the values that `BrokerStub` takes; the certificate must be for the advertised host.
+    Without it clients connect in plain text, also with SASL: SASL_PLAINTEXT where the brokers want SASL_SSL.
+
     The journal has what brokers were asked and what they answered. It has no exchange for a request that a fault kept from the broker, two
     for a request that a fault doubled, and only the forwarded part where a fault refused another part. The response is the broker's own,
     with the broker's addresses, even if no client got it; `heard` says what the client got. Without a response, where one was due, the
@@ -56,7 +66,15 @@ class FaultProxy:
     _once = StartsOnce("proxy")
 
     def __init__(
-        self, upstream_bootstrap: str, *, host: str = "127.0.0.1", port: int = 0, advertised_host: str | None = None, journal: int = 1000
+        self,
+        upstream_bootstrap: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str | None = None,
+        journal: int = 1000,
+        tls: Tls | ssl.SSLContext | tuple[Path, Path] | None = None,
+        upstream_tls: bool | Path | ssl.SSLContext = False,
     ) -> None:
         check_arguments(upstream_bootstrap=upstream_bootstrap, host=host, port=port, advertised_host=advertised_host, journal=journal)
         self._once = StartsOnce("proxy")
@@ -64,6 +82,8 @@ class FaultProxy:
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
         self._place = place_from({}, host=host, port=port, advertised_host=advertised_host, protocol=PLAINTEXT)
+        self._tls = context_from(tls) if tls is not None else None
+        self._upstream_tls = client_context_from(upstream_tls) if upstream_tls is not False else None
 
     def __repr__(self) -> str:
         bootstrap = all_spelled(tuple(self._hub.addresses.values())) if self._hub is not None else None
@@ -84,7 +104,9 @@ class FaultProxy:
         """Asks the upstream for its brokers and listens for each. Clients may connect as soon as it returns."""
         with self._once.starting():
             loop = asyncio.new_event_loop()
-            self._hub = hub = Hub(loop, self.faults, journal=self.journal, place=self._place)
+            self._hub = hub = Hub(
+                loop, self.faults, journal=self.journal, place=self._place, tls=self._tls, upstream_tls=self._upstream_tls
+            )
             self._once.thread = thread = LoopThread("fault-proxy", loop, hub.down)
             thread.start()
         try:

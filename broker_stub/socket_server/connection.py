@@ -10,7 +10,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Protocol, cast
 
-from fencepost.broker_stub.network.limits import JOINED_BYTES_MAX, WRITE_BUFFER_BYTES_MAX
+from fencepost.broker_stub.network.limits import HANDSHAKE_TIMEOUT_S, JOINED_BYTES_MAX, WRITE_BUFFER_BYTES_MAX
 from fencepost.broker_stub.security.principal import ANONYMOUS, LOCALHOST, of_certificate
 from fencepost.broker_stub.socket_server.client_connection import UNPROVEN_BYTES_MAX, ClientConnection
 from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, FrameTooLarge
@@ -18,8 +18,6 @@ from fencepost.producer.wire import FRAME_BYTES_MAX, Buffer, FrameSplitter, Fram
 if TYPE_CHECKING:
     from fencepost.broker_stub.socket_server.acceptor import Acceptor
     from fencepost.producer.wire.tls import TlsPipe
-
-HANDSHAKE_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import ExitStack
 from select import select
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from fencepost.broker_stub import Fault
 from fencepost.broker_stub.command import EXCHANGES, controlled
 from fencepost.broker_stub.faults.rules import Rule
+from fencepost.broker_stub.network.tls import Tls, client_context
 from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.cli.error_lines import CommandError, reporting_errors
@@ -46,15 +48,40 @@ def proxy(
     delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random numbers: the same seed gives the same faults.")] = 0,
+    upstream_tls: Annotated[
+        bool, typer.Option("--upstream-tls", help="Connect to the brokers with TLS; the system's CAs sign their certificates.")
+    ] = False,
+    upstream_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The CA of the brokers' certificates (PEM): connect to them with TLS.")
+    ] = None,
+    upstream_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A client's certificate, which all clients of the proxy then share.")
+    ] = None,
+    upstream_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, if it is in a separate file.")] = None,
+    tls_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The proxy's certificate, for the advertised host: clients must use TLS.")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key, if it is in a separate file.")] = None,
     control: Control = None,
 ) -> None:
-    """Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address."""
+    """Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address.
+
+    SASL passes through: clients authenticate to the brokers, and the proxy needs no password.
+    """
     with reporting_errors("proxy"), ExitStack() as stack:
         try:
             exchanges = EXCHANGES if control is not None else 0
             with waiting(f"an answer from {upstream}", DISCOVER_TIMEOUT_S):
                 running = stack.enter_context(
-                    FaultProxy(upstream, host=host, port=port, advertised_host=advertised_host, journal=exchanges)
+                    FaultProxy(
+                        upstream,
+                        host=host,
+                        port=port,
+                        advertised_host=advertised_host,
+                        journal=exchanges,
+                        tls=_tls(tls_cert, tls_key),
+                        upstream_tls=_upstream_tls(upstream_ca, upstream_cert, upstream_key, wanted=upstream_tls),
+                    )
                 )
             url = stack.enter_context(controlled(running, control))
         except (OSError, ValueError) as error:
@@ -70,6 +97,18 @@ def proxy(
             say(f"control at {url}")
         select([stop.fd], [], [])
         warn(_summary(faults, running.stats()))
+
+
+def _tls(cert: str | None, key: str | None) -> Tls | None:
+    if cert is None and key is not None:
+        raise ValueError("--tls-key needs the proxy's certificate: give --tls-cert")
+    return Tls(cert, key) if cert is not None else None
+
+
+def _upstream_tls(ca: str | None, cert: str | None, key: str | None, *, wanted: bool) -> ssl.SSLContext | bool:
+    if cert is None and key is not None:
+        raise ValueError("--upstream-key needs the client's certificate: give --upstream-cert")
+    return client_context(ca, cert, key) if wanted or ca is not None or cert is not None else False
 
 
 def _produce(running: FaultProxy, topic: str | None) -> Rule:

@@ -16,10 +16,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from fencepost.broker_stub import BrokerStub, Sasl, Tls
+from fencepost.broker_stub import BrokerStub, FaultProxy, Sasl, Tls
+from fencepost.broker_stub.network.tls import client_context
 from fencepost.producer import AuthenticationFailed, NoUsableBroker, Producer, RecordFuture, RecordRefused
 from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.network import sasl
+from fencepost.producer.wire import Api
 from tests.certificates import Authority, Certificate, authority
 from tests.conformance.fixtures import require_kafka, require_older_kafka
 from tests.conformance.kafka import KafkaCluster
@@ -78,6 +80,21 @@ def test_every_mechanism(kafka: KafkaCluster, authority: Authority, topic: str, 
         futures = [ours_.send(topic, b"%d" % number) for number in range(2_000)]
         assert [future.result(WAIT_S).offset for future in futures] == list(range(2_000))
     assert stored(kafka, topic) == [b"%d" % number for number in range(2_000)]
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASL_TLS"])
+def test_a_proxy_in_front(kafka: KafkaCluster, authority: Authority, client: Certificate, topic: str, listener: str) -> None:
+    """A proxy speaks TLS to Kafka, with its own certificate where Kafka wants one, and lets SASL through. Replies are lost, and each record
+    is there once."""
+    upstream = client_context(authority.cafile, client.certfile, client.keyfile) if listener == "MUTUAL" else authority.cafile
+    settings: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", **ours("SCRAM-SHA-256")} if listener == "SASL_TLS" else {}
+    with FaultProxy(kafka.bootstrap_at(listener), upstream_tls=upstream) as proxy:
+        proxy.faults.on(Api.PRODUCE).drop_reply().times(3)
+        with Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=500, linger_ms=0, **settings) as ours_:
+            futures = [ours_.send(topic, b"%d" % number) for number in range(500)]
+            assert [future.result(WAIT_S).offset for future in futures] == list(range(500))
+        assert sorted(proxy.addresses) == ([-1, 1] if listener == "SASL_TLS" else [1])
+    assert stored(kafka, topic) == [b"%d" % number for number in range(500)]
 
 
 CODECS: list[CompressionName] = ["none", "gzip", "snappy", "lz4", "zstd"]
