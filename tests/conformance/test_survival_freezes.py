@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from fencepost.producer import Producer
+from fencepost.producer import Persisted, Producer
 from tests.conformance.fixtures import ClusterFactory, require_kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.disk import PartitionFile
 from tests.conformance.survival.ledger import Account, Ledger
 from tests.conformance.survival.reader import Admin, read_topic
-from tests.conformance.survival.tap import Tap
+from tests.conformance.survival.tap import LOST, Tap
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,6 +28,8 @@ FULL = os.environ.get("FENCEPOST_SURVIVAL") == "full"
 WAIT_S = 120.0
 FREEZES = 5 if FULL else 2
 FREEZE_S = 3.0
+WINDOW = 5  # batches of a partition in flight
+RECORD_BYTES_MIN = 20
 SETTINGS: dict[str, Any] = {
     "batch_size": 4096,
     "buffer_memory": 1 << 20,
@@ -70,7 +72,8 @@ def test_a_broker_that_freezes_past_the_request_timeout(lone: KafkaCluster) -> N
 def test_a_log_that_lost_acknowledged_records(lone: KafkaCluster) -> None:
     """The broker restarts without the end of its log. All records that it had not acknowledged before arrive once, in order.
 
-    A batch whose first request had no answer would fail with MAYBE there, so the test lets a slow start take its time.
+    A batch whose first request had no answer fails with MAYBE there. The test lets a slow start take its time, so only a connection that
+    breaks while the broker starts leaves such batches: no more than the window has.
     """
     topic = f"mutilated-{secrets.token_hex(4)}"
     Admin(lone.bootstrap).create(topic)
@@ -95,11 +98,15 @@ def test_a_log_that_lost_acknowledged_records(lone: KafkaCluster) -> None:
     account = Account(ledger, offsets=False)
     for message in read_topic(lone.bootstrap, topic):
         account.take_message(message)
-    assert (ledger.acked, ledger.failed) == (30_000, 0)
+    unanswered = sum(answers[:1] == [LOST] for answers in tap.answers.values())
+    doubtful = set(ledger.claims)
+    assert set(ledger.claims.values()) <= {Persisted.MAYBE}, tap.codes
+    assert len(doubtful) <= min(unanswered, WINDOW) * SETTINGS["batch_size"] // RECORD_BYTES_MIN, (unanswered, len(doubtful), tap.codes)
+    assert (ledger.acked, ledger.failed) == (30_000 - len(doubtful), len(doubtful))
     assert (account.doubled, account.out_of_order, account.strange) == (0, 0, 0)
     # With one partition and one sender, row numbers and offsets are equal up to this point.
-    assert account.rows() == set(range(first_lost.header.base_offset)) | set(range(10_000, 30_000))
-    assert tap.highest_epoch == 1
+    assert account.rows() - doubtful == (set(range(first_lost.header.base_offset)) | set(range(10_000, 30_000))) - doubtful
+    assert tap.highest_epoch == 1 or doubtful
 
 
 def test_a_broker_that_asks_for_a_pause(lone: KafkaCluster) -> None:
