@@ -1,0 +1,147 @@
+"""Runs the tests of aiokafka and of FastStream twice, with aiokafka's producer and with `fencepost.compat.aiokafka`, and compares.
+
+    python -m tests.compat.aiokafka_suite --aiokafka CHECKOUT --faststream CHECKOUT
+
+Only the import of AIOKafkaProducer is exchanged, and what starts Kafka in a container. It needs aiokafka, and what the tests of a checkout
+need, in the environment. `--kafka HOST:PORT` uses that Kafka instead of the stub, for aiokafka's tests. FastStream's expect port 9092.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fencepost import BrokerStub
+
+HERE: Final = Path(__file__).parent
+ROOT: Final = HERE.parents[1]
+SIDES: Final = ("theirs", "ours")
+AIOKAFKA_FILES: Final = (
+    "test_producer.py",
+    "test_transactional_producer.py",
+    "test_transactional_consumer.py",
+    "test_sasl.py",
+    "test_consumer.py",
+    "test_admin.py",
+)
+"""The files whose tests make producers."""
+FASTSTREAM_PLACES: Final = (
+    "tests/brokers/kafka",
+    "tests/prometheus/kafka",
+    "tests/opentelemetry/kafka",
+    "tests/docs/kafka",
+    "tests/asgi/kafka",
+)
+FASTSTREAM_PORT: Final = 9092
+SUITE_LIMIT_S: Final = 3600.0
+
+
+class Case(NamedTuple):
+    """A test of one run. `outcome`: passed, failed or skipped. `words`: why it did not pass."""
+
+    file: str
+    outcome: str
+    words: str
+
+
+Run = dict[str, Case]
+
+
+def run_pytest(directory: Path, side: str, arguments: list[str], environment: Mapping[str, str]) -> Run:
+    """The outcome of each test."""
+    report = Path(tempfile.mkstemp(suffix=".xml")[1])
+    path = os.pathsep.join(map(str, (*environment.get("EXTRA_PATH", "").split(os.pathsep), HERE, ROOT)))
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--tb=short", *arguments]
+    try:
+        subprocess.run(
+            command,
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), "FENCEPOST_SIDE": side, **environment},
+            stdout=sys.stderr,
+            timeout=SUITE_LIMIT_S,
+            check=False,
+        )
+        return dict(read_report(report))
+    finally:
+        report.unlink()
+
+
+def read_report(report: Path) -> Iterator[tuple[str, Case]]:
+    """The tests of a JUnit report by name."""
+    for case in ElementTree.parse(report).iter("testcase"):
+        file = case.get("classname", "").split(".Test")[0].removeprefix("tests.")
+        told = [(kind, case.find(kind)) for kind in ("failure", "error", "skipped")]
+        kind, words = next(((kind, found.get("message", "")) for kind, found in told if found is not None), ("passed", ""))
+        outcome = "failed" if kind in ("failure", "error") else kind
+        yield f"{case.get('classname')}::{case.get('name')}", Case(file, outcome, words)
+
+
+@contextmanager
+def aiokafka_tests(checkout: Path) -> Iterator[Path]:
+    """A copy of aiokafka's tests, with our fixtures."""
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(checkout / "tests", Path(place, "tests"))
+        shutil.copy(HERE / "aiokafka_conftest.py", Path(place, "tests", "conftest.py"))
+        Path(place, "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nmarkers = ssl\n")
+        yield Path(place)
+
+
+def run_aiokafka(checkout: Path, side: str, kafka: str | None, more: list[str]) -> Run:
+    with aiokafka_tests(checkout) as place:
+        files = [f"tests/{name}" for name in AIOKAFKA_FILES if (kafka is None or name != "test_sasl.py")]
+        return run_pytest(place, side, [*files, *more], {"FENCEPOST_KAFKA_BOOTSTRAP": kafka} if kafka else {})
+
+
+def run_faststream(checkout: Path, side: str, more: list[str]) -> Run:
+    with BrokerStub(port=FASTSTREAM_PORT):
+        places = [name for name in FASTSTREAM_PLACES if (checkout / name).exists()]
+        arguments = ["-p", "aiokafka_patch", "-p", "no:fencepost", "-m", "kafka and not slow", *places, *more]
+        return run_pytest(checkout, side, arguments, {"EXTRA_PATH": str(checkout)})
+
+
+def table(name: str, runs: Mapping[str, Run]) -> Iterator[str]:
+    """The scores side by side, and each test that passes on one side only."""
+    files = sorted({case.file for run in runs.values() for case in run.values()})
+    yield f"\n{name:<52}" + "".join(f"{side + ': passed failed skipped':>34}" for side in SIDES)
+    for file in (*files, ""):
+        scores = (Counter(case.outcome for case in runs[side].values() if file in ("", case.file)) for side in SIDES)
+        row = "".join(f"{score['passed']:>18}{score['failed']:>8}{score['skipped']:>8}" for score in scores)
+        yield f"{file or 'all':<52}{row}"
+    for one, other in (SIDES, SIDES[::-1]):
+        passed = {test for test, case in runs[one].items() if case.outcome == "passed"}
+        only = sorted(test for test in passed if runs[other].get(test, Case("", "missing", "")).outcome != "passed")
+        yield f"\n{len(only)} pass only with {one}:"
+        for test in only:
+            words = runs[other][test].words if test in runs[other] else "missing"
+            yield f"  {test}: {words.strip().splitlines()[0][:150] if words.strip() else ''}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--aiokafka", type=Path, help="a checkout of aiokafka")
+    parser.add_argument("--faststream", type=Path, help="a checkout of FastStream")
+    parser.add_argument("--kafka", help="host:port of a Kafka to use instead of the stub")
+    parser.add_argument("more", nargs="*", help="more arguments for pytest, after --")
+    given = parser.parse_args()
+    if given.aiokafka is None and given.faststream is None:
+        parser.error("give --aiokafka, --faststream or both")
+    if given.aiokafka is not None:
+        runs = {side: run_aiokafka(given.aiokafka, side, given.kafka, given.more) for side in SIDES}
+        print("\n".join(table("aiokafka", runs)), flush=True)
+    if given.faststream is not None:
+        runs = {side: run_faststream(given.faststream, side, given.more) for side in SIDES}
+        print("\n".join(table("FastStream", runs)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
