@@ -25,6 +25,9 @@ EFFORT ?= 50
 SPARKS ?= 3.5 4.0
 # What a release wants besides: Spark 3.5 has NumPy 1, which newer releases of pyarrow do not take.
 SPARK_3.5 := 'pyarrow<20'
+# What the tests of aiokafka and FastStream need besides.
+AIOKAFKA_TESTS := 'aiokafka[lz4,snappy,zstd]>=0.14,<0.15' 'fast-depends[pydantic]>=3' 'pytest>=9' pytest-asyncio pytest-mock pytest-rerunfailures \
+  pytest-timeout pytest-xdist dirty-equals httpx freezegun pydantic-settings PyYAML email-validator psutil watchfiles opentelemetry-sdk prometheus-client
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -39,7 +42,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -125,6 +128,14 @@ base:
 	@[ -n "$(BASE)" ] || { echo "make: which revision to compare with? make bench-compare BASE=REVISION" >&2; exit 2; }
 	@git worktree prune; rm -rf .base; git worktree add --force --detach .base $(BASE)
 	@$(MAKE) -C .base install
+
+# What a record costs the caller of fencepost.compat.aiokafka, beside AsyncProducer and aiokafka.
+bench-aiokafka: .venv/.built
+	@$(COMPILED) tests/bench/aiokafka_compat.py $(BENCH_ARGS)
+
+# aiokafka's and FastStream's own tests, with their producer and with ours: make compat-aiokafka AIOKAFKA=DIRECTORY FASTSTREAM=DIRECTORY
+compat-aiokafka: .venv-compat-aiokafka/.built
+	@.venv-compat-aiokafka/bin/python -P tests/compat/aiokafka_suite.py $(if $(AIOKAFKA),--aiokafka $(AIOKAFKA)) $(if $(FASTSTREAM),--faststream $(FASTSTREAM)) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0
 bench-compare: .venv/.built base
@@ -253,6 +264,9 @@ kafka: .venv/.built
 .venv-services/.built: $(SOURCES)
 	@$(call build,.venv-services,FENCEPOST_PURE=1,'pytest>=9' pytest-timeout hypothesis,services)
 
+.venv-compat-aiokafka/.built: $(SOURCES)
+	@$(call build,.venv-compat-aiokafka,FENCEPOST_PURE=1,$(AIOKAFKA_TESTS),services)
+
 .venv-spark-%/.built: $(SOURCES)
 	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*' $(SPARK_$*))
 
@@ -272,4 +286,4 @@ touch $(1)/.built
 endef
 
 clean:
-	rm -rf .base .venv .venv-demo .venv-pure .venv-services .venv-spark-*
+	rm -rf .base .venv .venv-compat-aiokafka .venv-demo .venv-pure .venv-services .venv-spark-*

@@ -139,6 +139,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
     },
     "fencepost": {
         "_build": "",
+        "compat": "",
         "demo": "",
         "spark_demo": "demo",
         "cli": "_build demo spark_demo",

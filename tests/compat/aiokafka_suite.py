@@ -1,6 +1,7 @@
 """Runs the tests of aiokafka and of FastStream twice, with aiokafka's producer and with `fencepost.compat.aiokafka`, and compares.
 
-    python -m tests.compat.aiokafka_suite --aiokafka CHECKOUT --faststream CHECKOUT
+    make compat-aiokafka AIOKAFKA=CHECKOUT FASTSTREAM=CHECKOUT
+    python -P tests/compat/aiokafka_suite.py --aiokafka CHECKOUT --faststream CHECKOUT
 
 Only the import of AIOKafkaProducer is exchanged, and what starts Kafka in a container. It needs aiokafka, and what the tests of a checkout
 need, in the environment. `--kafka HOST:PORT` uses that Kafka instead of the stub, for aiokafka's tests. FastStream's expect port 9092.
@@ -24,7 +25,6 @@ from typing import Final, NamedTuple
 from fencepost import BrokerStub
 
 HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[1]
 SIDES: Final = ("theirs", "ours")
 AIOKAFKA_FILES: Final = (
     "test_producer.py",
@@ -60,13 +60,13 @@ Run = dict[str, Case]
 def run_pytest(directory: Path, side: str, arguments: list[str], environment: Mapping[str, str]) -> Run:
     """The outcome of each test."""
     report = Path(tempfile.mkstemp(suffix=".xml")[1])
-    path = os.pathsep.join(map(str, (*environment.get("EXTRA_PATH", "").split(os.pathsep), HERE, ROOT)))
+    path = os.pathsep.join(filter(None, (environment.get("EXTRA_PATH"), str(HERE), os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--tb=short", *arguments]
     try:
         subprocess.run(
             command,
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), "FENCEPOST_SIDE": side, **environment},
+            env={**os.environ, "PYTHONPATH": path, "FENCEPOST_SIDE": side, **environment},
             stdout=sys.stderr,
             timeout=SUITE_LIMIT_S,
             check=False,
