@@ -135,6 +135,7 @@ bench-aiokafka: .venv/.built
 
 # aiokafka's and FastStream's own tests, with their producer and with ours: make compat-aiokafka AIOKAFKA=DIRECTORY FASTSTREAM=DIRECTORY
 compat-aiokafka: .venv-compat-aiokafka/.built
+	@$(if $(FASTSTREAM),.venv-compat-aiokafka/bin/python $(PIP) install --no-deps $(FASTSTREAM))
 	@.venv-compat-aiokafka/bin/python -P tests/compat/aiokafka_suite.py $(if $(AIOKAFKA),--aiokafka $(AIOKAFKA)) $(if $(FASTSTREAM),--faststream $(FASTSTREAM)) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0

@@ -1,6 +1,6 @@
 """`python -P tests/bench/aiokafka_compat.py` (`make bench-aiokafka`): what a record costs the caller of `fencepost.compat.aiokafka`.
 
-It compares `await send(...)` of the compat class, of AsyncProducer underneath and of aiokafka, in one process against one stub in another.
+It compares `await send(...)` of the compat class, of the producer underneath and of aiokafka, in one process against one stub in another.
 In each round the ways follow one another in a random order. A burst fits into one batch of each producer, so no call waits. "floor" is a
 coroutine with the same signature that does nothing: less than that no `async def send` can cost. With "outcomes" the time ends when
 every record is acknowledged and `asyncio.wait` has returned. The figures are medians; it judges nothing.
@@ -26,7 +26,7 @@ if __name__ == "__main__":
 import aiokafka
 
 import fencepost
-from fencepost import AsyncProducer
+from fencepost import AsyncProducer, AsyncTransactionalProducer
 from fencepost.compat.aiokafka import AIOKafkaProducer
 from tests.bench.hosts import StubHost
 
@@ -37,8 +37,11 @@ PLAIN = "AsyncProducer.send"
 COMPAT = "compat send"
 THEIRS = "aiokafka send"
 OUTCOMES = ", outcomes"
+WITHIN = ", in a transaction"
 
 Burst = Callable[[int], Awaitable[None]]
+Ways = dict[str, tuple[Burst, Callable[[], Awaitable[None]]]]
+"""For each way a burst, and the flush after it."""
 
 
 class Floor:
@@ -87,7 +90,7 @@ async def measure(bootstrap: str, records: int, rounds: int) -> dict[str, list[f
         AIOKafkaProducer(bootstrap_servers=bootstrap, max_batch_size=BATCH) as compat,
         aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, max_batch_size=BATCH, enable_idempotence=True) as theirs,
     ):
-        ways: dict[str, tuple[Burst, Callable[[], Awaitable[None]]]] = {
+        ways: Ways = {
             "floor": (sends(Floor().send), own.flush),
             PLAIN: (sends(own.send), own.flush),
             COMPAT: (sends(compat.send), compat.flush),
@@ -96,28 +99,52 @@ async def measure(bootstrap: str, records: int, rounds: int) -> dict[str, list[f
             COMPAT + OUTCOMES: (outcomes(compat.send, asyncio.wait), compat.flush),
             THEIRS + OUTCOMES: (outcomes(theirs.send, asyncio.wait), theirs.flush),
         }
-        taken: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(rounds + 1):
-            for name, (burst, flush) in random.sample(list(ways.items()), len(ways)):
-                gc.collect()
-                began = time.perf_counter()
-                await burst(records)
-                spent = time.perf_counter() - began
-                await flush()
-                if number:  # The first round warms up.
-                    taken[name].append(spent * 1e6 / records)
+        return await alternate(ways, records, rounds)
+
+
+async def measure_transactions(bootstrap: str, records: int, rounds: int) -> dict[str, list[float]]:
+    """The same for sends into an open transaction."""
+    async with (
+        AsyncTransactionalProducer(bootstrap_servers=bootstrap, transactional_id="own", linger_ms=0, batch_size=BATCH) as own,
+        AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="compat", max_batch_size=BATCH) as compat,
+        aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="theirs", max_batch_size=BATCH) as theirs,
+    ):
+        await own.begin()
+        async with compat.transaction(), theirs.transaction():
+            ways: Ways = {
+                PLAIN + WITHIN: (sends(own.send), own.flush),
+                COMPAT + WITHIN: (sends(compat.send), compat.flush),
+                THEIRS + WITHIN: (sends(theirs.send), theirs.flush),
+            }
+            taken = await alternate(ways, records, rounds)
+        await own.commit()
         return taken
+
+
+async def alternate(ways: Ways, records: int, rounds: int) -> dict[str, list[float]]:
+    """The figures of each way, in rounds that take all of them in a random order."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, (burst, flush) in random.sample(list(ways.items()), len(ways)):
+            gc.collect()
+            began = time.perf_counter()
+            await burst(records)
+            spent = time.perf_counter() - began
+            await flush()
+            if number:  # The first round warms up.
+                taken[name].append(spent * 1e6 / records)
+    return taken
 
 
 def report(taken: dict[str, list[float]]) -> list[str]:
     """Each way, and beside which other it stands."""
-    lines = [f"{'way':<32}{'µs a record':>12}{'beside AsyncProducer':>24}{'beside aiokafka':>18}"]
+    lines = [f"{'way':<42}{'µs a record':>12}{'beside ours':>16}{'beside aiokafka':>18}"]
     for name, spent in taken.items():
-        kind = OUTCOMES if name.endswith(OUTCOMES) else ""
+        kind = next((kind for kind in (OUTCOMES, WITHIN) if name.endswith(kind)), "")
         own, theirs = taken[PLAIN + kind], taken[THEIRS + kind]
         more = statistics.median(one - other for one, other in zip(spent, own, strict=True))
         ratio = statistics.median(one / other for one, other in zip(spent, theirs, strict=True))
-        lines.append(f"{name:<32}{statistics.median(spent):>12.3f}{f'{more:+.3f} µs':>24}{f'x {ratio:.2f}':>18}")
+        lines.append(f"{name:<42}{statistics.median(spent):>12.3f}{f'{more:+.3f} µs':>16}{f'x {ratio:.2f}':>18}")
     return lines
 
 
@@ -131,7 +158,8 @@ def main() -> None:
     print(f"{fencepost.build_info()}; aiokafka {aiokafka.__version__}; {rounds} rounds of {records} records of {len(VALUE)} bytes")
     with StubHost() as host:
         host.renew(TOPIC, 1)
-        print("\n".join(report(asyncio.run(measure(host.bootstrap, records, rounds)))))
+        for story in (measure, measure_transactions):
+            print("\n".join(report(asyncio.run(story(host.bootstrap, records, rounds)))))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,8 @@ def run_pytest(directory: Path, side: str, arguments: list[str], environment: Ma
 
 def read_report(report: Path) -> Iterator[tuple[str, Case]]:
     """The tests of a JUnit report by name."""
+    if not report.read_bytes():
+        raise SystemExit("pytest ended before it ran a test: see above")
     for case in ElementTree.parse(report).iter("testcase"):
         file = case.get("classname", "").split(".Test")[0].removeprefix("tests.")
         told = [(kind, case.find(kind)) for kind in ("failure", "error", "skipped")]

@@ -12,7 +12,7 @@ import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from fencepost.compat.aiokafka.arguments import read_arguments
 from fencepost.compat.aiokafka.batch_builder import BatchBuilder
@@ -101,13 +101,21 @@ class AIOKafkaProducer:
         self._partitioner = self._settings.partitioner
         self._batch_size = int(max_batch_size)
         self._transaction: AsyncTransaction | None = None
-        # What accepts a record at once. None unless the producer is open and has neither transactions nor serializers.
+        # The calls of an open producer without serializers: the first accepts a record at once, the other one in a transaction.
         self._try_send: Callable[..., RecordFuture] | None = None
+        self._send_within: Callable[..., Awaitable[RecordFuture]] | None = None
 
     @property
     def underlying(self) -> AsyncProducer | AsyncTransactionalProducer:
         """fencepost's producer, which does the work. `underlying.stats()` has its numbers."""
         return self._producer
+
+    @property
+    def client(self) -> NoReturn:
+        """aiokafka's own client is not there."""
+        raise AttributeError(
+            "fencepost has no aiokafka client: `underlying` is the producer below; ask the cluster with AIOKafkaAdminClient"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._producer!r})"
@@ -134,8 +142,11 @@ class AIOKafkaProducer:
             raise translated(error) from error
         self._outcomes = Outcomes(loop, acknowledged=self._settings.acks != 0)
         self._started = True
-        if isinstance(self._producer, AsyncProducer) and self._key_serializer is None and self._value_serializer is None:
-            self._try_send = self._producer.try_send
+        if self._key_serializer is None and self._value_serializer is None:
+            if isinstance(self._producer, AsyncTransactionalProducer):
+                self._send_within = self._producer.send
+            else:
+                self._try_send = self._producer.try_send
 
     async def stop(self) -> None:
         """Deliver the records that are left, abort an open transaction, and end the connections. A failed delivery is not raised here:
@@ -143,7 +154,7 @@ class AIOKafkaProducer:
         if self._closed:
             return
         self._closed = True
-        self._try_send = None
+        self._try_send = self._send_within = None
         await self._to_the_end(self._producer.close())
 
     async def flush(self) -> None:
@@ -152,7 +163,11 @@ class AIOKafkaProducer:
         await self._to_the_end(self._producer.flush())
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -182,14 +197,21 @@ class AIOKafkaProducer:
         partition that the topic does not have, and if key and value are both None, MessageSizeTooLargeError, and TypeError for what is
         not bytes. A record that is refused is not sent. If the call is cancelled while it waits, the record is not sent.
         """
-        try_send = self._try_send
-        if try_send is not None and not (value is None and key is None):
-            try:
+        try_send, within = self._try_send, self._send_within
+        try:
+            if value is None and key is None:
+                pass
+            elif try_send is not None:
                 record = try_send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp_ms)
-            except (FencepostError, TypeError, ValueError):
-                pass  # It has to wait, or to be converted, or it is refused once more.
-            else:
                 return UntouchedFuture(record, self._outcomes)
+            elif within is not None and partition is None:
+                return UntouchedFuture(await within(topic, value, key=key, headers=headers, timestamp=timestamp_ms), self._outcomes)
+        except (TypeError, ValueError):
+            pass  # It has to be converted, or it is refused once more.
+        except FencepostError as error:
+            if try_send is None:
+                raise translated(error) from error
+            # It has to wait, or it is refused once more.
         return await self._send_checked(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_and_wait(

@@ -72,6 +72,31 @@ def test_nothing_works_before_start() -> None:
         run_story(story())
 
 
+def test_start_can_be_repeated() -> None:
+    """A program may call it until a broker answers. A block whose start failed leaves nothing open."""
+
+    async def story() -> None:
+        stub.stop_broker(1)
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+        for _ in range(2):
+            with pytest.raises(aiokafka.errors.KafkaConnectionError):
+                await producer.start()
+        stub.start_broker(1)
+        await producer.start()
+        await producer.send_and_wait("t", b"v")
+        await producer.stop()
+        stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        with pytest.raises(aiokafka.errors.TransactionalIdAuthorizationFailed):
+            async with made(stub, transactional_id="a"):
+                pass
+        gc.collect()
+
+    with BrokerStub() as stub:
+        bootstrap = stub.bootstrap
+        run_story(story())
+        assert values(stub, "t") == [b"v"]
+
+
 def test_start_twice() -> None:
     """The second one does nothing."""
 
