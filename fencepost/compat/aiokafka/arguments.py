@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from fencepost.producer.config.limits import BATCH_SIZE_MAX
+from fencepost.producer.config.limits import AT_LEAST, BATCH_SIZE_MAX
 from fencepost.producer.config.settings import Partitioner
 from fencepost.producer.errors import ConfigError
 
@@ -28,7 +28,10 @@ BUFFER_MEMORY: Final = 32 * 1024 * 1024
 LONGEST_BACKOFF_MS: Final = 1_000.0
 LONGEST_CONNECT_MS: Final = 10_000.0
 
-SAME: Final = ("metadata_max_age_ms", "request_timeout_ms", "max_request_size", "linger_ms", "retry_backoff_ms", "security_protocol")
+SMALLEST_REQUEST: Final = int(AT_LEAST["max_request_size"])
+"""A smaller max_request_size is a limit of records alone."""
+
+SAME: Final = ("metadata_max_age_ms", "request_timeout_ms", "linger_ms", "retry_backoff_ms", "security_protocol")
 """Arguments that have the same name and meaning here."""
 
 
@@ -44,6 +47,7 @@ def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         compression_type=_codec(given["compression_type"]),
         partitioner=_partitioner(given["partitioner"]),
         batch_size=_batch_size(given["max_batch_size"]),
+        max_request_size=max(SMALLEST_REQUEST, int(given["max_request_size"])),
         buffer_memory=max(BUFFER_MEMORY, int(given["max_request_size"])),
         connections_max_idle_ms=float("inf") if given["connections_max_idle_ms"] is None else given["connections_max_idle_ms"],
         retry_backoff_max_ms=max(LONGEST_BACKOFF_MS, given["retry_backoff_ms"]),

@@ -14,10 +14,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from fencepost.compat.aiokafka.arguments import read_arguments
+from fencepost.compat.aiokafka.arguments import SMALLEST_REQUEST, read_arguments
 from fencepost.compat.aiokafka.batch_builder import BatchBuilder
 from fencepost.compat.aiokafka.delivery_future import DeliveryFuture, Outcomes, UntouchedFuture
-from fencepost.compat.aiokafka.errors import IllegalOperation, IllegalStateError, KafkaTimeoutError, ProducerClosed, UnrecognizedPartition
+from fencepost.compat.aiokafka.errors import (
+    IllegalOperation,
+    IllegalStateError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+    UnrecognizedPartition,
+)
 from fencepost.compat.aiokafka.first_contact import first_contact
 from fencepost.compat.aiokafka.offsets import read_offsets
 from fencepost.compat.aiokafka.sent_batch import batch_outcome
@@ -27,8 +34,10 @@ from fencepost.compat.aiokafka.translation import translated, with_underlying
 from fencepost.compat.aiokafka.values import bytes_or_none, listed
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.async_producer import AsyncProducer
+from fencepost.producer.bulk.rows import packed_headers
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, UndeliveredRecords
+from fencepost.producer.wire.records.sizes import record_bound
 from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.group_metadata import GroupMetadata
@@ -100,8 +109,9 @@ class AIOKafkaProducer:
         self._value_serializer = value_serializer
         self._partitioner = self._settings.partitioner
         self._batch_size = int(max_batch_size)
+        self._small_records = max_request_size if max_request_size < SMALLEST_REQUEST else None
         self._transaction: AsyncTransaction | None = None
-        # The calls of an open producer without serializers: the first accepts a record at once, the other one in a transaction.
+        # The calls of an open producer with nothing to do before: the first accepts a record at once, the other one in a transaction.
         self._try_send: Callable[..., RecordFuture] | None = None
         self._send_within: Callable[..., Awaitable[RecordFuture]] | None = None
 
@@ -142,7 +152,7 @@ class AIOKafkaProducer:
             raise translated(error) from error
         self._outcomes = Outcomes(loop, acknowledged=self._settings.acks != 0)
         self._started = True
-        if self._key_serializer is None and self._value_serializer is None:
+        if self._key_serializer is None and self._value_serializer is None and self._small_records is None:
             if isinstance(self._producer, AsyncTransactionalProducer):
                 self._send_within = self._producer.send
             else:
@@ -302,6 +312,8 @@ class AIOKafkaProducer:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         key, value, pairs = bytes_or_none("key", key), bytes_or_none("value", value), listed(headers)
+        if self._small_records is not None and record_bound(key, value, packed_headers(pairs, "headers")) > self._small_records:
+            raise MessageSizeTooLargeError(f"the record exceeds max_request_size={self._small_records}; it was not accepted")
         try:
             record = await self._producer.send(topic, value, key=key, partition=partition, headers=pairs or None, timestamp=timestamp_ms)
         except FencepostError as error:

@@ -154,7 +154,7 @@ PASSWORD = {"sasl_plain_username": "u", "sasl_plain_password": "p"}
         ({"linger_ms": -1}, "linger_ms=-1"),
         ({"request_timeout_ms": 0}, "request_timeout_ms=0"),
         ({"max_batch_size": 2 << 20}, "max_batch_size=2097152: from 0 to 1048576"),
-        ({"max_request_size": 1_000}, "max_request_size=1000"),
+        ({"max_request_size": "1000"}, "max_request_size='1000'"),
         ({"partitioner": "murmur2"}, "partitioner='murmur2'"),
         ({"security_protocol": "SOME"}, "security_protocol='SOME'"),
         ({"security_protocol": "SSL"}, "needs ssl_context"),

@@ -214,6 +214,21 @@ def test_a_full_buffer_times_out() -> None:
         run_story(story())
 
 
+def test_a_small_max_request_size_limits_records() -> None:
+    """Also one that is too small for a request of fencepost's."""
+
+    async def story() -> None:
+        async with made(stub, max_request_size=200) as producer:
+            await producer.send_and_wait("t", b"v" * 100)
+            for wrong in ({"value": b"v" * 118}, {"value": b"v" * 90, "key": b"k" * 20, "headers": [("a", b"b" * 10)]}):
+                with pytest.raises(aiokafka.errors.MessageSizeTooLargeError, match="max_request_size=200"):
+                    await producer.send("t", **wrong)
+
+    with BrokerStub() as stub:
+        run_story(story())
+        assert len(values(stub, "t")) == 1
+
+
 def test_start_raises_if_no_broker_answers() -> None:
     """KafkaConnectionError, with the addresses and the reasons; and `stop` may be called after it."""
 
