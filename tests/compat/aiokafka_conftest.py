@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from fencepost import BrokerStub, Sasl
 
@@ -67,8 +69,6 @@ class Acls:
         self._made.append(binding)
 
     def cleanup(self) -> None:
-        from confluent_kafka.admin import AclBindingFilter
-
         names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
         filters = [AclBindingFilter(*(getattr(each, name) for name in names)) for each in self._made]
         self._made.clear()

@@ -27,11 +27,10 @@ def test_a_program_of_aiokafka(kafka: KafkaCluster) -> None:
             assert at == (topic, 0, tp, 0, 123_456, 0, None)
             futures = [await producer.send(topic, b"%d" % number, partition=0) for number in range(1, 100)]
             await asyncio.wait(futures)
-            assert [future.result().offset for future in futures] == list(range(1, 100))  # type: ignore[union-attr]  # acks=all
+            assert [future.result().offset for future in futures] == list(range(1, 100))
             batch = producer.create_batch()
             assert all(batch.append(timestamp=None, key=None, value=b"%d" % number) for number in range(100, 110))
             at = await (await producer.send_batch(batch, topic, partition=0))
-            assert at is not None
             assert at.offset == 100
             with pytest.raises(aiokafka.errors.MessageSizeTooLargeError):
                 await producer.send(topic, b"x" * 2_000_000)

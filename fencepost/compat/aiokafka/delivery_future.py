@@ -22,7 +22,7 @@ NEW: Final = tuple.__new__
 """RecordMetadata(...) calls a Python function for the same."""
 
 
-class DeliveryFuture(asyncio.Future[RecordMetadata | None]):
+class DeliveryFuture(asyncio.Future[RecordMetadata]):
     """The outcome of one `send`: its RecordMetadata, or None with acks=0. It can be awaited, and given to `asyncio.wait`, `gather`,
     `wait_for` and `shield`. `underlying`: fencepost's future of the record.
 
@@ -56,7 +56,7 @@ class UntouchedFuture(DeliveryFuture):
         """No: `cancel` uses the future."""
         return False
 
-    def result(self) -> RecordMetadata | None:
+    def result(self) -> RecordMetadata:
         """The metadata. Raises the record's error, or InvalidStateError if there is no outcome yet."""
         return self._used().result()
 
@@ -80,7 +80,7 @@ class UntouchedFuture(DeliveryFuture):
         """The producer's loop."""
         return self._outcomes.loop
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata | None]:
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
         self.underlying._hasten()
         return self._used().__await__()
 
@@ -139,7 +139,7 @@ class Outcomes:
                     NEW(RecordMetadata, (at.topic, at.partition, place, at.offset, known, int(batch.log_append_time != -1), None))
                 )
             else:
-                future.set_result(None)
+                future.set_result(None)  # type: ignore[arg-type]  # a None in the type for acks=0 would fail in every program
         except RuntimeError:
             if not self.loop.is_closed():
                 raise

@@ -232,7 +232,7 @@ class AIOKafkaProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
-    ) -> RecordMetadata | None:
+    ) -> RecordMetadata:
         """`send`, and wait for the outcome: the RecordMetadata, or None with acks=0. Raises the record's error."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
@@ -248,7 +248,7 @@ class AIOKafkaProducer:
         """An empty batch of at most `max_batch_size` bytes. `send_batch` sends it."""
         return BatchBuilder(self._batch_size, self._key_serializer, self._value_serializer)
 
-    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int | None) -> asyncio.Future[RecordMetadata | None]:
+    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int | None) -> asyncio.Future[RecordMetadata]:
         """Put the records of a batch into the buffer, in order, and return the future of their RecordMetadata. Its `offset` is that of the
         first record. With partition None the partitioner chooses one for all of them. The batch is closed, and cannot be sent again.
 
@@ -283,7 +283,7 @@ class AIOKafkaProducer:
         """A transaction as an `async with` block: committed at its end, aborted if an exception leaves it."""
         return TransactionContext(self._begin)
 
-    async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_id: str) -> None:
+    async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_id: Any) -> None:
         """Commit a consumer group's offsets with the transaction. `offsets`: for each TopicPartition the offset of the next record to read,
         or (offset, metadata). Raises ValueError for no offsets or an empty group id, and TypeError for a key that is no TopicPartition."""
         producer = self._require_transactions()

@@ -8,14 +8,14 @@ from typing import Any
 
 def bytes_or_none(field: str, given: object) -> bytes | None:
     """bytes, bytearray and memoryview as bytes. Raises TypeError for other types. `field`: "key" or "value"."""
-    if given is None or type(given) is bytes:
-        return given
+    if given is None:
+        return None
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     raise TypeError(f"{field} must be bytes, bytearray, memoryview or None, not {type(given).__name__}: encode it first")
 
 
-def listed(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
+def listed(headers: object) -> list[tuple[str, bytes | None]]:
     """Headers of any iterable type as a list of pairs. Raises TypeError for what is no pair of a str and bytes or None."""
     if headers is None:
         return []

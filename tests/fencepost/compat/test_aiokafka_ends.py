@@ -166,7 +166,7 @@ def test_an_unclosed_producer_warns() -> None:
         assert [each["message"] for each in told] == ["Unclosed AIOKafkaProducer"]
         told.clear()
         assert gone() is None
-        await underlying.close()  # type: ignore[union-attr]  # both kinds have it
+        await underlying.close()
 
     with BrokerStub() as stub:
         run_story(story())

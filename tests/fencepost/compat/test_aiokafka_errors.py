@@ -68,7 +68,7 @@ def test_each_error_is_one_of_aiokafkas(error: ours.FencepostError, name: str) -
     made_error = translated(error)
     assert isinstance(made_error, getattr(aiokafka.errors, name))
     assert str(error) in str(made_error)
-    assert made_error.underlying is error  # type: ignore[attr-defined]  # every translated error has it
+    assert made_error.underlying is error
     assert made_error.__cause__ is error
     assert ("AssertionError" in [each.__name__ for each in type(made_error).__mro__]) is isinstance(
         error, ours.UnknownPartition | txn_errors.IllegalCall
@@ -134,7 +134,7 @@ def test_send_refuses_what_aiokafkas_refuses() -> None:
                 ({"value": b"v", "topic": 5}, TypeError),
             ):
                 with pytest.raises(kind):
-                    await producer.send(**{"topic": "t", **wrong})
+                    await producer.send(**{"topic": "t", **wrong})  # type: ignore[arg-type]  # wrong on purpose
             refused = stub.faults.on(Api.METADATA).forever().error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             with pytest.raises(aiokafka.errors.UnknownTopicOrPartitionError, match="did not become available within"):
                 await producer.send("other", b"v")
@@ -170,7 +170,7 @@ def test_a_refused_record_has_the_brokers_error(code: ErrorCode, name: str) -> N
             assert refused.value.underlying.code == code
             future = await producer.send("t", b"v")
             await asyncio.wait([future])
-            assert type(future.exception()) is kind
+            assert isinstance(future.exception(), kind)
             batch = producer.create_batch()
             batch.append(timestamp=None, key=None, value=b"v")
             with pytest.raises(kind):
