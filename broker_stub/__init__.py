@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.faults.rules import Fault as Fault
     from fencepost.broker_stub.faults.rules import Faults as Faults
     from fencepost.broker_stub.faults.rules import Point as Point
+    from fencepost.broker_stub.inspector.inspector import Inspector as Inspector
     from fencepost.broker_stub.journal.exchange import Exchange as Exchange
     from fencepost.broker_stub.journal.exchange import Heard as Heard
     from fencepost.broker_stub.journal.journal import Journal as Journal
@@ -39,6 +40,7 @@ _HOMES = {
     "fencepost.broker_stub.cluster.clock": ("Clock", "RealClock", "VirtualClock"),
     "fencepost.broker_stub.control.control": ("Control",),
     "fencepost.broker_stub.faults.rules": ("Fault", "Faults", "Point"),
+    "fencepost.broker_stub.inspector.inspector": ("Inspector",),
     "fencepost.broker_stub.journal.exchange": ("Exchange", "Heard"),
     "fencepost.broker_stub.journal.journal": ("Journal",),
     "fencepost.broker_stub.proxy.proxy": ("FaultProxy",),
@@ -55,6 +57,7 @@ __all__ = [
     "FaultProxy",
     "Faults",
     "Heard",
+    "Inspector",
     "Journal",
     "Point",
     "RealClock",

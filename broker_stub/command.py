@@ -1,7 +1,7 @@
 """Runs a cluster in the foreground until a signal: `python -m fencepost.broker_stub` and `fencepost broker`.
 
-It prints one line when clients may connect, one more with the address of its control if it has one, and nothing else. SIGINT and SIGTERM
-end it.
+It prints one line when clients may connect, one more each with the addresses of its control and its page if it has them, and nothing else.
+SIGINT and SIGTERM end it.
 """
 
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.security.sasl import Sasl
 
 PORT: Final = 9092
-EXCHANGES: Final = 1000  # kept by the journal, where a control can show them
+EXCHANGES: Final = 1000  # kept by the journal, where a control or a page can show them
 
 
 def serve(
@@ -50,13 +50,14 @@ def serve(
     super_users: Sequence[str] = (),
     acls: Sequence[str] = (),
     control: str | None = None,
+    ui_port: int | None = None,
     virtual_clock: bool = False,
     emulate: str = NEWEST,
     data_dir: str | None = None,
     log_dirs: int = 1,
 ) -> None:
     """Blocks until a signal. Raises OSError for a port in use or a missing file, ValueError for invalid values. `properties` is a file of
-    Kafka's own format; `config` overrides it."""
+    Kafka's own format; `config` overrides it. `ui_port`: the port of the inspector, 0 for a free one, None for no inspector."""
     configs = {**(_read(properties) if properties is not None else {}), **(config or {})}
     if port is None and LISTENERS not in configs:
         port = PORT
@@ -71,7 +72,7 @@ def serve(
         default_partitions=default_partitions,
         default_replication_factor=default_replication_factor,
         config=configs,
-        journal=EXCHANGES if control is not None else 0,
+        journal=EXCHANGES if control is not None or ui_port is not None else 0,
         seed=seed,
         clock=VirtualClock() if virtual_clock else None,
         tls=_tls(tls_cert, tls_key, tls_client_ca),
@@ -87,6 +88,8 @@ def serve(
             print(f"{counted(brokers, 'broker')} listening on {stub.bootstrap}", flush=True)
             if url is not None:
                 print(f"control at {url}", flush=True)
+            if ui_port is not None:
+                print(f"page at {stub.ui(port=ui_port).url}", flush=True)
             stopped.wait()
     finally:
         for number, handler in before.items():

@@ -1,5 +1,7 @@
 """The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and a report of their stubs when a test fails.
 
+With `--kafka-stub-report=DIR` the report is also a page: what the inspector shows of that moment, as one HTML file.
+
 pytest imports this module at every start, also in every worker of xdist. So it imports nothing until a test uses a fixture. Tests share no
 stub. The factory takes settings other than the defaults.
 """
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
     from fencepost.broker_stub.stub import BrokerStub
 
 _STUBS = pytest.StashKey["list[BrokerStub]"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fencepost")
+    group.addoption(
+        "--kafka-stub-report", metavar="DIR", help="When a test fails, write what its Kafka stubs saw to this directory, as HTML files."
+    )
 
 
 @pytest.fixture
@@ -50,7 +59,25 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed and stubs:
         from fencepost.broker_stub.control.failure_report import seen_by
 
-        report.sections += [(f"Kafka stub at {stub.bootstrap}", seen_by(stub)) for stub in stubs]
+        where = item.config.getoption("--kafka-stub-report")
+        for number, stub in enumerate(stubs, 1):
+            page = "" if where is None else f"\n{_page_of(stub, where, f'{item.nodeid}-{report.when}-{number}')}"
+            report.sections.append((f"Kafka stub at {stub.bootstrap}", seen_by(stub) + page))
     if report.when == "teardown" and _STUBS in item.stash:
         del item.stash[_STUBS]
     return report  # type: ignore[return-value]  # the same
+
+
+def _page_of(stub: BrokerStub, directory: str, name: str) -> str:
+    """Writes the page and says where it is, or why it is not: the failure of the test comes first."""
+    import re
+    from hashlib import sha256
+    from pathlib import Path
+
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-120:].strip("-")
+    file = Path(directory) / f"{readable}-{sha256(name.encode()).hexdigest()[:8]}.html"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return f"page: {stub.share(file)}"
+    except OSError as error:
+        return f"no page: {error}"

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
@@ -46,8 +47,12 @@ from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.records import Record, iter_batches, read_records
 
 if TYPE_CHECKING:
+    import pathlib
     import ssl
 
+    from fencepost.broker_stub.inspector.inspector import Inspector
+    from fencepost.broker_stub.inspector.snapshot import Snapshots
+    from fencepost.broker_stub.inspector.source import Source
     from fencepost.broker_stub.network.tls import Path, Tls
     from fencepost.broker_stub.security.acls import Acl
     from fencepost.broker_stub.security.sasl import Sasl
@@ -139,6 +144,7 @@ class BrokerStub(Restrictions):
             telemetry=telemetry,
         )
         self._server: Server | None = None
+        self._inspectors: list[Inspector] = []
         self._once = StartsOnce("stub")
         self._place = place_from(
             {} if config is None else config,
@@ -237,6 +243,8 @@ class BrokerStub(Restrictions):
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
+        for inspector in self._inspectors:
+            inspector.close()
         with self._once.ending(timeout):
             self.cluster.close()
 
@@ -501,6 +509,35 @@ class BrokerStub(Restrictions):
         """The nodes that are in sync, with the leader."""
         return self._read(lambda: list(self._partition(topic, partition).isr))
 
+    def ui(self, *, port: int = 0) -> Inspector:
+        """Opens the inspector, a page at `stub.ui().url` on this computer that shows the cluster and its exchanges live; 0 takes a free
+        port. It ends with the stub. OSError for a port in use."""
+        from fencepost.broker_stub.inspector.inspector import Inspector
+
+        self._once.check_open()
+        inspector = Inspector(self._source(), port=port).start()
+        self._inspectors.append(inspector)
+        return inspector
+
+    def snapshot(self) -> dict[str, Any]:
+        """The cluster now as data that fits into JSON: brokers, partitions with their newest batches, producers, transactions, groups and
+        changes. `format` counts up when a field changes. It has no keys and values of records. Also after `close`."""
+        is_virtual = isinstance(self.clock, VirtualClock)
+        return self._read(self._snapshots.take) | {"clock": "virtual" if is_virtual else "real"}
+
+    @cached_property
+    def _snapshots(self) -> Snapshots:
+        from fencepost.broker_stub.inspector.snapshot import Snapshots
+
+        return Snapshots(self.services)
+
+    def share(self, file: str | PathLike[str]) -> pathlib.Path:
+        """Writes what the inspector shows now as one HTML file, which needs no server and no network; returns its path. The file has names,
+        offsets and requests, and no keys and values of records. It replaces a file that is there."""
+        from fencepost.broker_stub.inspector.inspector import share
+
+        return share(self._source(), file)
+
     def cut_connections(self, node: int | None = None) -> int:
         """Ends every client connection, of one broker or of all. Returns how many there were."""
         if node is not None:
@@ -511,6 +548,18 @@ class BrokerStub(Restrictions):
         """The cluster's counters, and the number of open connections."""
         return self._read(
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.connections) for each in self.cluster.brokers.values())}
+        )
+
+    def _source(self) -> Source:
+        from fencepost.broker_stub.inspector.records import records_from
+        from fencepost.broker_stub.inspector.source import Source
+
+        return Source(
+            journal=self.journal,
+            faults=self.faults,
+            name_of=self.cluster.topic_name,
+            snapshot=self.snapshot,
+            records=lambda topic, partition, offset: self._read(lambda: records_from(self._partition(topic, partition).log, offset)),
         )
 
     def _create(self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:

@@ -57,6 +57,7 @@ INTERNAL: Final[dict[str, str]] = {
     "Ledger": "standing look entry_of",
     "Exchange": "__init__ settle",
     "Fault": "__init__ when_released",
+    "Inspector": "__init__",
     "Faults": "__init__ match",
     "FileSource": "open pieces name_options",
     "DatabaseCursor": "open to_record",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fencepost.broker_stub import Fault as Fault
     from fencepost.broker_stub import Faults as Faults
     from fencepost.broker_stub import Heard as Heard
+    from fencepost.broker_stub import Inspector as Inspector
     from fencepost.broker_stub import Journal as Journal
     from fencepost.broker_stub import Point as Point
     from fencepost.broker_stub import RealClock as RealClock
@@ -168,6 +169,7 @@ _HOMES = {
         "Fault",
         "Faults",
         "Heard",
+        "Inspector",
         "Journal",
         "Point",
         "RealClock",

@@ -22,6 +22,7 @@ from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.controller_link import ControllerLink
 from fencepost.broker_stub.cluster.counters import Counters
+from fencepost.broker_stub.cluster.history import What
 from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
 from fencepost.broker_stub.cluster.metadata_log import (
@@ -281,6 +282,7 @@ class Cluster(Context):
         if not broker.alive:
             return
         broker.stop()
+        self.history.broker_changed(node_id, What.STOPPED if clean else What.KILLED)
         self.logs.moves.stopped(node_id)
         broker.killed = not clean
         broker.logs.stopped(clean=clean, lost_power=lost_power, failed=failed)
@@ -327,12 +329,14 @@ class Cluster(Context):
         broker = self.brokers[node_id]
         if broker.alive and not broker.paused:
             broker.paused = True
+            self.history.broker_changed(node_id, What.PAUSED)
             self.controller_link.changed(node_id)
 
     def resume_broker(self, node_id: int) -> None:
         """The broker goes on. What it decided before the pause, and what clients have sent it since, comes before what it hears now."""
         broker = self.brokers[node_id]
         if broker.paused:
+            self.history.broker_changed(node_id, What.RESUMED)
             broker.resume()
             self.soon(partial(self.controller_link.changed, node_id))
 
@@ -350,6 +354,7 @@ class Cluster(Context):
             del self._unsaved[key]
         self.logs.restart(node_id)
         self.counters.restarts += 1
+        self.history.broker_changed(node_id, What.STARTED)
         self.links_changed(node_id)
         self.controller_link.started(node_id)
 
@@ -672,8 +677,9 @@ class Cluster(Context):
             self.authorizer.keep = lambda acls: self._keep(AclsRecord([acl.row for acl in acls]))
             self.authorizer.add(given)
 
-    def save(self, state: PartitionState) -> None:
+    def save(self, state: PartitionState, before: PartitionState) -> None:
         """Keeps what was decided about a partition."""
+        self.history.partition_changed(state, before)
         self.partition_decisions.add(state)
 
     def after_saving(self, run: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.cluster.context import CONTROLLER
+from fencepost.broker_stub.cluster.history import What
 from fencepost.broker_stub.cluster.metadata_image import old_image
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class ControllerLink:
     def _fence(self, broker: Broker) -> None:
         del self._sessions[broker.node_id]
         broker.fenced = True
+        self._context.history.broker_changed(broker.node_id, What.FENCED)
         self._fence_replicas(broker.node_id)
         self.image_changed()
 
@@ -187,6 +189,7 @@ class ControllerLink:
             for partition in topic.partitions:
                 partition.tell(broker.node_id, image.state(partition))
         if was_fenced:
+            self._context.history.broker_changed(broker.node_id, What.UNFENCED)
             for partition in self._context.every_partition():
                 partition.welcome(broker.node_id)
             self.image_changed()

@@ -9,7 +9,6 @@ computers can reach it, it requires one, which its URL contains. It has no TLS, 
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import socket
@@ -17,19 +16,17 @@ from types import TracebackType
 from typing import Final, Self
 
 from fencepost.broker_stub.arguments import check_arguments
-from fencepost.broker_stub.control.http import HEAD_BYTES_MAX, HttpServer
 from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
-from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
-from fencepost.broker_stub.network.listeners import bound, is_local, reachable
-from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
+from fencepost.broker_stub.network.http import HttpServer
+from fencepost.broker_stub.network.http_thread import HttpThread
+from fencepost.broker_stub.network.listeners import is_local, reachable
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
 
 LOCALHOST: Final = "127.0.0.1"
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,}")
 TOKEN_BYTES: Final = 24
-START_TIMEOUT_S: Final = 10.0
 
 
 class Control:
@@ -51,45 +48,32 @@ class Control:
             )
         self.token = token
         self._target = target
-        self._host = host
-        self._port = port
-        self._once = StartsOnce("control")
-        self._server: asyncio.Server | None = None
+        self._http = HttpThread("control", self._server, host=host, port=port)
 
     def __repr__(self) -> str:
-        listens = self._server is not None and not self._once.closed
-        url = f"http://{spelled(reachable(self._host), self._port)}" if listens else None  # without the token
+        listens = self._http.has_started and not self._http.once.closed
+        url = f"http://{spelled(reachable(self._http.host), self._http.port)}" if listens else None  # without the token
         return f"Control({self._target!r}, url={url!r})"
 
     @property
     def url(self) -> str:
         """Its URL, with the token, as `curl` takes it. RuntimeError before the start, when the port is unknown, and after `close`."""
-        self._once.check_open()
-        if self._server is None:
+        self._http.once.check_open()
+        if not self._http.has_started:
             raise RuntimeError(
                 "the control has not started, so its port is not known: use `with Control(stub) as control:`, or call start()"
             )
         shown = f"control:{self.token}@" if self.token is not None else ""
-        return f"http://{shown}{spelled(reachable(self._host), self._port)}"
+        return f"http://{shown}{spelled(reachable(self._http.host), self._http.port)}"
 
     def start(self) -> Self:
         """Starts. It listens when this returns."""
-        with self._once.starting():
-            self._once.thread = thread = LoopThread("stub-control", asyncio.new_event_loop(), self._down)
-            thread.start()
-        try:
-            thread.complete(self._listen(), START_TIMEOUT_S)
-        except LoopEnded:
-            raise RuntimeError("another thread closed the control while it started") from None
-        except BaseException:
-            self.close()
-            raise
+        self._http.start()
         return self
 
     def close(self) -> None:
         """Ends every connection and the thread. A second call does nothing."""
-        with self._once.ending(CLOSE_TIMEOUT_S):
-            pass
+        self._http.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -97,35 +81,14 @@ class Control:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    async def _listen(self) -> None:
-        http = HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
-        listener = bound(self._host, self._port)
-        self._port = listener.getsockname()[1]
-        try:
-            self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
-        except BaseException:
-            listener.close()  # Another socket may listen there since.
-            raise
+    def _server(self) -> HttpServer:
+        return HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)
 
     def _names(self) -> set[str]:
         """Its host names besides localhost and its addresses: on other interfaces also this computer's and the brokers' names."""
-        if is_local(self._host):
+        if is_local(self._http.host):
             return set()
-        return {self._host, socket.gethostname(), *(host for host, _ in self._target.addresses.values())}
-
-    async def _down(self) -> None:
-        self._stop_listening()
-        await asyncio.sleep(0)  # otherwise a connection's task that has not begun would end without closing its connection
-        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        self._stop_listening()  # A start that was under way may have ended since.
-        await asyncio.get_running_loop().shutdown_default_executor()
-
-    def _stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        return {self._http.host, socket.gethostname(), *(name for name, _ in self._target.addresses.values())}
 
 
 def address(text: str) -> tuple[str, int]:

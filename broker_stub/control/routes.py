@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from fencepost.broker_stub.arguments import ARGUMENTS, check_arguments
-from fencepost.broker_stub.control.failure_report import errors_in, topics_in
-from fencepost.broker_stub.control.http import HttpError, Request
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.faults.rules import Fault, Faults
 from fencepost.broker_stub.faults.specs import add_fault
+from fencepost.broker_stub.inspector.message_fields import errors_in, topics_in
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.journal import Journal
+from fencepost.broker_stub.network.http import HttpError, Request
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
 from fencepost.producer.wire import Api, api_name

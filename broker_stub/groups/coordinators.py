@@ -130,6 +130,11 @@ class GroupCoordinators:
             raise Loading
         return self._shard(replica)
 
+    @property
+    def loaded(self) -> list[Shard]:
+        """Every shard that a broker has loaded."""
+        return [*self._shards.values()]
+
     def shards_of(self, node_id: int) -> list[Shard]:
         """Every shard that this broker leads. Raises Loading while one is not loaded."""
         led = led_by(self._context, node_id, OFFSETS_TOPIC)

@@ -23,6 +23,9 @@ class Exchange:
 
     In a stub's journal `response` is what the client could see: None if a fault dropped it. `heard` is None. In a proxy's journal
     `response` is what the broker sent, and `heard` says what the client got of it.
+
+    `number` counts the exchanges of a journal, from 1 on. `ended_ms` is when the response was ready or was dropped, None before that, and
+    for ever if the connection or the broker ended first. `faults` are the rules that acted on it, as text.
     """
 
     __slots__ = (
@@ -32,9 +35,12 @@ class Exchange:
         "client_id",
         "connection_id",
         "correlation_id",
+        "ended_ms",
+        "faults",
         "heard",
         "kept",
         "node",
+        "number",
         "on_settled",
         "request",
         "response",
@@ -66,6 +72,9 @@ class Exchange:
         self.response: Message | None = None
         self.heard = heard
         self.at_ms = at_ms
+        self.ended_ms: int | None = None
+        self.faults: tuple[str, ...] = ()
+        self.number = 0
         self.weight = 0
         self.kept = False  # kept by the journal, which counts its weight
         self._partitions = partitions

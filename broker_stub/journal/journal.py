@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from itertools import count
 from typing import Protocol
 
 from fencepost.broker_stub.arguments import check_arguments, is_whole
@@ -39,6 +40,7 @@ class Journal:
         self._limit = limit
         self._bytes_max = limit * EXCHANGE_BYTES
         self._bytes = 0
+        self._numbers = count(1)
         self.followers: tuple[Follower, ...] = ()
         self.enabled = limit > 0  # whether exchanges are kept or followed
 
@@ -55,6 +57,7 @@ class Journal:
         """Keeps the exchange. Its request must be `lightened`."""
         exchange.weight = EXCHANGE_ITSELF_BYTES + len(exchange.client_id or "") + footprint(exchange.request, self._bytes_max)
         with self._lock:
+            exchange.number = next(self._numbers)
             self._kept.append(exchange)
             self._bytes += exchange.weight
             exchange.kept = True

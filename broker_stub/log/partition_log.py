@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final
@@ -266,6 +266,10 @@ class PartitionLog:
         """Every batch of the log, also those below its start and beyond the high watermark."""
         return self._local.batches()
 
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Each batch that ends at or past the offset, also beyond the high watermark."""
+        return self._local.batches_from(offset)
+
     def offset_for_timestamp(self, timestamp: int, *, read_committed: bool = False) -> OffsetAt:
         """The first record at or past `timestamp` that a consumer may read, or the offset that a special timestamp (-1 to -4) stands
         for. That of MAX_TIMESTAMP may be below the log start, as in Kafka."""
@@ -328,6 +332,11 @@ class PartitionLog:
     def aborted_transactions(self) -> tuple[AbortedTxn, ...]:
         """Those that readers must skip, in the order of their markers."""
         return self._producers.txn_index.aborted
+
+    @property
+    def producers(self) -> Mapping[int, ProducerEntry]:
+        """The producers that the log remembers, by their ids, each with its newest batches."""
+        return self._producers.entries
 
     def last_records(self) -> dict[int, LastRecord]:
         """The newest batch of each producer, which compaction must keep."""

@@ -196,6 +196,7 @@ class ProxyConnection:
             self._unanswered_requests.append(proxied)
         actions = self.hub.faults.match(proxied, Point.BEFORE)
         if actions:
+            proxied.acted_on(actions)
             self._blocks += 1
             self._held += 1
             execute(_Faulted(self, proxied), iter(actions), Point.BEFORE, partial(self._released, proxied))
@@ -281,7 +282,7 @@ class ProxyConnection:
             return
         proxied, exchange, wanted = self._asked.popleft()
         if exchange is not None:
-            note_answer(self.hub.journal, exchange, frame)
+            note_answer(self.hub.journal, exchange, frame, at_ms=self.hub.clock.now_ms())
         if wanted:
             proxied.answer = frame
             self.hub.sessions.note(proxied, frame)
@@ -327,6 +328,8 @@ class ProxyConnection:
 
     def _pass(self, proxied: ProxiedRequest, point: Point, go_on: Callable[[], None]) -> None:
         actions = self.hub.faults.match(proxied, point)
+        if actions:
+            proxied.acted_on(actions)
         if not actions:
             go_on()
         elif point is Point.AFTER_APPEND:

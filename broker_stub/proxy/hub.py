@@ -86,6 +86,11 @@ class Hub:
         self._upstream[node] = (host, port)
         return self.addresses[node]
 
+    @property
+    def upstream(self) -> dict[int, Address]:
+        """Where each node is."""
+        return dict(self._upstream)
+
     def name_of(self, topic_id: UUID) -> str | None:
         return self._names.get(topic_id)
 

@@ -42,11 +42,12 @@ def note_request(journal: Journal, proxied: ProxiedRequest, frame: bytes, *, con
         at_ms=at_ms,
         heard=Heard.NOTHING,
     )
+    exchange.faults = proxied.faults
     journal.add(exchange)
     return exchange
 
 
-def note_answer(journal: Journal, exchange: Exchange, frame: bytes) -> None:
+def note_answer(journal: Journal, exchange: Exchange, frame: bytes, *, at_ms: int) -> None:
     """Adds the broker's response, before any fault changes it."""
     # A broker that does not know the version of ApiVersions that it was asked in answers in version 0 (KIP-511).
     old = exchange.api == Api.API_VERSIONS and frame[_ERROR_AT] == _UNSUPPORTED_VERSION
@@ -55,6 +56,7 @@ def note_answer(journal: Journal, exchange: Exchange, frame: bytes) -> None:
     except Malformed as error:
         _log.warning("node %d: %s; the journal does not have it", exchange.node, error)
         answer = None
+    exchange.ended_ms = at_ms
     exchange.response = None if answer is None else lightened(answer)
     if answer is not None:
         journal.weigh(exchange)

@@ -20,8 +20,10 @@ import asyncio
 import ssl
 import warnings
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
 from fencepost.broker_stub.arguments import check_arguments
@@ -34,6 +36,11 @@ from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, Sta
 from fencepost.broker_stub.network.tls import Path, Tls, client_context_from, context_from
 from fencepost.broker_stub.proxy.discovery import discover
 from fencepost.broker_stub.proxy.hub import Hub
+
+if TYPE_CHECKING:
+    from fencepost.broker_stub.inspector.inspector import Inspector
+    from fencepost.broker_stub.inspector.source import Source
+    from fencepost.broker_stub.inspector.upstream_snapshot import UpstreamSnapshots
 
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 10.0
@@ -78,6 +85,8 @@ class FaultProxy:
     ) -> None:
         check_arguments(upstream_bootstrap=upstream_bootstrap, host=host, port=port, advertised_host=advertised_host, journal=journal)
         self._once = StartsOnce("proxy")
+        self._inspectors: list[Inspector] = []
+        self._snapshots: UpstreamSnapshots | None = None
         self.faults = Faults()
         self.journal = Journal(journal)
         self._upstream = [read_address(each) for each in upstream_bootstrap.split(",")]
@@ -121,8 +130,12 @@ class FaultProxy:
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
+        for inspector in self._inspectors:
+            inspector.close()
         with self._once.ending(timeout):
             self._hub = None
+            if self._snapshots is not None:
+                self._snapshots.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -153,6 +166,34 @@ class FaultProxy:
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic id that a response has told."""
         return None if self._hub is None else self._hub.name_of(topic_id)
+
+    def ui(self, *, port: int = 0) -> Inspector:
+        """Opens the inspector, a page at `proxy.ui().url` on this computer that shows the cluster behind the proxy and its exchanges live.
+        Port 0 takes a free one. It ends with the proxy. OSError for a port in use.
+
+        It asks the brokers directly, up to once every 1.5 seconds while the page is open, with client id "fencepost-inspector". A cluster
+        that wants a login tells it nothing, and the page shows the exchanges alone."""
+        from fencepost.broker_stub.inspector.inspector import Inspector
+
+        self._running()
+        inspector = Inspector(self._source(), port=port).start()
+        self._inspectors.append(inspector)
+        return inspector
+
+    def share(self, file: str | PathLike[str]) -> Path:
+        """Writes what the inspector shows now as one HTML file, as `BrokerStub.share` does; returns its path."""
+        from fencepost.broker_stub.inspector.inspector import share
+
+        return share(self._source(), file)
+
+    def _source(self) -> Source:
+        from fencepost.broker_stub.inspector.source import Source
+        from fencepost.broker_stub.inspector.upstream_snapshot import UpstreamSnapshots
+
+        if self._snapshots is None:
+            hub = self._running()
+            self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream))
+        return Source(journal=self.journal, faults=self.faults, name_of=self.topic_name, snapshot=self._snapshots.take)
 
     def _running(self) -> Hub:
         if self._hub is None:

@@ -6,7 +6,7 @@ It decodes a frame only when its content is needed. It sends nothing: the connec
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from struct import Struct
 from typing import Protocol
 from uuid import UUID
@@ -58,6 +58,7 @@ class ProxiedRequest:
         "errors",
         "exchange",
         "expects_answer",
+        "faults",
         "frame",
         "names",
         "node",
@@ -85,6 +86,7 @@ class ProxiedRequest:
         self.throttle_ms = 0
         self.twice = False
         self.exchange: Exchange | None = None  # in the journal
+        self.faults: tuple[str, ...] = ()  # the rules that acted on it, for the journal
         self.parts: list[Buffer] | None = None  # ready to leave
         self.cut = False  # the connection ends here
 
@@ -111,6 +113,12 @@ class ProxiedRequest:
             return read_request(self.frame, self.api, self.version, start=self.start)
         except Malformed:
             return None
+
+    def acted_on(self, actions: Iterable[Action]) -> None:
+        """Notes the rules of these actions."""
+        self.faults += tuple(str(action.fault) for action in actions)
+        if self.exchange is not None:
+            self.exchange.faults = self.faults
 
     @property
     def changed(self) -> bool:

@@ -67,8 +67,8 @@ class Controller(Surroundings, Protocol):
         """The controller has decided something, of which some brokers hear later."""
         ...
 
-    def save(self, state: PartitionState) -> None:
-        """Keeps what was decided, before anything follows from it."""
+    def save(self, state: PartitionState, before: PartitionState) -> None:
+        """Keeps what was decided, before anything follows from it. `before`: what counted until now."""
         ...
 
     def after_saving(self, run: Callable[[], None]) -> None:
@@ -352,12 +352,12 @@ class Partition:
     def _decide(self, state: PartitionState) -> None:
         if state == self.state:
             return
-        self.state = state
+        before, self.state = self.state, state
         if state.leader != NO_LEADER:
             self._newest = self._replicas[state.leader]
         elif self._newest.node not in state.replicas:
             self._newest = self._replicas[(*state.isr, *state.replicas)[0]]
-        self._cluster.save(state)
+        self._cluster.save(state, before)
         self._cluster.after_saving(self._tell_all)
 
     def _tell_all(self) -> None:

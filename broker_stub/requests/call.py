@@ -366,14 +366,17 @@ class Call:
         return response
 
     def _end(self, reply: Reply) -> None:
-        if reply.response is not None and reply.fate is Fate.ANSWER and self._services.journal.enabled:
-            self.exchange.response = lightened(reply.response)
+        if self._services.journal.enabled:
+            self.exchange.ended_ms = self.cluster.now_ms()
+            if reply.response is not None and reply.fate is Fate.ANSWER:
+                self.exchange.response = lightened(reply.response)
         self.exchange.settle()
         self._reply(reply)
 
     def _pass(self, point: Point, go_on: Callable[[], None]) -> None:
         actions = self.cluster.faults.match(self.exchange, point, addressed=self.follower is not None)
         if actions:
+            self.exchange.faults += tuple(str(action.fault) for action in actions)
             if self.follower is not None:
                 self.cluster.watch_lag()
             execute(self, iter(actions), point, go_on)

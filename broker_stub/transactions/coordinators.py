@@ -69,6 +69,11 @@ class TransactionCoordinators:
             return NO_LEADER
         return self._context.led_by(node_id, STATE_TOPIC, partition_for(transactional_id, len(topic.partitions)))
 
+    @property
+    def loaded(self) -> list[TxnShard]:
+        """Every shard that a broker has loaded."""
+        return [shard for shard in self._shards.values() if shard.leads]
+
     def load(self) -> None:
         """Loads every shard, after a start with topics that were there before."""
         for node_id in self._context.brokers:

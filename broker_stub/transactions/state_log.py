@@ -64,6 +64,11 @@ class TxnShard:
         return self._context.brokers[self._replica.node].paused
 
     @property
+    def node(self) -> int:
+        """Its broker."""
+        return self._replica.node
+
+    @property
     def leads(self) -> bool:
         """Whether it has read the log in the current leader epoch."""
         return self._leads_in(self._epoch)

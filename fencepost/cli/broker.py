@@ -18,6 +18,7 @@ _PLAIN: Final[dict[str, type]] = {
     "--port": int,
     "--partitions": int,
     "--control": str,
+    "--ui-port": int,
     "--emulate": str,
     "--data-dir": str,
     "--log-dirs": int,
@@ -42,9 +43,14 @@ def read_plain(arguments: Sequence[str]) -> dict[str, Any] | None:
     in_range = (
         min(options.get("brokers", 1), options.get("log_dirs", 1)) >= 1
         and options.get("partitions", 1) >= 1
-        and options.get("port", 0) <= 65535
+        and max(options.get("port", 0), options.get("ui_port", 0)) <= 65535
     )
     return options if in_range else None
+
+
+def page_port(ui: bool, ui_port: int | None) -> int | None:
+    """The port of the inspector; 0 for a free one, None for no inspector."""
+    return 0 if ui and ui_port is None else ui_port
 
 
 def run(
@@ -65,6 +71,8 @@ def run(
     super_user: Sequence[str] | None = None,
     acl: Sequence[str] | None = None,
     control: str | None = None,
+    ui: bool = False,
+    ui_port: int | None = None,
     virtual_clock: bool = False,
     emulate: str = "4.3",
     data_dir: str | None = None,
@@ -92,6 +100,7 @@ def run(
             super_users=super_user or (),
             acls=acl or (),
             control=control,
+            ui_port=page_port(ui, ui_port),
             virtual_clock=virtual_clock,
             emulate=emulate,
             data_dir=data_dir,

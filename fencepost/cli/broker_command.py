@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.broker import run as run_broker
-from fencepost.cli.proxy import Control
+from fencepost.cli.proxy import Control, Ui, UiPort
 
 
 def broker(
@@ -55,6 +55,8 @@ def broker(
         typer.Option(metavar="ACL", help='A permission, such as "allow alice READ,WRITE topic=orders"; repeatable. See docs/cli.md.'),
     ] = None,
     control: Control = None,
+    ui: Ui = False,
+    ui_port: UiPort = None,
     virtual_clock: Annotated[bool, typer.Option("--virtual-clock", help="Only the control advances the clock.")] = False,
     emulate: Annotated[str, typer.Option(metavar="RELEASE", help="The release of Kafka to behave like: 4.3 or 3.9.")] = "4.3",
     data_dir: Annotated[
@@ -81,6 +83,8 @@ def broker(
             super_user=super_user,
             acl=acl,
             control=control,
+            ui=ui,
+            ui_port=ui_port,
             virtual_clock=virtual_clock,
             emulate=emulate,
             data_dir=data_dir,

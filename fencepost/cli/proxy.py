@@ -15,6 +15,7 @@ from fencepost.broker_stub.faults.rules import Rule
 from fencepost.broker_stub.network.tls import Tls, client_context
 from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.cli.broker import page_port
 from fencepost.cli.error_lines import CommandError, reporting_errors
 from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
@@ -26,6 +27,8 @@ Control = Annotated[
     str | None,
     typer.Option(metavar="[HOST:]PORT", help="Listen here for rules and questions over HTTP (`fencepost fault`); default host: localhost."),
 ]
+Ui = Annotated[bool, typer.Option("--ui", help="Show what happens as a web page on this computer; its address is printed.")]
+UiPort = Annotated[int | None, typer.Option(min=0, max=65535, help="The page's port; turns on --ui. Default: a free one.")]
 
 
 def proxy(
@@ -63,6 +66,8 @@ def proxy(
     ] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The certificate's key, if it is in a separate file.")] = None,
     control: Control = None,
+    ui: Ui = False,
+    ui_port: UiPort = None,
 ) -> None:
     """Run a proxy that loses replies, until Ctrl-C. Point the clients at the printed address.
 
@@ -70,7 +75,8 @@ def proxy(
     """
     with reporting_errors("proxy"), ExitStack() as stack:
         try:
-            exchanges = EXCHANGES if control is not None else 0
+            page = page_port(ui, ui_port)
+            exchanges = EXCHANGES if control is not None or page is not None else 0
             with waiting(f"an answer from {upstream}", DISCOVER_TIMEOUT_S):
                 running = stack.enter_context(
                     FaultProxy(
@@ -84,6 +90,7 @@ def proxy(
                     )
                 )
             url = stack.enter_context(controlled(running, control))
+            inspector = running.ui(port=page) if page is not None else None
         except (OSError, ValueError) as error:
             raise CommandError(str(error)) from None
         stop = stack.enter_context(Stop())
@@ -95,6 +102,8 @@ def proxy(
         say(f"proxy for {upstream} listening on {running.bootstrap}")
         if url is not None:
             say(f"control at {url}")
+        if inspector is not None:
+            say(f"page at {inspector.url}")
         select([stop.fd], [], [])
         warn(_summary(faults, running.stats()))
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 TIMEOUT_S = 100
 
@@ -123,10 +126,34 @@ def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
         shown = ran.stdout.split(" Kafka stub at 127.0.0.1:")
         text = "\n".join(shown)
         assert " exchanges in the journal" in text
-        assert f"orders from shop\\x1b[2J\\u202e{'x' * 183}... on connection 2: INVALID_RECORD" in text
+        asked = "orders-0: 1 record, pid 0 epoch 0 seq 0-0"
+        assert f"{asked} from shop\\x1b[2J\\u202e{'x' * 183}... on connection 2: INVALID_RECORD" in text
+        assert "poison record: orders-0 refuses a record of shop\\x1b[2J\\u202e" in text
         assert "PRODUCE where topic='orders' before: error(INVALID_RECORD), 1 hit\n" in text
         assert "FETCH before: drop, 0 hits\n" in text
         assert "0 exchanges in the journal:\nno fault rules\n" in text
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_failures_leave_pages(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    """With --kafka-stub-report each failed test leaves one page for each of its stubs, and says where; others leave none."""
+    ran = run_pytest(tmp_path, FAILING, "--kafka-stub-report", "reports", *workers)
+    pages = sorted((tmp_path / "reports").iterdir())
+    assert len(pages) == ran.stdout.count("\npage: ") == 2
+    assert {str(page.relative_to(tmp_path)) for page in pages} == set(re.findall(r"\npage: (\S+)", ran.stdout))
+    (refused,) = [page for page in pages if "test_refused-call-1-" in page.name]
+    text = refused.read_text()
+    assert text.startswith("<!doctype html>")
+    assert '"kind":"poison record"' in text
+    assert "secret" not in text.partition('id="moment">')[2].partition("</script>")[0]
+
+
+def test_a_page_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
+    """A wrong directory is said beside the failure."""
+    (tmp_path / "reports").write_text("a file")
+    ran = run_pytest(tmp_path, FAILING, "--kafka-stub-report", "reports")
+    assert "2 failed, 1 passed, 1 error" in ran.stdout
+    assert "\nno page: [Errno 17] File exists: 'reports'" in ran.stdout
 
 
 def test_pytest_starts_without_a_stub(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ DOCS: Final = "tests/fencepost/test_docs"
 RUN_BY: Final[dict[str, list[str]]] = {
     "README.md": ["tests/fencepost/test_readme.py::test_the_program_runs_as_printed", HERE],
     "docs/compat.md": [HERE],
+    "docs/inspector.md": [HERE],
     "docs/jobs.md": [f"{DOCS}_jobs.py"] * 4,
     "docs/log.md": [HERE],
     "docs/observing.md": [f"{DOCS}.py::test_the_programs_about_observing_run"] * 2,

@@ -18,8 +18,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub, FaultProxy, VirtualClock
 from fencepost.broker_stub.control.control import Control, address
-from fencepost.broker_stub.control.http import BODY_BYTES_MAX, CONNECTIONS_MAX, HEAD_BYTES_MAX
 from fencepost.broker_stub.control.routes import ROUTES
+from fencepost.broker_stub.network.http import BODY_BYTES_MAX, CONNECTIONS_MAX, HEAD_BYTES_MAX
 from fencepost.producer import Producer
 from fencepost.producer.wire import InitProducerIdRequest
 from tests.broker_stub.stub_calls import Talker
@@ -494,7 +494,7 @@ def test_a_control_that_closes_logs_nothing_about_its_connections(caplog: pytest
     with BrokerStub() as stub:
         with Control(stub) as control:
             port = int(control.url.rpartition(":")[2])
-            thread = control._once.thread
+            thread = control._http.once.thread
             assert thread is not None
             sock = socket.create_connection(("127.0.0.1", port))
             sock.sendall(b"GET / HT")

@@ -310,7 +310,8 @@ def test_versions_that_the_broker_does_not_know_are_answered_in_version_0() -> N
         request=wire.ApiVersionsRequest(),
         at_ms=0,
     )
-    note_answer(Journal(1), asked, bytes.fromhex("00000009 0023 00000001 0012 0000 0004"))
+    note_answer(Journal(1), asked, bytes.fromhex("00000009 0023 00000001 0012 0000 0004"), at_ms=5)
     answer: Any = asked.response
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(each.api_key, each.max_version) for each in answer.api_keys] == [(Api.API_VERSIONS, 4)]
+    assert asked.ended_ms == 5

@@ -1,9 +1,12 @@
-"""HTTP/1.1 for the control of a stub or a proxy: one request per connection, JSON both ways, everything bounded.
+"""HTTP/1.1 for the control and the inspector of a stub or a proxy: one request per connection, everything bounded.
 
 Four things end a connection, some with an error: a head or a body above its limit, silence, more connections than `CONNECTIONS_MAX`, and
-bytes that are no HTTP. Its clients are tests and shells. No web page can use it through a browser. It refuses requests for another site by
-their headers (Origin, Sec-Fetch-Site). It refuses a page that resolves its own name to this address by that name (Host). Changes need
-`application/json`, which a page may not send to another site without permission. It has no routes, no TLS and no keep-alive.
+bytes that are no HTTP. Requests are JSON, and responses JSON, a file or a stream of events.
+
+The control's clients are tests and shells, and no web page can use it through a browser. The inspector's client is its own page, and no
+other page can use it. Both refuse requests of another site by their headers (Origin, Sec-Fetch-Site). They refuse a page that resolves its
+own name to this address by that name (Host). Changes need `application/json`, which a page may not send to another site without permission.
+It has no routes, no TLS and no keep-alive.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import logging
 import re
 import secrets
 from base64 import b64decode
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address
@@ -50,6 +53,20 @@ class Request(msgspec.Struct, frozen=True):
     body: Any
 
 
+class File(msgspec.Struct, frozen=True):
+    """A response that is not JSON. `headers` are further ones."""
+
+    content: bytes
+    kind: str
+    headers: tuple[str, ...] = ()
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A response of server-sent events, until `events` ends or the client goes."""
+
+    events: Callable[[], AsyncGenerator[bytes, None]]
+
+
 class HttpError(Exception):
     """An error response, with a sentence that gives the reason."""
 
@@ -64,10 +81,11 @@ Answer = Callable[[Request], tuple[HTTPStatus, Any]]
 
 class HttpServer:
     """Serves on the loop that runs `serve`. `names`: its host names besides localhost and addresses. `token`: required in every request;
-    None for none."""
+    None for none. `has_page`: it serves a page, which may use it."""
 
-    def __init__(self, answer: Answer, *, names: Collection[str] = (), token: str | None = None) -> None:
+    def __init__(self, answer: Answer, *, names: Collection[str] = (), token: str | None = None, has_page: bool = False) -> None:
         self._answer = answer
+        self._has_page = has_page
         self._names = frozenset(name.lower() for name in names if name)
         self._token = token
         self._open = 0
@@ -79,6 +97,9 @@ class HttpServer:
         try:
             status, body = await self._answered(reader, writer)
             with suppress(OSError, TimeoutError):
+                if isinstance(body, Stream):
+                    await _write_events(writer, body)
+                    return
                 async with asyncio.timeout(READ_TIMEOUT_S):
                     await _write(writer, status, body)
         except asyncio.CancelledError:
@@ -140,9 +161,9 @@ class HttpServer:
         if not self._is_called(headers["host"]):
             known = ", ".join((LOCAL, *sorted(self._names)))
             raise HttpError(HTTPStatus.FORBIDDEN, f"Host: {headers['host'][:100]}: use {known}, or an IP address")
-        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+        if not (self._has_page and _is_own_page(headers)) and ("origin" in headers or headers.get("sec-fetch-site", "none") != "none"):
             page = headers.get("origin", headers.get("referer", "another site"))
-            raise HttpError(HTTPStatus.FORBIDDEN, f"a request of a web page ({page[:100]}) is refused; the control is for tests and shells")
+            raise HttpError(HTTPStatus.FORBIDDEN, f"a request of a web page ({page[:100]}) is refused; {self._is_for}")
         if self._token is not None and not secrets.compare_digest(_token_in(headers.get("authorization", "")), self._token.encode()):
             raise HttpError(
                 HTTPStatus.UNAUTHORIZED, "the token is missing or wrong; it is in the URL that was printed when the control started"
@@ -153,6 +174,10 @@ class HttpServer:
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind[:100] or 'nothing'}: send {JSON}, as `curl --json` does"
             )
 
+    @property
+    def _is_for(self) -> str:
+        return "only the inspector's own page may ask it" if self._has_page else "the control is for tests and shells"
+
     def _is_called(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         if found is None:
@@ -162,6 +187,12 @@ class HttpServer:
             return name == LOCAL or name in self._names or bool(IPv6Address(bracketed) if bracketed else IPv4Address(name))
         except ValueError:
             return False
+
+
+def _is_own_page(headers: dict[str, str]) -> bool:
+    """Whether a browser sent this for the page of this server. Its host name has been checked."""
+    origin = headers.get("origin")
+    return origin in (None, f"http://{headers['host']}") and headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
 def _token_in(authorization: str) -> bytes:
@@ -191,14 +222,34 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
 
 
 async def _write(writer: asyncio.StreamWriter, status: HTTPStatus, body: Any) -> None:
-    text = msgspec.json.encode(body) + b"\n"
+    file = body if isinstance(body, File) else File(msgspec.json.encode(body) + b"\n", JSON)
+    text = file.content
     lines = (
         f"HTTP/1.1 {status.value} {status.phrase}",
-        f"Content-Type: {JSON}",
+        f"Content-Type: {file.kind}",
         f"Content-Length: {len(text)}",
+        "X-Content-Type-Options: nosniff",
+        *file.headers,
         *(['WWW-Authenticate: Basic realm="fencepost"'] if status is HTTPStatus.UNAUTHORIZED else []),
         "Connection: close",
         "\r\n",
     )
     writer.write("\r\n".join(lines).encode("latin-1") + text)
     await writer.drain()
+
+
+async def _write_events(writer: asyncio.StreamWriter, stream: Stream) -> None:
+    """Writes the events as they come. A client that does not read them for too long is cut."""
+    head = ("HTTP/1.1 200 OK", "Content-Type: text/event-stream", "Cache-Control: no-store", "Connection: close", "\r\n")
+    events = stream.events()
+    try:
+        writer.write("\r\n".join(head).encode("latin-1"))
+        async for event in events:
+            writer.write(event)
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await writer.drain()
+            if writer.is_closing():
+                return
+    finally:
+        with suppress(RuntimeError):  # it is being closed from elsewhere, too
+            await events.aclose()

@@ -1,0 +1,268 @@
+"""Findings from exchanges: lost replies, fenced producers, refused records, stale leaders, quotas, acks, and offsets of an old generation.
+
+Pure functions of rows; each yields its findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from fencepost.broker_stub.inspector.batch_facts import Facts, identity
+from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data, finding
+from fencepost.broker_stub.inspector.rows import LOST, OPEN, UNHEARD, Row
+from fencepost.producer.foundations.counted import counted
+
+UNANSWERED: Final = (LOST, OPEN, UNHEARD)
+FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+REFUSED_RECORDS: Final = ("INVALID_RECORD", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "CORRUPT_MESSAGE", "INVALID_TIMESTAMP")
+STALE: Final = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+OLD_GENERATION: Final = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH")
+TOO_FEW: Final = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+STUCK_READS: Final = 5
+"""So many reads with records from the same offset, and the consumer does not get past it."""
+
+
+def client_of(row: Row) -> str:
+    return row["client"] or f"a client without id (connection {row['conn']})"
+
+
+def where(batch: Facts) -> str:
+    return f"{batch['topic']}-{batch['partition']}"
+
+
+def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
+    """A batch that came again because the first reply was lost, and was answered."""
+    by_number = {row["n"]: row for row in rows}
+    for row in by_number.values():
+        for batch in row["batches"]:
+            first = by_number.get(batch.get("again", -1))
+            if first is None or first["outcome"] not in UNANSWERED or "offset" not in batch:
+                continue
+            yield finding(
+                "lost reply",
+                NOTE,
+                f"A lost reply: {where(batch)} has the batch once",
+                f"{client_of(row)} got no reply to exchange {first['n']} and sent the batch {identity(batch['pid'], batch['epoch'])} "
+                f"seq {batch['seq']}-{batch['last']} again in exchange {row['n']}. It is in the log once, at offset {batch['offset']}.",
+                rows=(first["n"], row["n"]),
+                topic=batch["topic"],
+                partition=batch["partition"],
+            )
+
+
+def fenced(rows: Iterable[Row]) -> Iterator[Data]:
+    """A zombie: requests with an epoch that another producer has replaced."""
+    given: dict[int, Row] = {}
+    found: dict[tuple[str, str], Data] = {}
+    for row in rows:
+        if row["api"] == "INIT_PRODUCER_ID" and not row["codes"] and row["response"] is not None:
+            given[row["response"].get("producer_id", -1)] = row
+        if not any(code in FENCED for code in row["codes"]):
+            continue
+        identities = [[batch["pid"], batch["epoch"]] for batch in row["batches"] if batch.get("pid", -1) >= 0] or [
+            row["identity"] or [-1, -1]
+        ]
+        pid, epoch = identities[0]
+        key = (client_of(row), identity(pid, epoch))
+        newer = given.get(pid)
+        now = f" Exchange {newer['n']} gave {newer['told']} to {client_of(newer)}." if newer is not None else ""
+        if key in found:
+            found[key]["rows"].append(row["n"])
+            continue
+        found[key] = finding(
+            "fenced zombie",
+            WARNING,
+            f"{client_of(row)} is fenced",
+            f"It uses {key[1]}, which is replaced, and {row['api']} in exchange {row['n']} was refused: {', '.join(row['codes'])}.{now} "
+            "None of what it sent then is in the log.",
+            rows=(row["n"], *((newer["n"],) if newer is not None else ())),
+            topic=row["topics"][0] if row["topics"] else None,
+        )
+    yield from found.values()
+
+
+def refused_records(rows: Iterable[Row]) -> Iterator[Data]:
+    """A batch that the broker refuses because of a record in it."""
+    for row in rows:
+        for batch in row["batches"]:
+            if batch.get("code") not in REFUSED_RECORDS:
+                continue
+            bad = "; ".join(f"record {index}: {why or 'no reason given'}" for index, why in batch.get("records", ()))
+            yield finding(
+                "poison record",
+                WARNING,
+                f"{where(batch)} refuses a record of {client_of(row)}",
+                f"{batch['code']}: {bad or batch.get('why') or 'the broker gives no reason'}. The whole batch of "
+                f"{counted(batch['count'], 'record')} is not in the log.",
+                rows=(row["n"],),
+                topic=batch["topic"],
+                partition=batch["partition"],
+            )
+
+
+def stuck_readers(rows: Iterable[Row]) -> Iterator[Data]:
+    """A consumer that reads the same record again and again."""
+    reads: dict[tuple[str, str, int, int], list[int]] = {}
+    for row in rows:
+        if row["api"] != "FETCH" or row["quiet"] or row["response"] is None:
+            continue
+        for topic, partition, offset in _asked(row):
+            reads.setdefault((client_of(row), topic, partition, offset), []).append(row["n"])
+    for (client, topic, partition, offset), numbers in reads.items():
+        if len(numbers) >= STUCK_READS:
+            yield finding(
+                "poison record",
+                WARNING,
+                f"{client} does not get past offset {offset} of {topic}-{partition}",
+                f"It read from that offset {len(numbers)} times. Its program may fail at the record there.",
+                rows=(numbers[-1], *numbers[:-1]),
+                topic=topic,
+                partition=partition,
+            )
+
+
+def _asked(row: Row) -> Iterator[tuple[str, int, int]]:
+    for topic in row["request"].get("topics", ()):
+        if isinstance(topic, dict):
+            name = topic.get("topic") or topic.get("topic_id") or "?"
+            for part in topic.get("partitions", ()):
+                if isinstance(part, dict):
+                    yield name, part.get("partition", 0), part.get("fetch_offset", 0)
+
+
+def stale_leaders(rows: Iterable[Row], changes: Iterable[Data]) -> Iterator[Data]:
+    """A request to a broker that does not lead any more."""
+    moved = {(each["topic"], each["partition"]): each for each in changes if each["what"] == "leader"}
+    found: dict[tuple[str, int, str], Data] = {}
+    for row in rows:
+        code = next((code for code in row["codes"] if code in STALE), None)
+        if code is None:
+            continue
+        topic = row["topics"][0] if row["topics"] else "a partition"
+        refused = next((each for each in row["batches"] if each.get("code") in STALE), None)
+        partition = refused["partition"] if refused is not None else None
+        change = moved.get((topic, partition)) if partition is not None else next((e for (t, _), e in moved.items() if t == topic), None)
+        key = (topic, row["node"], client_of(row))
+        if key in found:
+            found[key]["rows"].append(row["n"])
+            continue
+        moved_on = change is not None and change["after"][0] != row["node"]
+        led = f" Broker {change['after'][0]} leads in epoch {change['epoch']}." if change is not None and moved_on else ""
+        found[key] = finding(
+            "stale leader",
+            NOTE,
+            f"{client_of(row)} asked broker {row['node']}, which does not lead {topic}",
+            f"{row['api']} in exchange {row['n']} got {code}, so nothing was written.{led} The client asks for metadata and goes there.",
+            rows=(row["n"],),
+            topic=topic,
+            partition=partition,
+        )
+    yield from found.values()
+
+
+def throttled(rows: Iterable[Row]) -> Iterator[Data]:
+    """Clients over their quota."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["throttle"]:
+            found.setdefault(client_of(row), []).append(row)
+    for client, late in found.items():
+        worst = max(late, key=lambda each: int(each["throttle"]))
+        yield finding(
+            "quota",
+            WARNING,
+            f"{client} is throttled",
+            f"{counted(len(late), 'response')} told it to wait, up to {worst['throttle']} ms (exchange {worst['n']}). It is over a quota "
+            "of bytes, requests or connections, or a fault rule says so.",
+            rows=(worst["n"], *(each["n"] for each in late if each is not worst)),
+        )
+
+
+def weak_acks(rows: Iterable[Row], replicas: dict[tuple[str, int], int]) -> Iterator[Data]:
+    """Writes that are acknowledged before the followers have them, and writes that too few replicas refuse."""
+    weak: dict[tuple[str, int], tuple[list[int], Facts]] = {}
+    few: dict[tuple[str, str], tuple[list[int], Facts, str]] = {}
+    for row in rows:
+        for batch in row["batches"]:
+            if row["acks"] in (0, 1) and replicas.get((batch["topic"], batch["partition"]), 1) > 1:
+                weak.setdefault((client_of(row), row["acks"]), ([], batch))[0].append(row["n"])
+            if batch.get("code") in TOO_FEW:
+                few.setdefault((client_of(row), where(batch)), ([], batch, batch["code"]))[0].append(row["n"])
+    for (client, acks), (numbers, batch) in weak.items():
+        what = "no response at all" if acks == 0 else "a response before a follower has the records"
+        yield finding(
+            "wrong acks",
+            WARNING,
+            f"{client} writes with acks={acks}",
+            f"It asks for {what}, in {counted(len(numbers), 'exchange')}. If the leader fails then, they are lost. acks=all prevents that.",
+            rows=numbers,
+            topic=batch["topic"],
+            partition=batch["partition"],
+        )
+    for (client, place), (numbers, batch, code) in few.items():
+        yield finding(
+            "wrong acks",
+            WARNING,
+            f"{place} has too few in-sync replicas for {client}",
+            f"{code} in {counted(len(numbers), 'exchange')}: the partition's in-sync replicas are fewer than min.insync.replicas.",
+            rows=numbers,
+            topic=batch["topic"],
+            partition=batch["partition"],
+            tab="topics",
+        )
+
+
+def old_generations(rows: Iterable[Row]) -> Iterator[Data]:
+    """Offsets that a member sent in a transaction after its group had rebalanced."""
+    for row in rows:
+        code = next((code for code in row["codes"] if code in OLD_GENERATION), None)
+        if code is None or row["api"] not in ("TXN_OFFSET_COMMIT", "OFFSET_COMMIT"):
+            continue
+        group = row["groups"][0] if row["groups"] else "?"
+        inside = row["api"] == "TXN_OFFSET_COMMIT"
+        end = (
+            f"Transaction {', '.join(row['txn']) or '?'} can only be aborted."
+            if inside
+            else "The next member reads from the offset before."
+        )
+        yield finding(
+            "rebalance in a transaction" if inside else "rebalance before a commit",
+            WARNING,
+            f"Group {group} rebalanced before {client_of(row)} committed its offsets",
+            f"{code} in exchange {row['n']}: {row['asked']}. The partitions belong to another member or generation. {end}",
+            rows=(row["n"],),
+            tab="",
+        )
+
+
+def sequence_gaps(rows: Iterable[Row]) -> Iterator[Data]:
+    """A batch whose predecessor the log does not have."""
+    for row in rows:
+        for batch in row["batches"]:
+            if batch.get("code") == "OUT_OF_ORDER_SEQUENCE_NUMBER":
+                yield finding(
+                    "sequence gap",
+                    BAD,
+                    f"{where(batch)} refuses a batch of {client_of(row)}: an earlier one is missing",
+                    f"Exchange {row['n']} has {identity(batch['pid'], batch['epoch'])} seq {batch['seq']}. The log lacks the one before.",
+                    rows=(row["n"],),
+                    topic=batch["topic"],
+                    partition=batch["partition"],
+                    tab="producers",
+                )
+
+
+def every(rows: list[Row], changes: list[Data], replicas: dict[tuple[str, int], int]) -> list[Any]:
+    """All of them."""
+    return [
+        *sequence_gaps(rows),
+        *fenced(rows),
+        *old_generations(rows),
+        *refused_records(rows),
+        *stuck_readers(rows),
+        *weak_acks(rows, replicas),
+        *throttled(rows),
+        *stale_leaders(rows, changes),
+        *lost_replies(rows),
+    ]

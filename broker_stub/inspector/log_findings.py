@@ -1,0 +1,175 @@
+"""Findings from the logs: what readers wait for, batches without an answer, acknowledged records that are gone, aborted transactions.
+
+Pure functions of a snapshot and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from fencepost.broker_stub.inspector.batch_facts import Facts, identity
+from fencepost.broker_stub.inspector.exchange_findings import UNANSWERED, client_of, where
+from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data, finding
+from fencepost.broker_stub.inspector.rows import OK, Row
+from fencepost.producer.foundations.counted import counted
+
+LIVE_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+LONG_OPEN_MS: Final = 10_000
+QUIET_MS: Final = 2_000
+"""A batch without an answer for that long is not about to be sent again."""
+
+Place = tuple[str, int]
+
+
+def partitions(snapshot: Data) -> dict[Place, Data]:
+    """Every partition of the snapshot, by topic and index."""
+    return {(topic["name"], each["index"]): each for topic in snapshot["topics"] for each in topic["partitions"]}
+
+
+def held_back(snapshot: Data) -> Iterator[Data]:
+    """Open transactions at which readers of committed records wait."""
+    for (topic, index), part in partitions(snapshot).items():
+        held = part.get("held")
+        if held is None:
+            continue
+        open_ms = snapshot["now_ms"] - held["since_ms"] if held["since_ms"] >= 0 else 0
+        known = held["state"] in LIVE_STATES
+        if known and open_ms < LONG_OPEN_MS:
+            continue
+        owner = f"transaction {held['txn']}" if held["txn"] else identity(held["pid"], held["epoch"])
+        since = f" for {open_ms / 1000:.0f} s" if held["since_ms"] >= 0 else ""
+        how = (
+            f"Its coordinator aborts it after {held['timeout_ms'] / 1000:.0f} s."
+            if known and held["timeout_ms"]
+            else "No coordinator has it open, so none will end it: `fencepost txn find-hanging` and `abort-hanging` do."
+        )
+        yield finding(
+            "hanging transaction",
+            WARNING if known else BAD,
+            f"Readers of {topic}-{index} wait at offset {held['offset']}",
+            f"{owner} ({identity(held['pid'], held['epoch'])}) is open{since} and holds the last stable offset at {part['lso']}; the high "
+            f"watermark is {part['hw']}. {how}",
+            topic=topic,
+            partition=index,
+        )
+
+
+def unanswered(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
+    """Batches that were sent and never answered: an expired batch, or a producer that is gone."""
+    parts = partitions(snapshot)
+    tries: dict[tuple[str, int, int, int, int], list[tuple[Row, Facts]]] = {}
+    for row in rows:
+        for batch in row["batches"]:
+            if batch.get("pid", -1) >= 0:
+                key = (batch["topic"], batch["partition"], batch["pid"], batch["epoch"], batch["seq"])
+                tries.setdefault(key, []).append((row, batch))
+    for (topic, index, pid, epoch, seq), sent in tries.items():
+        last, batch = sent[-1]
+        if any("offset" in each for _, each in sent if _["outcome"] == OK) or last["outcome"] not in UNANSWERED:
+            continue
+        if snapshot["now_ms"] - last["at"] < QUIET_MS:
+            continue
+        offset = _offset_in(parts.get((topic, index)), pid, epoch, seq)
+        fate = "It is not in the log" if offset is None else f"It is in the log, at offset {offset}, though the client does not know"
+        yield finding(
+            "expired batch",
+            WARNING,
+            f"{client_of(last)} got no answer for a batch of {where(batch)}",
+            f"{identity(pid, epoch)} seq {seq}-{batch['last']}, {counted(batch['count'], 'record')}, was sent in "
+            f"{counted(len(sent), 'exchange')} without an answer, the last at exchange {last['n']}. {fate}.",
+            rows=(last["n"], *(row["n"] for row, _ in sent[:-1])),
+            topic=topic,
+            partition=index,
+        )
+
+
+def _offset_in(part: Data | None, pid: int, epoch: int, seq: int) -> int | None:
+    """Where a batch is in the log, as far as the snapshot has it."""
+    if part is None:
+        return None
+    found = [each[0] for each in part["batches"] if each[3:6] == [pid, epoch, seq]]
+    found += [
+        first_offset
+        for each in part["producers"]
+        if each["pid"] == pid and each["epoch"] == epoch
+        for first, _, first_offset, *_ in each["batches"]
+        if first == seq
+    ]
+    return found[0] if found else None
+
+
+def gone(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
+    """Records that were acknowledged, and that the log of today's leader does not have."""
+    parts = partitions(snapshot)
+    for row in rows:
+        for batch in row["batches"]:
+            part = parts.get((batch["topic"], batch["partition"]))
+            offset = batch.get("offset", -1)
+            if part is None or offset < 0 or offset < part["start"] or row["outcome"] != OK:
+                continue
+            if offset < part["end"] and not _is_another(part, offset, batch):
+                continue
+            yield finding(
+                "acknowledged and gone",
+                BAD,
+                f"{where(batch)} lost records that it had acknowledged",
+                f"Exchange {row['n']} of {client_of(row)} was answered with offset {offset} (acks={row['acks']}). The log of the leader, "
+                f"broker {part['leader']}, ends at {part['end']} or has another batch there: a leader without these records took over.",
+                rows=(row["n"],),
+                topic=batch["topic"],
+                partition=batch["partition"],
+            )
+
+
+def _is_another(part: Data, offset: int, batch: Facts) -> bool:
+    """Whether the log has another batch at that offset."""
+    there = next((each for each in part["batches"] if each[0] <= offset <= each[1]), None)
+    return there is not None and batch.get("pid", -1) >= 0 and there[3] >= 0 and there[3:5] != [batch["pid"], batch["epoch"]]
+
+
+def aborted(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
+    """Transactions that were aborted, with records that readers of committed records skip."""
+    ends: dict[int, Row] = {}
+    for row in rows:
+        if row["api"] == "END_TXN" and row["asked"].startswith("ABORT") and row["identity"] is not None:
+            ends[row["identity"][0]] = row
+    for (topic, index), part in partitions(snapshot).items():
+        for bar in part["bars"]:
+            if bar["state"] != "aborted" or not bar["records"]:
+                continue
+            end = ends.get(bar["pid"])
+            by = (
+                f"{client_of(end)} aborted it in exchange {end['n']}."
+                if end is not None
+                else "No client asked for it: its coordinator did."
+            )
+            yield finding(
+                "aborted batch",
+                NOTE,
+                f"Aborted: {counted(bar['records'], 'record')} of {topic}-{index} from offset {bar['first']} on",
+                f"The transaction of {identity(bar['pid'], bar['epoch'])} ends with an abort marker at offset {bar['last']}. {by} "
+                "Consumers with read_committed skip its records.",
+                rows=() if end is None else (end["n"],),
+                topic=topic,
+                partition=index,
+                tab="topics",
+            )
+
+
+def unavailable(snapshot: Data) -> Iterator[Data]:
+    """Partitions without a leader, or with fewer in-sync replicas than writes need."""
+    for (topic, index), part in partitions(snapshot).items():
+        if part["leader"] < 0:
+            yield finding(
+                "no leader", BAD, f"{topic}-{index} has no leader", f"Its replicas are on {part['replicas']}.", topic=topic, partition=index
+            )
+        elif len(part["isr"]) < part["min_isr"]:
+            yield finding(
+                "too few replicas",
+                WARNING,
+                f"{topic}-{index} refuses acks=all",
+                f"Its in-sync replicas are {part['isr']}, and min.insync.replicas is {part['min_isr']}.",
+                topic=topic,
+                partition=index,
+            )

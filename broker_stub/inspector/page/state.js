@@ -1,0 +1,58 @@
+// What the page knows: one snapshot, the rows of the exchanges by number, findings and fault rules; and how it learns more.
+const S = { snapshot: null, rows: new Map(), findings: [], faults: [], live: false, connected: false, held: false, skew: 0, shared: null };
+function merge(moment) {
+  if (moment.full) S.rows.clear();
+  if (moment.snapshot) {
+    if (moment.snapshot.topic_names) { // news have only the topics that changed
+      const known = new Map([...(S.snapshot ? S.snapshot.topics : []), ...moment.snapshot.topics].map((topic) => [topic.name, topic]));
+      moment.snapshot.topics = moment.snapshot.topic_names.map((name) => known.get(name)).filter(Boolean);
+    }
+    S.snapshot = moment.snapshot;
+    S.skew = Date.now() - moment.snapshot.now_ms;
+  }
+  for (const row of moment.exchanges || []) S.rows.set(row.n, row);
+  for (const n of S.rows.keys()) { if (n >= (moment.oldest || 0)) break; S.rows.delete(n); }
+  if (moment.findings) S.findings = moment.findings;
+  if (moment.faults) S.faults = moment.faults;
+}
+// The cluster's time. A moment stands still, and so does a virtual clock.
+const now = () => S.live && S.snapshot.clock === "real" ? Date.now() - S.skew : S.snapshot.now_ms;
+const rows = () => [...S.rows.values()].sort((a, b) => a.n - b.n);
+const began = () => { const first = S.rows.values().next(); return first.done ? 0 : first.value.at; };
+let source = null;
+function listen() {
+  source = new EventSource("events");
+  source.onopen = () => { S.connected = true; tools(); };
+  source.onerror = () => { S.connected = false; tools(); };
+  source.onmessage = (message) => {
+    merge(JSON.parse(message.data));
+    refresh();
+  };
+}
+async function ask(method, path, body) {
+  const answer = await fetch(path, { method, headers: body === undefined ? {} : { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error || answer.statusText);
+  return told;
+}
+const clientOf = (row) => row.client ? shown(row.client) : `connection ${row.conn}`;
+const partitions = () => S.snapshot.topics.flatMap((topic) => topic.partitions.map((part) => ({ topic, part })));
+const partitionOf = (topic, index) => partitions().find((each) => each.topic.name === topic && each.part.index === index);
+// The exchange that wrote a batch: the first with its identity that may have, by pid, epoch and sequence.
+function writerOf(topic, index, pid, epoch, seq) {
+  if (pid < 0) return null;
+  for (const row of S.rows.values())
+    for (const each of row.batches || []) if (each.topic === topic && each.partition === index && each.pid === pid && each.epoch === epoch && each.seq === seq) return row;
+  return null;
+}
+function writerAt(topic, index, offset) {
+  for (const row of S.rows.values()) for (const each of row.batches || []) if (each.topic === topic && each.partition === index && each.offset === offset) return row;
+  return null;
+}
+const hasProblem = (row) => row.doubt || row.again !== undefined || row.codes.length > 0 || row.faults.length > 0 || row.throttle > 0 || ["lost", "unheard", "refused"].includes(row.outcome);
+function changeText(change) {
+  if (change.node !== undefined) return `broker ${change.node} ${{ started: "started", stopped: "stopped", killed: "was killed", paused: "is paused", resumed: "goes on", fenced: "is fenced by the controller", unfenced: "is no longer fenced" }[change.what]}`;
+  const where = `${shown(change.topic)}-${change.partition}`;
+  const leader = (nodes) => nodes[0] < 0 ? "no leader" : `broker ${nodes[0]}`;
+  return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}, epoch ${change.epoch}` : `${where}: ISR ${change.before.join(",") || "none"} → ${change.after.join(",") || "none"}`;
+}

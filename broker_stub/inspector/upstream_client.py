@@ -1,0 +1,70 @@
+"""Asks the brokers behind a proxy, directly and one request at a time, for what the inspector shows. It does not go through the proxy.
+
+Every wait has a deadline. A broker that wants TLS or a login does not answer; the snapshot then says so.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from itertools import count
+from struct import Struct
+from typing import Final
+
+from fencepost.producer.wire import Message, decode_response, encode_request
+
+Address = tuple[str, int]
+
+CLIENT_ID: Final = "fencepost-inspector"
+TIMEOUT_S: Final = 3.0
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+_SIZE: Final = Struct(">i")
+
+
+class UpstreamClient:
+    """One connection to each broker. Only one thread may use it at a time."""
+
+    def __init__(self) -> None:
+        self._sockets: dict[Address, socket.socket] = {}
+        self._numbers = count(1)
+
+    def ask(self, address: Address, request: Message, version: int) -> Message:
+        """The response. OSError if there is none within the deadline."""
+        link = self._sockets.get(address)
+        if link is None:
+            link = self._sockets[address] = socket.create_connection(address, timeout=TIMEOUT_S)
+        try:
+            number = next(self._numbers)
+            link.sendall(b"".join(encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)))
+            (size,) = _SIZE.unpack(_read(link, _SIZE.size))
+            if not 0 < size <= ANSWER_BYTES_MAX:
+                raise ConnectionError(f"a response of {size} bytes is none of a Kafka broker")
+            found, answer = decode_response(_read(link, size), request.api, version)
+            if found != number:
+                raise ConnectionError(f"the response has number {found}, not {number}")
+        except BaseException:
+            self._drop(address)
+            raise
+        return answer
+
+    def close(self) -> None:
+        """Closes every connection."""
+        for address in [*self._sockets]:
+            self._drop(address)
+
+    def _drop(self, address: Address) -> None:
+        link = self._sockets.pop(address, None)
+        if link is not None:
+            with suppress(OSError):
+                link.close()
+
+
+def _read(link: socket.socket, size: int) -> bytes:
+    parts = []
+    while size:
+        part = link.recv(min(size, 1 << 20))
+        if not part:
+            raise ConnectionError("the broker closed the connection: it may want TLS, a login, or an older version")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

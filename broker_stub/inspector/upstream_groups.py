@@ -1,0 +1,90 @@
+"""The groups of a cluster behind a proxy, with members and committed offsets, from what their coordinators tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fencepost.broker_stub.groups.state.embedded_protocol import Unreadable, read_assignment
+from fencepost.broker_stub.inspector.upstream_client import Address, UpstreamClient
+from fencepost.producer.wire.messages.consumer_group_admin import ConsumerGroupDescribeRequest
+from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
+from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest
+
+Data = dict[str, Any]
+
+GROUPS_MAX: Final = 100
+CONSUMER: Final = "consumer"
+TYPES_SINCE: Final = 5  # the version of ListGroups with the groups' types
+
+
+def groups(client: UpstreamClient, live: Mapping[int, Address]) -> list[Data]:
+    """Every group, by its coordinator. OSError if a broker does not answer."""
+    found: list[Data] = []
+    for node, address in live.items():
+        for group in _listed(client, address)[: GROUPS_MAX - len(found)]:
+            is_consumer = getattr(group, "group_type", "").lower() == CONSUMER
+            told = _consumer(client, address, group.group_id) if is_consumer else _classic(client, address, group.group_id)
+            state = getattr(group, "group_state", "")
+            found.append(
+                {"id": group.group_id, "type": CONSUMER if is_consumer else "classic", "state": state, "since_ms": None, "node": node}
+                | told
+            )
+    for group in found:
+        group["offsets"] = _offsets(client, live[group["node"]], group["id"])
+    return sorted(found, key=lambda each: str(each["id"]))
+
+
+def _listed(client: UpstreamClient, address: Address) -> list[Any]:
+    try:
+        answer: Any = client.ask(address, ListGroupsRequest(), TYPES_SINCE)
+    except ConnectionError:  # a broker before Kafka 3.8 closes the connection
+        answer = client.ask(address, ListGroupsRequest(), TYPES_SINCE - 1)
+    return list(answer.groups)
+
+
+def _classic(client: UpstreamClient, address: Address, name: str) -> Data:
+    answer: Any = client.ask(address, DescribeGroupsRequest(groups=[name]), 5)
+    members = [
+        {
+            "id": each.member_id,
+            "client": each.client_id,
+            "instance": each.group_instance_id,
+            "partitions": _assigned(each.member_assignment),
+        }
+        for group in answer.groups
+        for each in group.members
+    ]
+    return {"generation": None, "members": members}
+
+
+def _assigned(assignment: bytes) -> list[list[Any]]:
+    try:
+        return [list(each) for each in read_assignment(assignment)] if assignment else []
+    except Unreadable:
+        return []
+
+
+def _consumer(client: UpstreamClient, address: Address, name: str) -> Data:
+    answer: Any = client.ask(address, ConsumerGroupDescribeRequest(group_ids=[name]), 0)
+    (group,) = answer.groups
+    members = [
+        {
+            "id": each.member_id,
+            "client": each.client_id,
+            "instance": each.instance_id,
+            "partitions": [[topic.topic_name, index] for topic in each.assignment.topic_partitions for index in topic.partitions],
+        }
+        for each in group.members
+    ]
+    return {"generation": group.group_epoch, "members": members}
+
+
+def _offsets(client: UpstreamClient, address: Address, name: str) -> list[Data]:
+    answer: Any = client.ask(address, OffsetFetchRequest(group_id=name, topics=None), 7)
+    return [
+        {"topic": topic.name, "partition": part.partition_index, "offset": part.committed_offset, "at_ms": -1, "pending": False}
+        for topic in answer.topics
+        for part in topic.partitions
+        if part.committed_offset >= 0 and not part.error_code
+    ]

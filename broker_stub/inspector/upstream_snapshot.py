@@ -1,0 +1,283 @@
+"""A real cluster behind a proxy as one snapshot, of the same form as a stub's, from what brokers tell every client.
+
+It asks for metadata, offsets, producers, transactions, groups and the newest batches, and changes nothing. What a broker does not tell is
+left out: the five remembered batches of a producer, and the changes of the past. Everything is bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from fencepost.broker_stub.inspector.lanes import BATCHES_MAX, FIRST_SPAN, Batch, bars, batch_of
+from fencepost.broker_stub.inspector.snapshot import FORMAT, PARTITIONS_MAX
+from fencepost.broker_stub.inspector.upstream_client import Address, UpstreamClient
+from fencepost.broker_stub.inspector.upstream_groups import groups
+from fencepost.producer.wire import (
+    DescribeProducersRequest,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    Malformed,
+    Message,
+    MetadataRequest,
+    TopicRequest,
+)
+from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsRequest
+from fencepost.producer.wire.messages.list_offsets import EARLIEST, LATEST
+from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest
+from fencepost.producer.wire.records import CorruptBatch, iter_batches
+
+Data = dict[str, Any]
+Place = tuple[str, int]
+M = TypeVar("M", bound=Message)
+
+EVERY_S: Final = 1.5
+"""A cluster is asked at most this often."""
+LANES_MAX: Final = 32
+FETCH_BYTES: Final = 1024 * 1024
+TRANSACTIONS_MAX: Final = 200
+UNREACHABLE: Final = (OSError, Malformed)
+INTERNAL: Final = "__"
+
+
+class UpstreamSnapshots:
+    """Takes the snapshots of one cluster, from any thread. `addresses`: where each broker is."""
+
+    def __init__(self, addresses: Callable[[], Mapping[int, Address]]) -> None:
+        self._addresses = addresses
+        self._client = UpstreamClient()
+        self._lock = threading.Lock()
+        self._lanes: dict[Place, tuple[int, list[Batch]]] = {}
+        self._last: tuple[float, Data] = (-EVERY_S, {})
+
+    def take(self) -> Data:
+        """The cluster now, or as it was up to a second and a half ago."""
+        with self._lock:
+            at, known = self._last
+            if time.monotonic() - at >= EVERY_S:
+                known = self._take()
+                self._last = (time.monotonic(), known)
+            return known
+
+    def close(self) -> None:
+        """Closes its connections."""
+        with self._lock:
+            self._client.close()
+
+    def _take(self) -> Data:
+        addresses = dict(self._addresses())
+        data: Data = {
+            "format": FORMAT,
+            "kind": "proxy",
+            "clock": "real",
+            "now_ms": int(time.time() * 1000),
+            "cluster_id": None,
+            "release": None,
+            "brokers": [],
+            "topics": [],
+            "topics_left_out": 0,
+            "transactions": [],
+            "groups": [],
+            "changes": [],
+            "stats": {},
+        }
+        reasons = []
+        for address in addresses.values():
+            try:
+                metadata: Any = self._client.ask(address, MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
+                break
+            except UNREACHABLE as error:
+                reasons.append(f"{address[0]}:{address[1]}: {error}")
+        else:
+            return data | {"problem": f"no broker tells about the cluster: {'; '.join(reasons)[:500]}"}
+        live = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+        data["cluster_id"] = metadata.cluster_id
+        try:
+            data["transactions"] = self._transactions(live)
+            data["groups"] = groups(self._client, live)
+            data["topics"], data["topics_left_out"] = self._topics(metadata, live, {each["pid"]: each for each in data["transactions"]})
+        except UNREACHABLE as error:
+            data["problem"] = f"a broker does not tell everything: {error}"
+        data["brokers"] = [_broker(node, address, node in live, data["topics"]) for node, address in sorted((addresses | live).items())]
+        return data
+
+    def _topics(self, metadata: Any, live: Mapping[int, Address], txns: Mapping[int, Data]) -> tuple[list[Data], int]:
+        rooms, shown, left_out = PARTITIONS_MAX, [], 0
+        for topic in sorted(metadata.topics, key=lambda each: (each.is_internal, each.name)):
+            if len(topic.partitions) > rooms:
+                left_out += 1
+                continue
+            rooms -= len(topic.partitions)
+            parts = sorted(topic.partitions, key=lambda each: each.partition_index)
+            shown.append(
+                {"name": topic.name, "internal": topic.is_internal, "overrides": {}, "partitions_total": len(parts), "parts": parts}
+            )
+        by_leader: dict[int, list[Place]] = {}
+        for each in shown:
+            for part in each["parts"] if not each["internal"] else ():
+                by_leader.setdefault(part.leader_id, []).append((each["name"], part.partition_index))
+        offsets: dict[Place, dict[str, int]] = {}
+        producers: dict[Place, list[Any]] = {}
+        for node, places in by_leader.items():
+            if node in live:
+                self._offsets(live[node], places, offsets)
+                producers |= self._producers(live[node], places)
+        left = LANES_MAX
+        for each in shown:
+            found = []
+            for part in each.pop("parts"):
+                place = (each["name"], part.partition_index)
+                known = offsets.get(place, {})
+                batches: list[Batch] = []
+                if known.get("hw", 0) > known.get("start", 0) and left and part.leader_id in live:
+                    left -= 1
+                    batches = self._newest(live[part.leader_id], place, known)
+                if not each["internal"]:
+                    found.append(_partition(part, known, batches, producers.get(place, []), txns))
+            each["partitions"] = found
+        return shown, left_out
+
+    def _offsets(self, address: Address, places: Iterable[Place], found: dict[Place, dict[str, int]]) -> None:
+        by_topic = _by_topic(places)
+        for name, timestamp, level in (("start", EARLIEST, 0), ("hw", LATEST, 0), ("lso", LATEST, 1)):
+            topics = [
+                ListOffsetsTopic(
+                    name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
+                )
+                for topic, indexes in by_topic.items()
+            ]
+            answer: Any = self._client.ask(address, ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    if not part.error_code:
+                        found.setdefault((topic.name, part.partition_index), {})[name] = part.offset
+
+    def _producers(self, address: Address, places: Iterable[Place]) -> dict[Place, list[Any]]:
+        topics = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(places).items()]
+        answer: Any = self._client.ask(address, DescribeProducersRequest(topics=topics), 0)
+        return {(topic.name, part.partition_index): part.active_producers for topic in answer.topics for part in topic.partitions}
+
+    def _newest(self, address: Address, place: Place, known: Mapping[str, int]) -> list[Batch]:
+        """The newest batches of a partition, which are read again only when it has grown."""
+        end, batches = self._lanes.get(place, (-1, []))
+        if end == known["hw"]:
+            return batches
+        start = max(known["start"], known["hw"] - FIRST_SPAN)
+        part = FetchPartition(partition=place[1], fetch_offset=start, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=place[0], partitions=[part])])
+        answer: Any = self._client.ask(address, request, 12)
+        batches = [each for topic in answer.responses for part in topic.partitions for each in _headers(part.records)]
+        self._lanes[place] = (known["hw"], batches[-BATCHES_MAX:])
+        return batches[-BATCHES_MAX:]
+
+    def _transactions(self, live: Mapping[int, Address]) -> list[Data]:
+        found = []
+        for node, address in live.items():
+            listed: Any = self._client.ask(address, ListTransactionsRequest(), 0)
+            ids = [each.transactional_id for each in listed.transaction_states][:TRANSACTIONS_MAX]
+            told: Any = self._client.ask(address, DescribeTransactionsRequest(transactional_ids=ids), 0) if ids else None
+            for each in told.transaction_states if told is not None else ():
+                if each.error_code:
+                    continue
+                found.append(
+                    {
+                        "id": each.transactional_id,
+                        "pid": each.producer_id,
+                        "epoch": each.producer_epoch,
+                        "state": each.transaction_state,
+                        "pending": None,
+                        "timeout_ms": each.transaction_timeout_ms,
+                        "start_ms": each.transaction_start_time_ms,
+                        "updated_ms": each.transaction_start_time_ms,
+                        "partitions": [[topic.topic, index] for topic in each.topics for index in topic.partitions],
+                        "node": node,
+                    }
+                )
+        return sorted(found, key=lambda each: (each["state"] != "Ongoing", -each["updated_ms"]))
+
+
+def _headers(records: bytes | memoryview | None) -> list[Batch]:
+    """The whole batches at the start of the response's records."""
+    found = []
+    try:
+        for header, data in iter_batches(records or b""):
+            found.append(batch_of(header, data))
+    except CorruptBatch:  # a batch of another format, or a damaged one
+        pass
+    return found
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, index in places:
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def _broker(node: int, address: Address, is_up: bool, topics: list[Data]) -> Data:
+    parts = [part for topic in topics for part in topic["partitions"]]
+    return {
+        "node": node,
+        "address": f"{address[0]}:{address[1]}",
+        "state": "up" if is_up else "down",
+        "connections": None,
+        "leads": sum(part["leader"] == node for part in parts),
+        "replicas": sum(node in part["replicas"] for part in parts),
+    }
+
+
+def _partition(part: Any, offsets: Mapping[str, int], batches: list[Batch], producers: list[Any], txns: Mapping[int, Data]) -> Data:
+    start, high = offsets.get("start", 0), offsets.get("hw", 0)
+    stable = offsets.get("lso", high)
+    open_since = {each.producer_id: each.current_txn_start_offset for each in producers if each.current_txn_start_offset >= 0}
+    return {
+        "index": part.partition_index,
+        "leader": part.leader_id,
+        "leader_epoch": part.leader_epoch,
+        "replicas": list(part.replica_nodes),
+        "isr": list(part.isr_nodes),
+        "min_isr": 1,
+        "start": start,
+        "lso": stable,
+        "hw": high,
+        "end": high,
+        "held": _held(stable, high, producers, txns),
+        "ends": [],
+        "batches": batches,
+        "bars": bars(batches, open_since=open_since),
+        "producers": [
+            {
+                "pid": each.producer_id,
+                "epoch": each.producer_epoch,
+                "txn": txns[each.producer_id]["id"] if each.producer_id in txns else None,
+                "since": each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                "last_ms": each.last_timestamp,
+                "batches": [],
+                "last_sequence": each.last_sequence,
+            }
+            for each in producers
+        ],
+    }
+
+
+def _held(stable: int, high: int, producers: list[Any], txns: Mapping[int, Data]) -> Data | None:
+    holding = [each for each in producers if 0 <= each.current_txn_start_offset < high]
+    if not holding or stable >= high:
+        return None
+    first = min(holding, key=lambda each: int(each.current_txn_start_offset))
+    txn = txns.get(first.producer_id)
+    return {
+        "pid": first.producer_id,
+        "epoch": first.producer_epoch,
+        "offset": first.current_txn_start_offset,
+        "txn": txn["id"] if txn is not None else None,
+        "state": txn["state"] if txn is not None else None,
+        "since_ms": txn["start_ms"] if txn is not None and txn["start_ms"] >= 0 else first.last_timestamp,
+        "timeout_ms": txn["timeout_ms"] if txn is not None else None,
+    }
