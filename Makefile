@@ -33,7 +33,7 @@ FENCEPOST_COMPILED ?=
 
 # The directories are among them because a removed file changes nothing else.
 SOURCES := pyproject.toml setup.py README.md \
-  $(shell find producer txn broker_stub fencepost pyspark_fencepost -name __pycache__ -prune -o \( -type d -o -name '*.py' -o -name py.typed \) -print)
+  $(shell find producer txn broker_stub fencepost pyspark_fencepost -name __pycache__ -prune -o \( -type d -o -name '*.py' -o -name py.typed -o -path '*/page/*' \) -print)
 COMPILED := .venv/bin/python -P
 PURE := .venv-pure/bin/python -P
 PIP := -m pip --disable-pip-version-check --quiet --no-input
@@ -42,7 +42,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs
+.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -51,7 +51,7 @@ install: .venv/.built  ## what the other targets need; also a compiled build to 
 # Where nothing is installed yet, only what the demo needs is, and nothing is compiled.
 DEMO := $(if $(wildcard .venv/.built),.venv,.venv-demo)
 demo: $(DEMO)/.built
-	@$(DEMO)/bin/fencepost demo
+	@$(DEMO)/bin/fencepost demo --share $(DEMO)/demo.html
 
 spark-demo: .venv/.built
 	@.venv/bin/fencepost spark-demo
@@ -107,6 +107,17 @@ export FENCEPOST_EXPECT=$(1) PYTHONSAFEPATH=1; \
 $(call twice,$(2) -m pytest -n $(WORKERS) --dist loadfile,"not alone",$(3) $(PYTEST_ARGS)) && \
 $(call twice,$(2) -m pytest,"alone",$(3) $(PYTEST_ARGS))
 endef
+
+# The inspector in a real browser. FENCEPOST_CHROMIUM names the program, if it is not called chromium; SCREENSHOTS=DIR keeps a picture of each view.
+CHROMIUM := $(or $(FENCEPOST_CHROMIUM),$(shell command -v chromium || command -v chromium-browser))
+SCREENSHOTS ?=
+test-browser: .venv/.built
+ifeq ($(CHROMIUM),)
+	@echo "make: the page is not tested in a browser: there is no Chromium here (Debian: apt-get install chromium)"
+else
+	@.venv/bin/python -c 'import playwright' 2>/dev/null || .venv/bin/python $(PIP) install 'playwright>=1.50,<2'
+	@FENCEPOST_BROWSER=require FENCEPOST_CHROMIUM=$(CHROMIUM) FENCEPOST_SCREENSHOTS=$(SCREENSHOTS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/inspector/test_in_browser.py $(PYTEST_ARGS)
+endif
 
 # What CI runs.
 check: lint test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,10 @@ def demo(
         str | None, typer.Option(metavar="HOST:PORT", help="Use this Kafka, through a fault proxy, instead of the stub.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    share: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the end of the idempotent run as a page to this HTML file."),
+    ] = None,
 ) -> None:
     """Send every flight that left New York in 2013 while replies, connections, leaders and brokers fail; then read back and count.
 
@@ -52,7 +57,7 @@ def demo(
                 if bootstrap is not None:
                     opening.enter_context(waiting(f"the brokers at {bootstrap}, for at most {OPEN_S} s"))
                     bars.begun = opening.close
-                report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars)
+                report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars, share=share)
         except FlightsMissing as error:
             raise CommandError(str(error)) from None
         except (FencepostError, KafkaException, OSError, ValueError) as error:
@@ -62,6 +67,8 @@ def demo(
         say(as_json(report))
     else:
         Screen().print(as_table(report), Text.from_markup(_verdict(report, found, time.monotonic() - begun)), sep="\n")
+    if share is not None:
+        errors.say(f"what happened, as a page: {share.resolve()}")
     for problem in found:
         errors.say(f"fencepost demo: {problem}", style="red")
     raise typer.Exit(1 if found else 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from fencepost.demo.flights import Flight
 from fencepost.demo.readback import Audit, read_back
 from fencepost.demo.report import Outcome, Report
 from fencepost.demo.schedule import plan
-from fencepost.demo.stages import PARTITIONS, KafkaStage, Stage, StubStage
+from fencepost.demo.stages import EXCHANGES, PARTITIONS, KafkaStage, Stage, StubStage
 from fencepost.producer import Producer, RecordFuture
 
 BATCH_BYTES_MAX: Final = 16_384
@@ -32,10 +33,11 @@ class Audience(Protocol):
         ...
 
 
-def run_demo(flights: Sequence[Flight], *, upstream: str | None, audience: Audience) -> Report:
-    """Run on the stub, or on the Kafka at `upstream`. Raises OSError, KafkaException or TimeoutError if that cannot be reached."""
+def run_demo(flights: Sequence[Flight], *, upstream: str | None, audience: Audience, share: Path | None = None) -> Report:
+    """Run on the stub, or on the Kafka at `upstream`. Raises OSError, KafkaException or TimeoutError if that cannot be reached. `share`:
+    where the end of the idempotent run is written as a page."""
     return Report(
-        _run(_stage(upstream), flights, idempotent=True, audience=audience),
+        _run(_stage(upstream, share), flights, idempotent=True, audience=audience, share=share),
         _run(_stage(upstream), flights, idempotent=False, audience=audience),
     )
 
@@ -58,15 +60,18 @@ def demo_settings(flights: Sequence[Flight]) -> dict[str, Any]:
     }
 
 
-def _stage(upstream: str | None) -> Stage:
-    return StubStage() if upstream is None else KafkaStage(upstream)
+def _stage(upstream: str | None, share: Path | None = None) -> Stage:
+    journal = 0 if share is None else EXCHANGES
+    return StubStage(journal=journal) if upstream is None else KafkaStage(upstream, journal=journal)
 
 
-def _run(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, audience: Audience) -> Outcome:
+def _run(stage: Stage, flights: Sequence[Flight], *, idempotent: bool, audience: Audience, share: Path | None = None) -> Outcome:
     how = "idempotent" if idempotent else "without idempotence"
     with stage:
         acknowledged = _send(stage, flights, idempotent=idempotent, advance=audience.act(f"sending, {how}", len(flights)))
         tally = stage.tally(len(flights))
+        if share is not None:
+            stage.share(share)
         audit = Audit(flights)
         advance = audience.act("reading back with confluent-kafka", len(flights))
         for partition, key, value in read_back(stage.plain_bootstrap, stage.topic, PARTITIONS, timeout_s=READ_TIMEOUT_S, advance=advance):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 from uuid import uuid4
@@ -23,6 +24,8 @@ from fencepost.demo.traffic import Traffic
 from fencepost.producer.wire import Api
 
 PARTITIONS: Final = 6
+EXCHANGES: Final = 1500
+"""What a stage keeps for a page: the newest exchanges."""
 _BROKERS: Final = 3
 _STOPPED: Final = 2  # the broker that the demo restarts
 _ADMIN_TIMEOUT_S: Final = 15.0
@@ -63,6 +66,10 @@ class Stage(Protocol):
         """The counts so far. `sent`: the number of records that the producer accepted."""
         ...
 
+    def share(self, file: Path) -> None:
+        """Write what the inspector shows now as an HTML file."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
@@ -73,8 +80,8 @@ class StubStage:
 
     topic = "flights"
 
-    def __init__(self) -> None:
-        self._stub = BrokerStub(brokers=_BROKERS, journal=0)
+    def __init__(self, *, journal: int = 0) -> None:
+        self._stub = BrokerStub(brokers=_BROKERS, journal=journal)
         self._traffic = Traffic()
         self._stub.journal.follow(self._traffic)
         self._drops: list[Fault] = []
@@ -116,6 +123,9 @@ class StubStage:
             restarts=stats["restarts"],
         )
 
+    def share(self, file: Path) -> None:
+        self._stub.share(file)
+
     def __enter__(self) -> Self:
         self._stub.start()
         self._stub.create_topic(self.topic, partitions=PARTITIONS)
@@ -130,10 +140,10 @@ class KafkaStage:
     connections. The stage does not touch the brokers, so no leader moves and no broker restarts. The proxy counts the records that it
     passed on again, and the refusals that the brokers' answers prove (see `Traffic`)."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, *, journal: int = 0) -> None:
         self.topic = f"fencepost-demo-{uuid4().hex[:8]}"
         self.plain_bootstrap = upstream
-        self._proxy = FaultProxy(upstream, journal=0)
+        self._proxy = FaultProxy(upstream, journal=journal)
         self._traffic = Traffic()
         self._proxy.journal.follow(self._traffic)
         self._drops: list[Fault] = []
@@ -163,6 +173,9 @@ class KafkaStage:
             replies_dropped=_hits(self._drops),
             connections_cut=self._proxy.stats()["connections_cut"] + _hits(self._cuts),
         )
+
+    def share(self, file: Path) -> None:
+        self._proxy.share(file)
 
     def __enter__(self) -> Self:
         with ExitStack() as exit_stack:
