@@ -1,11 +1,12 @@
 """Asks the brokers behind a proxy, directly and one request at a time, for what the inspector shows. It does not go through the proxy.
 
-Every wait has a deadline. A broker that wants TLS or a login does not answer; the snapshot then says so.
+Every wait has a deadline. A broker that wants a login does not answer; the snapshot then says so.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 from contextlib import suppress
 from itertools import count
 from struct import Struct
@@ -22,9 +23,10 @@ _SIZE: Final = Struct(">i")
 
 
 class UpstreamClient:
-    """One connection to each broker. Only one thread may use it at a time."""
+    """One connection to each broker, with TLS if a context is given. Only one thread may use it at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._sockets: dict[Address, socket.socket] = {}
         self._numbers = count(1)
 
@@ -32,7 +34,7 @@ class UpstreamClient:
         """The response. OSError if there is none within the deadline."""
         link = self._sockets.get(address)
         if link is None:
-            link = self._sockets[address] = socket.create_connection(address, timeout=TIMEOUT_S)
+            link = self._sockets[address] = self._connect(address)
         try:
             number = next(self._numbers)
             link.sendall(b"".join(encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)))
@@ -46,6 +48,16 @@ class UpstreamClient:
             self._drop(address)
             raise
         return answer
+
+    def _connect(self, address: Address) -> socket.socket:
+        plain = socket.create_connection(address, timeout=TIMEOUT_S)
+        if self._tls is None:
+            return plain
+        try:
+            return self._tls.wrap_socket(plain, server_hostname=address[0])
+        except BaseException:
+            plain.close()
+            raise
 
     def close(self) -> None:
         """Closes every connection."""
@@ -64,7 +76,7 @@ def _read(link: socket.socket, size: int) -> bytes:
     while size:
         part = link.recv(min(size, 1 << 20))
         if not part:
-            raise ConnectionError("the broker closed the connection: it may want TLS, a login, or an older version")
+            raise ConnectionError("the broker closed the connection: it may want a login, or an older version")
         parts.append(part)
         size -= len(part)
     return b"".join(parts)

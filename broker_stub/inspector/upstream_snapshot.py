@@ -6,6 +6,7 @@ left out: the five remembered batches of a producer, and the changes of the past
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -49,9 +50,9 @@ INTERNAL: Final = "__"
 class UpstreamSnapshots:
     """Takes the snapshots of one cluster, from any thread. `addresses`: where each broker is."""
 
-    def __init__(self, addresses: Callable[[], Mapping[int, Address]]) -> None:
+    def __init__(self, addresses: Callable[[], Mapping[int, Address]], tls: ssl.SSLContext | None = None) -> None:
         self._addresses = addresses
-        self._client = UpstreamClient()
+        self._client = UpstreamClient(tls)
         self._lock = threading.Lock()
         self._lanes: dict[Place, tuple[int, list[Batch]]] = {}
         self._last: tuple[float, Data] = (-EVERY_S, {})

@@ -17,11 +17,11 @@ responses also name brokers.
 from __future__ import annotations
 
 import asyncio
+import pathlib
 import ssl
 import warnings
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
@@ -180,7 +180,7 @@ class FaultProxy:
         self._inspectors.append(inspector)
         return inspector
 
-    def share(self, file: str | PathLike[str]) -> Path:
+    def share(self, file: str | PathLike[str]) -> pathlib.Path:
         """Writes what the inspector shows now as one HTML file, as `BrokerStub.share` does; returns its path."""
         from fencepost.broker_stub.inspector.inspector import share
 
@@ -192,7 +192,7 @@ class FaultProxy:
 
         if self._snapshots is None:
             hub = self._running()
-            self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream))
+            self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream), self._upstream_tls)
         return Source(journal=self.journal, faults=self.faults, name_of=self.topic_name, snapshot=self._snapshots.take)
 
     def _running(self) -> Hub:

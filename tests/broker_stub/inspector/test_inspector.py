@@ -17,6 +17,7 @@ import pytest
 from fencepost import Api, BrokerStub, FaultProxy, Producer, VirtualClock
 from fencepost.broker_stub.inspector.inspector import PAGES_MAX
 from tests.broker_stub.stub_calls import Talker, metadata_request
+from tests.certificates import Authority
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(60)
@@ -298,3 +299,17 @@ def test_news_have_only_what_changed(stub: BrokerStub) -> None:
             seen |= {topic["name"]: topic["partitions"][0] for topic in snapshot["topics"]}
         assert "quiet" not in seen
         assert set(snapshot["topic_names"]) == {"quiet", "orders"}
+
+
+def test_a_cluster_with_tls_is_asked_with_tls(tmp_path: Path) -> None:
+    """The inspector of a proxy speaks to brokers as the proxy does."""
+    authority = Authority(tmp_path)
+    server = authority.issue("localhost")
+    with (
+        BrokerStub(host="localhost", tls=(server.certfile, server.keyfile)) as behind,
+        FaultProxy(behind.bootstrap, upstream_tls=authority.cafile) as proxy,
+    ):
+        behind.create_topic("orders")
+        snapshot = json.loads(Page(proxy.ui().url).ask("GET", "/moment")[2])["snapshot"]
+        assert "problem" not in snapshot
+        assert [topic["name"] for topic in snapshot["topics"]] == ["orders"]
