@@ -42,7 +42,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
+.PHONY: test test-all docs demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -181,7 +181,11 @@ bench-spark: .venv/.built $(if $(BASE),base)
 # The long versions of what the suite runs sampled.
 simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million ecosystem conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
-simulate: .venv/.built
+simu# The documentation site, in build/site. A warning, such as a link that leads nowhere, fails it.
+docs: .venv/.built
+	@.venv/bin/python -m sphinx -W -q -b html -c docs/site -d build/site-trees . build/site && echo "open build/site/index.html"
+
+late: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/broker_stub/replication -s --timeout 7200
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_async_producer_interrupted.py -s --timeout 7200
 
