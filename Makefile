@@ -181,11 +181,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 # The long versions of what the suite runs sampled.
 simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million ecosystem conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
-simu# The documentation site, in build/site. A warning, such as a link that leads nowhere, fails it.
-docs: .venv/.built
-	@.venv/bin/python -m sphinx -W -q -b html -c docs/site -d build/site-trees . build/site && echo "open build/site/index.html"
-
-late: .venv/.built
+simulate: .venv/.built
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/broker_stub/replication -s --timeout 7200
 	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_async_producer_interrupted.py -s --timeout 7200
 
@@ -255,6 +251,10 @@ services: .venv-services/.built
 
 conformance-3.9: .venv/.built
 	@FENCEPOST_KAFKA=require FENCEPOST_KAFKA_3_9=1 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/conformance/test_conformance_3_9.py
+
+# The documentation site, in build/site. A warning, such as a link that leads nowhere, fails it.
+docs: .venv/.built
+	@.venv/bin/python -m sphinx -W -q -b html -c docs/site -d build/site-trees . build/site && echo "open build/site/index.html"
 
 # A late copy of each request of a transaction, at each moment, on three kinds of Apache Kafka, as a table.
 late: .venv/.built
