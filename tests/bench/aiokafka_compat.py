@@ -3,7 +3,8 @@
 It compares `await send(...)` of the compat class, of the producer underneath and of aiokafka, in one process against one stub in another.
 In each round the ways follow one another in a random order. A burst fits into one batch of each producer, so no call waits. "floor" is a
 coroutine with the same signature that does nothing: less than that no `async def send` can cost. With "outcomes" the time ends when
-every record is acknowledged and `asyncio.wait` has returned. The figures are medians; it judges nothing.
+every record is acknowledged and `asyncio.wait` has returned. The figures are medians of CPU time, which other programs on the machine
+change little. It judges nothing.
 """
 
 from __future__ import annotations
@@ -127,9 +128,9 @@ async def alternate(ways: Ways, records: int, rounds: int) -> dict[str, list[flo
     for number in range(rounds + 1):
         for name, (burst, flush) in random.sample(list(ways.items()), len(ways)):
             gc.collect()
-            began = time.perf_counter()
+            began = time.process_time()
             await burst(records)
-            spent = time.perf_counter() - began
+            spent = time.process_time() - began
             await flush()
             if number:  # The first round warms up.
                 taken[name].append(spent * 1e6 / records)

@@ -12,10 +12,11 @@ import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from fencepost.compat.aiokafka.arguments import SMALLEST_REQUEST, read_arguments
 from fencepost.compat.aiokafka.batch_builder import BatchBuilder
+from fencepost.compat.aiokafka.client import Client
 from fencepost.compat.aiokafka.delivery_future import DeliveryFuture, Outcomes, UntouchedFuture
 from fencepost.compat.aiokafka.errors import (
     IllegalOperation,
@@ -110,6 +111,7 @@ class AIOKafkaProducer:
         self._partitioner = self._settings.partitioner
         self._batch_size = int(max_batch_size)
         self._small_records = max_request_size if max_request_size < SMALLEST_REQUEST else None
+        self._client = Client(self._settings)
         self._transaction: AsyncTransaction | None = None
         # The calls of an open producer with nothing to do before: the first accepts a record at once, the other one in a transaction.
         self._try_send: Callable[..., RecordFuture] | None = None
@@ -121,11 +123,9 @@ class AIOKafkaProducer:
         return self._producer
 
     @property
-    def client(self) -> NoReturn:
-        """aiokafka's own client is not there."""
-        raise AttributeError(
-            "fencepost has no aiokafka client: `underlying` is the producer below; ask the cluster with AIOKafkaAdminClient"
-        )
+    def client(self) -> Client:
+        """What health checks ask: the cluster's brokers and topics."""
+        return self._client
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._producer!r})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.compat.aiokafka.installed import INSTALLED
 
-__all__ = ["OffsetAndMetadata", "RecordMetadata", "TopicPartition"]
+__all__ = ["BrokerMetadata", "OffsetAndMetadata", "RecordMetadata", "TopicPartition"]
 
 
 class TopicPartition(NamedTuple):
@@ -23,6 +23,15 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
 
 
+class BrokerMetadata(NamedTuple):
+    """A live broker."""
+
+    nodeId: int
+    host: str
+    port: int
+    rack: str | None
+
+
 class RecordMetadata(NamedTuple):
     """Where a record is in the log. `offset`: -1 if no broker told it. `timestamp`: milliseconds since 1970, None if unknown.
     `timestamp_type`: 0 for the record's own time (CreateTime), 1 for the broker's (LogAppendTime). `log_start_offset`: always None."""
@@ -37,4 +46,4 @@ class RecordMetadata(NamedTuple):
 
 
 if not TYPE_CHECKING and INSTALLED:
-    from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
+    from aiokafka.structs import BrokerMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition

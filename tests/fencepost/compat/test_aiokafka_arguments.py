@@ -62,12 +62,10 @@ def test_the_methods_take_aiokafkas_arguments(method: str) -> None:
 
 
 def test_it_has_every_public_method_of_aiokafkas() -> None:
-    """None is missing. `client`, which is aiokafka's own client, says what to use instead."""
+    """None is missing."""
     names = [name for name in vars(aiokafka.AIOKafkaProducer) if not name.startswith("_")]
     assert len(names) > 12
     assert [name for name in names if not hasattr(AIOKafkaProducer, name)] == []
-    with pytest.raises(AttributeError, match="AIOKafkaAdminClient"):
-        _ = AIOKafkaProducer().client
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,37 @@ def test_odd_batches() -> None:
         assert values(stub, "t") == [b"x" * 500]
 
 
+def test_a_health_check_asks_the_client() -> None:
+    """All topics, or those that were added; the brokers, in aiokafka's own tuples; and False while no broker answers."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            client = producer.client
+            assert (client.cluster.brokers(), client.cluster.topics()) == (set(), set())
+            assert (await client.fetch_all_metadata()).topics() == {"t", "u"}
+            (broker,) = client.cluster.brokers()
+            assert isinstance(broker, aiokafka.structs.BrokerMetadata)
+            assert f"{broker.host}:{broker.port}" == stub.bootstrap
+            assert await client.add_topic("t")
+            assert await client.force_metadata_update()
+            assert client.cluster.topics() == {"t"}
+            assert client.cluster.partitions_for_topic("t") == {0, 1}
+            assert client.cluster.partitions_for_topic("u") is None
+            stub.stop_broker(1)
+            assert not await client.force_metadata_update()
+            assert client.cluster.topics() == {"t"}
+            stub.start_broker(1)
+            client.add_topic("new")
+            await client.force_metadata_update()
+            assert await client.force_metadata_update()
+            assert client.cluster.topics() == {"t", "new"}
+
+    with BrokerStub(default_partitions=2) as stub:
+        stub.create_topic("t")
+        stub.create_topic("u")
+        run_story(story())
+
+
 def test_fenceposts_producer_is_underneath() -> None:
     """With all that it has: idempotence, send_many, statistics."""
 
