@@ -61,7 +61,19 @@ def run_pytest(directory: Path, side: str, arguments: list[str], environment: Ma
     """The outcome of each test."""
     report = Path(tempfile.mkstemp(suffix=".xml")[1])
     path = os.pathsep.join(filter(None, (environment.get("EXTRA_PATH"), str(HERE), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--tb=short", *arguments]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        "--tb=short",
+        "--continue-on-collection-errors",
+        *arguments,
+    ]
     try:
         subprocess.run(
             command,
@@ -113,7 +125,7 @@ def run_faststream(checkout: Path, side: str, more: list[str]) -> Run:
 
 def table(name: str, runs: Mapping[str, Run]) -> Iterator[str]:
     """The scores side by side, and each test that passes on one side only."""
-    files = sorted({case.file for run in runs.values() for case in run.values()})
+    files = sorted({case.file for run in runs.values() for case in run.values()} - {""})
     yield f"\n{name:<52}" + "".join(f"{side + ': passed failed skipped':>34}" for side in SIDES)
     for file in (*files, ""):
         scores = (Counter(case.outcome for case in runs[side].values() if file in ("", case.file)) for side in SIDES)
