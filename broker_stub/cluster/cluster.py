@@ -21,7 +21,6 @@ from fencepost.broker_stub.cluster.broker_logs import BrokerLogs
 from fencepost.broker_stub.cluster.clock import Clock
 from fencepost.broker_stub.cluster.context import Context, NewStorage
 from fencepost.broker_stub.cluster.controller_link import ControllerLink
-from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.history import What
 from fencepost.broker_stub.cluster.isr_expiration import IsrExpiration
 from fencepost.broker_stub.cluster.log_cleaner import LogCleaner
@@ -147,7 +146,6 @@ class Cluster(Context):
         self._unheeded: set[str] = set()
         self._say_what_is_unheeded(self.config.given, logging.WARNING)
         self.config.given.update(self._in_force(brokers))
-        self.counters = Counters()
         self._keeps_files = storage is not None
         self._unsaved: dict[tuple[UUID, int], PartitionState] = {}
         self.partition_decisions = PartitionDecisions(self._save)

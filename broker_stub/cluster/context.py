@@ -13,6 +13,7 @@ from uuid import UUID
 
 from fencepost.broker_stub.cluster.broker import Broker
 from fencepost.broker_stub.cluster.clock import Clock
+from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.cluster.history import History
 from fencepost.broker_stub.cluster.log_manager import LogManager
 from fencepost.broker_stub.cluster.metadata_image import CurrentImage
@@ -70,7 +71,8 @@ class Context:
     ) -> None:
         self._log_dirs = log_dirs
         self.now_ms = clock.now_ms
-        self.history = History(clock.now_ms)
+        self.counters = Counters()
+        self.history = History(clock.now_ms, self.counters)
         self.timers = Timers()
         self.post: Callable[[Callable[[], None]], None] = lambda run: run()  # runs it on the loop's thread, from any thread
         self.config = config

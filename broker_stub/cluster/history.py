@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
 
 CHANGES_MAX: Final = 500
@@ -31,9 +32,10 @@ class What(Enum):
 
 
 class BrokerChange(NamedTuple):
-    """A broker went up or down, was paused, or was fenced by the controller."""
+    """A broker went up or down, was paused, or was fenced by the controller. `requests`: how many requests came before."""
 
     at_ms: int
+    requests: int
     what: What
     node: int
 
@@ -42,6 +44,7 @@ class PartitionChange(NamedTuple):
     """A partition has another leader, or other in-sync replicas. -1 is no leader."""
 
     at_ms: int
+    requests: int
     what: What
     topic_id: UUID
     partition: int
@@ -53,14 +56,15 @@ class PartitionChange(NamedTuple):
 class History:
     """The newest changes of one cluster, oldest first."""
 
-    __slots__ = ("_now_ms", "changes")
+    __slots__ = ("_counters", "_now_ms", "changes")
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], counters: Counters) -> None:
         self._now_ms = now_ms
+        self._counters = counters
         self.changes: deque[BrokerChange | PartitionChange] = deque(maxlen=CHANGES_MAX)
 
     def broker_changed(self, node: int, what: What) -> None:
-        self.changes.append(BrokerChange(self._now_ms(), what, node))
+        self.changes.append(BrokerChange(self._now_ms(), self._counters.requests, what, node))
 
     def partition_changed(self, state: PartitionState, before: PartitionState) -> None:
         """Keeps what is new in `state`."""
@@ -72,4 +76,5 @@ class History:
             self._add(What.ISR, state, tuple(before.isr), tuple(state.isr))
 
     def _add(self, what: What, state: PartitionState, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-        self.changes.append(PartitionChange(self._now_ms(), what, state.topic_id, state.index, before, after, state.leader_epoch))
+        now_ms, requests = self._now_ms(), self._counters.requests
+        self.changes.append(PartitionChange(now_ms, requests, what, state.topic_id, state.index, before, after, state.leader_epoch))

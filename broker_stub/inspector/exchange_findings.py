@@ -32,23 +32,27 @@ def where(batch: Facts) -> str:
 
 
 def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
-    """A batch that came again because the first reply was lost, and was answered."""
+    """Batches that came again because the first reply was lost, and were answered; one finding for each client and partition."""
     by_number = {row["n"]: row for row in rows}
+    found: dict[tuple[str, str], list[tuple[Row, Row, Facts]]] = {}
     for row in by_number.values():
         for batch in row["batches"]:
             first = by_number.get(batch.get("again", -1))
-            if first is None or first["outcome"] not in UNANSWERED or "offset" not in batch:
-                continue
-            yield finding(
-                "lost reply",
-                NOTE,
-                f"A lost reply: {where(batch)} has the batch once",
-                f"{client_of(row)} got no reply to exchange {first['n']} and sent the batch {identity(batch['pid'], batch['epoch'])} "
-                f"seq {batch['seq']}-{batch['last']} again in exchange {row['n']}. It is in the log once, at offset {batch['offset']}.",
-                rows=(first["n"], row["n"]),
-                topic=batch["topic"],
-                partition=batch["partition"],
-            )
+            if first is not None and first["outcome"] in UNANSWERED and "offset" in batch:
+                found.setdefault((client_of(row), where(batch)), []).append((first, row, batch))
+    for (client, place), again in found.items():
+        first, row, batch = again[0]
+        more = f" So did {counted(len(again) - 1, 'more batch', 'more batches')}." if len(again) > 1 else ""
+        yield finding(
+            "lost reply",
+            NOTE,
+            f"{counted(len(again), 'lost reply', 'lost replies')}: {place} has {'the batch' if len(again) == 1 else 'each batch'} once",
+            f"{client} got no reply to exchange {first['n']} and sent the batch {identity(batch['pid'], batch['epoch'])} seq "
+            f"{batch['seq']}-{batch['last']} again in exchange {row['n']}. It is in the log once, at offset {batch['offset']}.{more}",
+            rows=[number for first, row, _ in again for number in (first["n"], row["n"])],
+            topic=batch["topic"],
+            partition=batch["partition"],
+        )
 
 
 def fenced(rows: Iterable[Row]) -> Iterator[Data]:

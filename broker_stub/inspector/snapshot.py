@@ -164,9 +164,10 @@ def _state_of(broker: Broker) -> str:
 
 def _change(change: BrokerChange | PartitionChange, names: dict[UUID, str]) -> dict[str, Any]:
     if isinstance(change, BrokerChange):
-        return {"at": change.at_ms, "what": change.what.value, "node": change.node}
+        return {"at": change.at_ms, "after_n": change.requests, "what": change.what.value, "node": change.node}
     return {
         "at": change.at_ms,
+        "after_n": change.requests,
         "what": change.what.value,
         "topic": names.get(change.topic_id, str(change.topic_id)),
         "partition": change.partition,

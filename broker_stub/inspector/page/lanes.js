@@ -61,6 +61,7 @@ const legend = () => h("p", { class: "legend" },
 const Topics = {
   mount(root) {
     this.root = root;
+    this.names = "";
     this.body = h("div");
     this.choice = h("select", { "aria-label": "Topic", onchange: (event) => { location.hash = `topics/${enc(event.target.value)}`; } });
     root.append(h("div", { class: "bars" }, this.choice, legend()), s("svg", { width: 0, height: 0, style: "position:absolute" }, s("defs", null, s("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 5, height: 5, fill: "var(--aborted-bg)" }), s("line", { x1: 0, x2: 0, y1: 0, y2: 5, stroke: "var(--aborted)", "stroke-width": 2 })))), this.body);
