@@ -14,6 +14,7 @@ from tests.drawn import drawn
 
 BENCH = Path(__file__).with_name("run.py")
 TRANSACTIONS = Path(__file__).with_name("transactions.py")
+AIOKAFKA = Path(__file__).with_name("aiokafka_compat.py")
 PIPELINE = Path(__file__).with_name("pipeline.py")
 BUILD_WORDS = ("compiled", "pure")
 
@@ -145,3 +146,16 @@ def test_the_bench_of_the_log_measures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("bytes per stored byte") == 4
     assert "steady: after a minute" in done.stdout
+
+
+@pytest.mark.timeout(120)
+def test_what_a_call_of_the_compat_class_costs() -> None:
+    """Each way has its figures, and aiokafka's stand beside themselves as one."""
+    ran = subprocess.run([sys.executable, "-P", str(AIOKAFKA), "--quick"], capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert any(words in lines[0] for words in BUILD_WORDS)
+    ways = [line.split("  ")[0] for line in lines[1:]]
+    assert ways.count("way") == 2
+    assert len(ways) == 12
+    assert [line.split()[-1] for line in lines if line.startswith("aiokafka send")] == ["1.00"] * 3
