@@ -27,7 +27,7 @@ SPARKS ?= 3.5 4.0
 SPARK_3.5 := 'pyarrow<20'
 # What the tests of aiokafka and FastStream need besides.
 AIOKAFKA_TESTS := 'aiokafka[lz4,snappy,zstd]>=0.14,<0.15' 'fast-depends[pydantic]>=3' 'pytest>=9' pytest-asyncio pytest-mock pytest-rerunfailures \
-  pytest-timeout pytest-xdist dirty-equals httpx freezegun pydantic-settings PyYAML email-validator psutil watchfiles opentelemetry-sdk prometheus-client nats-py
+  pytest-timeout pytest-xdist dirty-equals httpx freezegun pydantic-settings PyYAML email-validator psutil watchfiles opentelemetry-sdk prometheus-client nats-py aio-pika
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
