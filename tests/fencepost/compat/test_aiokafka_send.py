@@ -9,6 +9,7 @@ from typing import Any
 
 import aiokafka
 import pytest
+import uvloop
 from aiokafka.partitioner import DefaultPartitioner
 
 from fencepost.broker_stub import BrokerStub
@@ -16,7 +17,7 @@ from fencepost.compat.aiokafka import BatchBuilder, DeliveryFuture, TopicPartiti
 from fencepost.producer import AsyncProducer, RecordFuture
 from fencepost.producer.wire import Api
 from tests.fencepost.compat.aiokafka_producers import made
-from tests.producer.stub_helpers import run_story, values
+from tests.producer.stub_helpers import LIMIT_S, run_story, values
 
 
 def test_send_and_wait_returns_aiokafkas_metadata() -> None:
@@ -109,6 +110,25 @@ def test_a_future_that_is_not_used_costs_no_callback() -> None:
 
     with BrokerStub() as stub:
         run_story(story())
+
+
+def test_the_futures_of_a_batch_that_is_split() -> None:
+    """The topic takes smaller batches than the producer made. Each future gets its own record's offset, and a cancelled one none."""
+
+    async def story() -> None:
+        async with made(stub, max_batch_size=16_000) as producer:
+            await producer.partitions_for("t")
+            futures = [await producer.send("t", b"%03d" % number + b"x" * 100) for number in range(120)]
+            assert futures[5].cancel()
+            done, pending = await asyncio.wait(futures)
+            assert (len(done), pending) == (120, set())
+            assert [each.result().offset for each in futures if not each.cancelled()] == [*range(5), *range(6, 120)]
+            assert producer._outcomes._followed == {}
+
+    with BrokerStub() as stub:
+        stub.create_topic("t", config={"max.message.bytes": 2_000})
+        run_story(story())
+        assert [each[:3] for each in values(stub, "t")] == [b"%03d" % number for number in range(120)]
 
 
 def test_cancelling_a_future_cancels_no_record() -> None:
@@ -326,6 +346,23 @@ def test_fenceposts_producer_is_underneath() -> None:
 
     with BrokerStub() as stub:
         run_story(story())
+
+
+def test_it_runs_on_uvloop() -> None:
+    """Its futures are asyncio's there, too."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            futures = [await producer.send("t", b"%d" % number) for number in range(100)]
+            await asyncio.wait(futures)
+            assert [each.result().offset for each in await asyncio.gather(*map(done, futures))] == list(range(100))
+
+    async def done(future: DeliveryFuture) -> DeliveryFuture:
+        await asyncio.wait_for(asyncio.shield(future), 10)
+        return future
+
+    with BrokerStub() as stub, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(story(), LIMIT_S))
 
 
 def test_many_tasks_send_at_once() -> None:
