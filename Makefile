@@ -28,6 +28,8 @@ SPARK_3.5 := 'pyarrow<20'
 # What the tests of aiokafka and FastStream need besides.
 AIOKAFKA_TESTS := 'aiokafka[lz4,snappy,zstd]>=0.14,<0.15' 'fast-depends[pydantic]>=3' 'pytest>=9' pytest-asyncio pytest-mock pytest-rerunfailures \
   pytest-timeout pytest-xdist dirty-equals httpx freezegun pydantic-settings PyYAML email-validator psutil watchfiles opentelemetry-sdk prometheus-client nats-py aio-pika
+# The same for confluent-kafka's.
+CONFLUENT_TESTS := $(AIOKAFKA_TESTS) 'confluent-kafka[avro,json,protobuf,schemaregistry]>=2.6,<3' 'redis<9' zmqtt requests-mock respx async-timeout
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -42,7 +44,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all docs demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
+.PHONY: test test-all docs demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-confluent compat-confluent bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -144,10 +146,19 @@ base:
 bench-aiokafka: .venv/.built
 	@$(COMPILED) tests/bench/aiokafka_compat.py $(BENCH_ARGS)
 
+# The same of fencepost.compat.confluent, beside Producer and confluent-kafka.
+bench-confluent: .venv/.built
+	@$(COMPILED) tests/bench/confluent_compat.py $(BENCH_ARGS)
+
 # aiokafka's and FastStream's own tests, with their producer and with ours: make compat-aiokafka AIOKAFKA=DIRECTORY FASTSTREAM=DIRECTORY
 compat-aiokafka: .venv-compat-aiokafka/.built
 	@$(if $(FASTSTREAM),.venv-compat-aiokafka/bin/python $(PIP) install --no-deps $(FASTSTREAM))
 	@.venv-compat-aiokafka/bin/python -P tests/compat/aiokafka_suite.py $(if $(AIOKAFKA),--aiokafka $(AIOKAFKA)) $(if $(FASTSTREAM),--faststream $(FASTSTREAM)) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
+
+# confluent-kafka's and FastStream's: make compat-confluent CONFLUENT=DIRECTORY FASTSTREAM=DIRECTORY, with COMPAT_ARGS=--kafka on Apache Kafka.
+compat-confluent: .venv-compat-confluent/.built
+	@$(if $(FASTSTREAM),.venv-compat-confluent/bin/python $(PIP) install --no-deps $(FASTSTREAM))
+	@.venv-compat-confluent/bin/python -P tests/compat/confluent_suite.py $(if $(CONFLUENT),--confluent $(CONFLUENT)) $(if $(FASTSTREAM),--faststream $(FASTSTREAM)) $(COMPAT_ARGS)
 
 # Beside another revision, built in a checkout of its own below .base: make bench-compare BASE=v0.1.0
 bench-compare: .venv/.built base
@@ -283,6 +294,9 @@ kafka: .venv/.built
 .venv-compat-aiokafka/.built: $(SOURCES)
 	@$(call build,.venv-compat-aiokafka,FENCEPOST_PURE=1,$(AIOKAFKA_TESTS),services)
 
+.venv-compat-confluent/.built: $(SOURCES)
+	@$(call build,.venv-compat-confluent,FENCEPOST_PURE=1,$(CONFLUENT_TESTS),services)
+
 .venv-spark-%/.built: $(SOURCES)
 	@$(call build,.venv-spark-$*,FENCEPOST_PURE=1,'pyspark[connect]==$*.*' $(SPARK_$*))
 
@@ -302,4 +316,4 @@ touch $(1)/.built
 endef
 
 clean:
-	rm -rf .base .venv .venv-compat-aiokafka .venv-demo .venv-pure .venv-services .venv-spark-*
+	rm -rf .base .venv .venv-compat-aiokafka .venv-compat-confluent .venv-demo .venv-pure .venv-services .venv-spark-*

@@ -54,6 +54,9 @@ HOT: Final = (
     "fencepost.txn.coordinator.inner_producer",
     "fencepost.txn.transaction",
     "fencepost.broker_stub.log.record_scan",
+    "fencepost.compat.confluent.reports",
+    "fencepost.compat.confluent.message",
+    "fencepost.compat.confluent.sending",
 )
 """The modules that every record and every request pass through. The build, the check at import and `build_info` use this list."""
 

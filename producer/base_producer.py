@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
+from zlib import crc32
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -83,6 +84,8 @@ class BaseProducer:
         self._largest: i64 = min(self._settings.max_request_size, self._settings.buffer_memory)
         self._topics = self._accumulator.topics
         self._chooser = chooser(self._settings.partitioner)
+        # It chooses without the lists that other functions get.
+        self._by_crc32 = self._settings.partitioner is Partitioner.CRC32
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
         self._awaited_serializers = [
@@ -135,7 +138,10 @@ class BaseProducer:
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)
-        if queues is not None and where < queues.partitions and not self._in_line and (where >= 0 or self._chooser is None):
+        if where < 0 and self._by_crc32 and key is not None and queues is not None:
+            where = crc32(key) % queues.partitions
+        free = where >= 0 or self._chooser is None or self._by_crc32
+        if queues is not None and where < queues.partitions and not self._in_line and free:
             future = self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
             if future is not None:
                 return future
@@ -280,6 +286,11 @@ class BaseProducer:
         if self._chooser is not None and partition < 0:
             queues = self._topics[topic]
             chunk.choose(self._chooser, queues.partitions, queues.available)
+
+    @property
+    def unacknowledged(self) -> int:
+        """The number of accepted records that have no outcome yet."""
+        return self._accumulator.unacknowledged()
 
     @property
     def record_limit(self) -> tuple[int, str]:

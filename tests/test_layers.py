@@ -140,9 +140,9 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
     },
     "fencepost": {
         "_build": "",
-        "compat": "",
         "demo": "",
         "spark_demo": "demo",
+        "compat": "",
         "cli": "_build demo spark_demo",
         "__init__": "_build",
         "__main__": "cli",

@@ -171,6 +171,11 @@ class AsyncTransactionalProducer:
         limit_s = self._inner.admission.patience_s(timeout)
         return await find_successor(self.transactional_id, identity, self._inner.settings, limit_s, version2=version2)
 
+    @property
+    def unacknowledged(self) -> int:
+        """`Producer.unacknowledged`."""
+        return self._inner.unacknowledged
+
     def stats(self) -> ProducerStats:
         """`Producer.stats`."""
         return self._inner.stats()

@@ -166,6 +166,11 @@ class TransactionalProducer:
         return self._inner.partitions_for(topic, timeout)
 
     @property
+    def unacknowledged(self) -> int:
+        """`Producer.unacknowledged`."""
+        return self._inner.unacknowledged
+
+    @property
     def record_limit(self) -> tuple[int, str]:
         """`Producer.record_limit`."""
         return self._inner.record_limit

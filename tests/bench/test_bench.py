@@ -139,6 +139,16 @@ def test_a_quick_run_of_pools(tmp_path: Path) -> None:
 
 @drawn(3, of=RUNS)
 @pytest.mark.timeout(200)
+def test_a_quick_run_of_confluents_calls(tmp_path: Path) -> None:
+    """Few records on the stub, with each producer. The bench itself counts the callbacks."""
+    command = [sys.executable, "-P", str(BENCH.with_name("confluent_compat.py")), "--brokers", "stub", "--rounds", "1", "--burst", "200"]
+    done = subprocess.run([*command, "--records", "500"], cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("until the last callback") == 6
+
+
+@drawn(3, of=RUNS)
+@pytest.mark.timeout(200)
 def test_the_bench_of_the_log_measures(tmp_path: Path) -> None:
     """The parts that need no Kafka, with few records."""
     command = [sys.executable, "-P", str(BENCH.with_name("logs.py")), "--parts", "memory,steady", "--records", "20000", "--minutes", "0.05"]

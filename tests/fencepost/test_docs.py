@@ -88,6 +88,13 @@ def test_the_configuration_page_is_what_the_settings_say() -> None:
     assert written == generator("make_configuration").page(), "run: python docs/make_configuration.py"
 
 
+def test_the_page_about_compat_is_what_its_tables_say() -> None:
+    """The tables of properties in docs/compat.md are what `python docs/make_compat.py` writes."""
+    written = (ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
+    assert "| `sasl.kerberos" in written
+    assert written == generator("make_compat").page(), "run: python docs/make_compat.py"
+
+
 def test_the_page_of_signatures_is_what_the_sources_say() -> None:
     """docs/api.md is what `python docs/make_api.py` writes from the public classes. Every public name is there, or is an exception."""
     import fencepost

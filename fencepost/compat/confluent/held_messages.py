@@ -1,0 +1,248 @@
+"""Messages that wait for their topic's metadata, outside our producer: `produce` never waits, and our producer takes no record of a topic
+that it does not know.
+
+A thread asks for the topics while there are any. A topic's messages go to our producer in order as soon as it is known, and until the last
+one is there, new messages of the topic wait behind them. It holds no message longer than message.timeout.ms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from threading import Event, Lock, Thread
+
+from confluent_kafka import KafkaError
+
+from fencepost.compat.confluent.errors import kafka_error, made
+from fencepost.compat.confluent.message import Message
+from fencepost.compat.confluent.reports import Reports
+from fencepost.compat.confluent.underlying import Underlying, log
+from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, ProducerClosed, RecordRefused, TopicUnavailable
+
+ALONE_S = 0.2
+"""How long one question for the only topic may take."""
+AMONG_OTHERS_S = 0.05
+"""How long one question for a topic may take while other topics wait, too."""
+PAUSE_S = 0.01
+
+
+class HeldMessages:
+    """See the module. `timeout_s`: of a message. `missing_s`: how long a topic may be missing while brokers answer. `bytes_max`: of all
+    held messages. `trouble`: told why no broker can be used. `everything`: above 0, messages of all topics are held (`Producer._renew`)."""
+
+    def __init__(
+        self,
+        underlying: Underlying,
+        reports: Reports,
+        *,
+        timeout_s: float,
+        missing_s: float,
+        bytes_max: int,
+        trouble: Callable[[Exception], None],
+    ) -> None:
+        self.underlying = underlying
+        self.everything = 0
+        self.count = 0
+        self._reports = reports
+        self._timeout_s = timeout_s
+        self._missing_s = missing_s
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._trouble = trouble
+        self._topics: dict[str, deque[Message]] = {}
+        self._missing_since: dict[str, float] = {}
+        self._lock = Lock()
+        self._ended = Event()
+        self._empty = Event()
+        self._empty.set()
+        self._thread: Thread | None = None
+        self._turn = 0
+
+    def holds(self, topic: str) -> bool:
+        """Whether a new message of the topic has to wait behind others."""
+        return self.everything > 0 or topic in self._topics
+
+    def hold(self, topic: str, message: Message) -> None:
+        """Take a message. Raises BufferError if there is no room."""
+        size = size_of(message)
+        with self._lock:
+            if self._bytes + size > self._bytes_max:
+                raise BufferError(f"Local: Queue full: {self._bytes} bytes wait for the metadata of their topics")
+            if self._ended.is_set():
+                raise RuntimeError("Producer has been closed")
+            self._topics.setdefault(topic, deque()).append(message)
+            self.count += 1
+            self._bytes += size
+            self._empty.clear()
+            self._reports.holding = True
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until no message is held; False if the time passed first."""
+        return self._empty.wait(timeout_s)
+
+    def purge(self, code: int) -> None:
+        """Fail everything that is held with this code."""
+        with self._lock:
+            taken = [message for messages in self._topics.values() for message in messages]
+            self._topics.clear()
+        self._fail(taken, made(code))
+
+    def hold_everything(self) -> None:
+        """Hold messages of all topics until as many calls of `release`."""
+        with self._lock:
+            self.everything += 1
+            self._reports.holding = True
+
+    def release(self) -> None:
+        """No longer hold messages of all topics."""
+        with self._lock:
+            self.everything -= 1
+            self._reports.holding = bool(self._topics) or self.everything > 0
+
+    def end(self, *, join_s: float = 0.0) -> None:
+        """Stop. Call `purge` first."""
+        self._ended.set()
+        thread = self._thread
+        if thread is not None and join_s > 0.0:
+            thread.join(join_s)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                topics = list(self._topics)
+                if self._ended.is_set() or not topics:
+                    self._thread = None
+                    self._reports.holding = self.everything > 0
+                    return
+            if self.everything:
+                self._expire(topics)
+                self._ended.wait(PAUSE_S)
+                continue
+            try:
+                waiting = [topic for topic in topics if not self._drain(topic)]
+                self._expire(waiting)
+                if waiting:
+                    self._turn += 1
+                    self._ask(waiting[self._turn % len(waiting)], ALONE_S if len(waiting) == 1 else AMONG_OTHERS_S)
+            except Exception:  # noqa: BLE001  # logged: without this thread, messages would wait forever
+                log.exception("messages wait for the metadata of their topics, and the thread that asks goes on")
+                self._ended.wait(ALONE_S)
+
+    def _drain(self, topic: str) -> bool:
+        """Send the topic's messages until one has to wait; True if none is left."""
+        while True:
+            with self._lock:
+                messages = self._topics.get(topic)
+                if not messages:
+                    self._topics.pop(topic, None)
+                    self._missing_since.pop(topic, None)
+                    if not self._topics and not self.everything:
+                        self._reports.holding = False
+                    return True
+                message = messages.popleft()
+            try:
+                self.underlying.send(message)
+            except (BufferFull, TopicUnavailable, NoUsableBroker, ProducerClosed) as error:
+                if isinstance(error, TopicUnavailable) and self.lacks(topic, message._partition):
+                    self._fail([message], made(KafkaError._UNKNOWN_PARTITION, str(error)))
+                    continue
+                with self._lock:
+                    if self._topics.get(topic) is messages:
+                        messages.appendleft(message)
+                        return False
+                self._fail([message], made(KafkaError._PURGE_QUEUE))
+            except Exception as error:  # noqa: BLE001  # the message's callback hears of it
+                self._fail([message], kafka_error(error))
+            else:
+                if message._callback is not None:
+                    self._reports.watched += 1
+                self._forget(message)
+
+    def lacks(self, topic: str, partition: int | None) -> bool:
+        """Whether the topic is known and lacks the partition."""
+        try:
+            return partition is not None and partition >= len(self.underlying.partitions_for(topic, 0))
+        except FencepostError:
+            return False
+
+    def _ask(self, topic: str, timeout_s: float) -> None:
+        """Wait for the topic's metadata."""
+        try:
+            self.underlying.partitions_for(topic, timeout_s)
+            self._ended.wait(PAUSE_S)  # It is known, but the buffer is full.
+        except TopicUnavailable as error:
+            self._note_missing(topic, error)
+        except RecordRefused as error:
+            self._fail_all(topic, kafka_error(error))
+        except NoUsableBroker as error:
+            self._trouble(error)
+            self._ended.wait(timeout_s)
+        except ProducerClosed:
+            self._ended.wait(PAUSE_S)  # `purge` and `close` replace our producer, or end it.
+        except FencepostError as error:
+            self._fail_all(topic, kafka_error(error))
+
+    def _note_missing(self, topic: str, error: TopicUnavailable) -> None:
+        if not self.underlying.heard_from_brokers():
+            self._missing_since.pop(topic, None)
+            self._trouble(error)
+            return
+        since = self._missing_since.setdefault(topic, time.monotonic())
+        if time.monotonic() - since >= self._missing_s:
+            self._fail_all(topic, made(KafkaError._UNKNOWN_TOPIC, str(error)))
+
+    def _expire(self, topics: list[str]) -> None:
+        """Fail the messages whose time has passed."""
+        oldest = time.time() - self._timeout_s
+        for topic in topics:
+            late = []
+            with self._lock:
+                messages = self._topics.get(topic)
+                while messages and messages[0]._began <= oldest:
+                    late.append(messages.popleft())
+            self._fail(late, made(KafkaError._MSG_TIMED_OUT, f"{topic}: no broker told the topic's partitions in time"))
+
+    def _fail_all(self, topic: str, error: KafkaError) -> None:
+        with self._lock:
+            messages = self._topics.pop(topic, deque())
+            self._missing_since.pop(topic, None)
+        self._fail(messages, error)
+
+    def _fail(self, messages: Collection[Message], error: KafkaError) -> None:
+        silent = 0
+        for message in messages:
+            if self.underlying.transactional is not None and self.underlying.spoilt is None:
+                self.underlying.spoilt = FencepostError(f"a message for {message._topic} was not sent: {error.str()}")
+            if message._callback is not None:
+                self._reports.watched += 1
+                message.fail(error)
+            else:
+                silent += 1
+                self._reports.count -= 1
+            self._forget(message)
+        if silent:
+            log.error("%d messages without a callback were not delivered: %s", silent, error.str())
+
+    def _forget(self, message: Message) -> None:
+        """The message is held no longer."""
+        with self._lock:
+            self.count -= 1
+            self._bytes -= size_of(message)
+            if not self.count:
+                self._empty.set()
+        self._reports.wake()
+
+
+def size_of(message: Message) -> int:
+    """The bytes of a message, about."""
+    key, headers = message._key, message._headers
+    total = len(message) + (len(key) if isinstance(key, bytes) else 0) + 80
+    if isinstance(headers, list):
+        total += sum(len(name) + len(value or b"") for name, value in headers)
+    return total

@@ -1,0 +1,53 @@
+"""librdkafka's partitioners by name, as the values of our `partitioner`: each key goes to the partition that confluent-kafka chooses.
+
+A message without a key goes to our sticky partition where librdkafka's goes to a random one.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+Chooser = Callable[[bytes | None, list[int], list[int]], int | None]
+
+MURMUR2_OF_NOTHING: Final = 275646681
+"""murmur2 of an empty key, its sign taken off."""
+FNV1A_OF_NOTHING: Final = 0x100000000 - 0x811C9DC5
+"""FNV-1a of an empty key, its sign taken off."""
+
+
+def any_partition(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
+    """`random`: the key does not matter."""
+    return random.choice(available or partitions)
+
+
+def consistent(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
+    """`consistent`: CRC-32 of the key; all messages without one go to one partition."""
+    return partitions[zlib.crc32(key or b"") % len(partitions)]
+
+
+def murmur2(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
+    """`murmur2`: as in Java, and all messages without a key go to one partition."""
+    return partitions[MURMUR2_OF_NOTHING % len(partitions)] if key is None else None
+
+
+def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
+    """`fnv1a`: FNV-1a of the key; all messages without one go to one partition."""
+    state = 0x811C9DC5
+    for byte in key or b"":
+        state = ((state ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return partitions[(state if state < 1 << 31 else (1 << 32) - state) % len(partitions)]
+
+
+PARTITIONERS: Final[dict[str, str | Chooser]] = {
+    "consistent_random": "crc32",
+    "consistent": consistent,
+    "murmur2_random": "default",
+    "murmur2": murmur2,
+    "fnv1a_random": "fnv1a",
+    "fnv1a": fnv1a,
+    "random": any_partition,
+}
+"""librdkafka's name -> the value of our setting `partitioner`."""

@@ -1,0 +1,154 @@
+"""Runs other projects' tests twice, on their producer and on ours, and prints the scores side by side.
+
+    python -P tests/compat/confluent_suite.py --confluent CHECKOUT --faststream CHECKOUT
+
+Nothing in a checkout is changed: `confluent_patch` replaces the names that their tests import. The stub is their broker; with `--kafka`
+it is Apache Kafka. FastStream's tests expect it at localhost:9092.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.etree import ElementTree
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from fencepost import BrokerStub
+from tests.conformance.kafka import KafkaCluster
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+HERE: Final = Path(__file__).resolve().parent
+
+
+class Suite(NamedTuple):
+    """Tests of a checkout. `port`: where they expect a broker; 0 for none, -1 for the address in BROKERS. `timeout`: seconds for each."""
+
+    title: str
+    project: str
+    arguments: tuple[str, ...]
+    port: int = 0
+    timeout: int = 60
+
+
+SUITES: Final = (
+    Suite("confluent-kafka: Producer", "confluent", ("tests/test_Producer.py",)),
+    Suite("confluent-kafka: logging", "confluent", ("tests/test_log.py", "-k", "producer or constructor")),
+    Suite("confluent-kafka: callbacks, credentials", "confluent", ("tests/test_misc.py",)),
+    Suite("confluent-kafka: threads", "confluent", ("tests/test_threads.py",)),
+    Suite("confluent-kafka: Ctrl-C", "confluent", ("tests/test_Wakeable.py", "-k", "producer"), timeout=400),
+    Suite("confluent-kafka: integration", "confluent", ("tests/integration/producer",), port=-1),
+    Suite("confluent-kafka: serializers", "confluent", ("tests/integration/serialization",), port=-1),
+    Suite("FastStream: confluent broker", "faststream", ("tests/brokers/confluent",), port=9092),
+    Suite("FastStream: telemetry, metrics", "faststream", ("tests/opentelemetry/confluent", "tests/prometheus/confluent"), port=9092),
+    Suite("FastStream: documentation", "faststream", ("tests/docs/confluent",), port=9092),
+)
+
+
+class Score(NamedTuple):
+    """What became of a suite's tests."""
+
+    passed: frozenset[str]
+    failed: frozenset[str]
+    skipped: int
+
+    def __str__(self) -> str:
+        return f"{len(self.passed)} of {len(self.passed) + len(self.failed)}"
+
+
+def run(suite: Suite, checkout: Path, side: str, broker: str, options: argparse.Namespace) -> Score:
+    """Run a suite with one side's producer."""
+    environment = {
+        **os.environ,
+        "FENCEPOST_COMPAT": side,
+        "BROKERS": broker,
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), str(HERE), options.ours, os.environ.get("COMPAT_PATH")))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory, "report.xml")
+        command = [options.python, "-m", "pytest", "-p", "confluent_patch", "-p", "no:cacheprovider", "-q", f"--junit-xml={report}"]
+        command += [f"--timeout={suite.timeout}", *suite.arguments, *(options.pytest or "").split()]
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=3600, check=False)
+        if not report.exists():
+            sys.exit(f"{suite.title}, {side}: pytest made no report\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        if options.verbose:
+            print(done.stdout[-options.verbose :], file=sys.stderr)
+        return read_score(report)
+
+
+def read_score(report: Path) -> Score:
+    """The score in a report of pytest's."""
+    passed, failed, skipped = set(), set(), 0
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(name)
+        elif case.find("skipped") is not None:
+            skipped += 1
+        else:
+            passed.add(name)
+    return Score(frozenset(passed - failed), frozenset(failed), skipped)
+
+
+@contextmanager
+def broker_for(suite: Suite, *, kafka: bool) -> Iterator[str]:
+    """The address of a new broker for the suite."""
+    if suite.port == 0:
+        yield ""
+    elif kafka:
+        cluster = KafkaCluster()
+        try:
+            yield cluster.start().bootstrap
+        finally:
+            cluster.close()
+    else:
+        with BrokerStub(port=max(suite.port, 0)) as stub:
+            yield stub.bootstrap
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--confluent", type=Path, help="a checkout of confluent-kafka-python")
+    parser.add_argument("--faststream", type=Path, help="a checkout of FastStream")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with what their tests need, and confluent-kafka")
+    parser.add_argument("--ours", default="", help="where it finds fencepost, if that is not installed there")
+    parser.add_argument("--kafka", action="store_true", help="Apache Kafka instead of the stub, where the tests take an address")
+    parser.add_argument("--only", default="", help="suites with this in their title")
+    parser.add_argument("--sides", default="theirs,ours")
+    parser.add_argument("--pytest", default="", help="more arguments for pytest")
+    parser.add_argument("--verbose", type=int, default=0, help="print so many characters of pytest's output")
+    options = parser.parse_args()
+    print(f"{'suite':42} {'theirs':>14} {'ours':>14}   skipped")
+    worse = False
+    for suite in SUITES:
+        checkout: Path | None = getattr(options, suite.project)
+        if checkout is None or options.only not in suite.title:
+            continue
+        scores: dict[str, Score] = {}
+        for side in options.sides.split(","):
+            with broker_for(suite, kafka=options.kafka and suite.port < 0) as address:
+                scores[side] = run(suite, checkout.resolve(), side, address, options)
+        theirs, ours = scores.get("theirs"), scores.get("ours")
+        print(
+            f"{suite.title:42} {theirs or '-'!s:>14} {ours or '-'!s:>14}   {(ours or theirs or Score(frozenset(), frozenset(), 0)).skipped}"
+        )
+        if ours is not None:
+            for name in sorted(ours.failed):
+                also = theirs is not None and name in theirs.failed
+                print(f"    {'fails on both' if also else 'fails on ours'}: {name}")
+                worse |= not also
+        sys.stdout.flush()
+    sys.exit(1 if worse else 0)
+
+
+if __name__ == "__main__":
+    main()
