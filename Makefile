@@ -113,10 +113,11 @@ endef
 # The inspector in a real browser. FENCEPOST_CHROMIUM names the program, if it is not called chromium; SCREENSHOTS=DIR keeps a picture of each view.
 CHROMIUM := $(or $(FENCEPOST_CHROMIUM),$(shell command -v chromium || command -v chromium-browser))
 SCREENSHOTS ?=
-test-browser: .venv/.built
 ifeq ($(CHROMIUM),)
+test-browser:
 	@echo "make: the page is not tested in a browser: there is no Chromium here (Debian: apt-get install chromium)"
 else
+test-browser: .venv/.built
 	@.venv/bin/python -c 'import playwright' 2>/dev/null || .venv/bin/python $(PIP) install 'playwright>=1.50,<2'
 	@FENCEPOST_BROWSER=require FENCEPOST_CHROMIUM=$(CHROMIUM) FENCEPOST_SCREENSHOTS=$(SCREENSHOTS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/broker_stub/inspector/test_in_browser.py $(PYTEST_ARGS)
 endif

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of, transactional_ids_of
 from fencepost.broker_stub.inspector.batch_facts import Facts, add_results, batch_text, produced, result_text
 from fencepost.broker_stub.inspector.message_fields import errors_in, topics_in
-from fencepost.broker_stub.inspector.message_tree import NameOf, tree
+from fencepost.broker_stub.inspector.message_tree import NameOf, cut, tree
 from fencepost.broker_stub.inspector.sentences import SENTENCES, joined
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.network.addresses import printable
@@ -37,6 +37,8 @@ IN_DOUBT: Final = frozenset(
 """The codes after which the records may be in the log."""
 BEATS: Final = frozenset((Api.FETCH, Api.HEARTBEAT, Api.CONSUMER_GROUP_HEARTBEAT, Api.SHARE_GROUP_HEARTBEAT, Api.API_VERSIONS))
 """Requests that clients send all the time. They are quiet when they bring nothing."""
+LINE_MAX: Final = 600
+"""The longest words about a request or a response."""
 IDENTITY_FIELDS: Final = (("producer_id", "producer_epoch"), ("v3_and_below_producer_id", "v3_and_below_producer_epoch"))
 
 OK, REFUSED, LOST, OPEN, UNHEARD, SILENT = "ok", "refused", "lost", "open", "unheard", "silent"
@@ -54,7 +56,7 @@ def row_of(exchange: Exchange, name_of: NameOf) -> Row:
         "node": exchange.node,
         "conn": exchange.connection_id,
         "corr": exchange.correlation_id,
-        "client": exchange.client_id,
+        "client": None if exchange.client_id is None else cut(exchange.client_id),
         "api": api_name(exchange.api),
         "v": exchange.version,
     }
@@ -73,8 +75,8 @@ def row_of(exchange: Exchange, name_of: NameOf) -> Row:
         told = tell(response, name_of) if tell is not None and response is not None else ""
     codes = [] if response is None else errors_in(response)
     row |= {
-        "asked": asked,
-        "told": told if batches else " · ".join(filter(None, (", ".join(codes), told))),
+        "asked": cut(asked, LINE_MAX),
+        "told": cut(told if batches else " · ".join(filter(None, (", ".join(codes), told))), LINE_MAX),
         "codes": codes,
         "outcome": _outcome(exchange, codes),
         "topics": topics,

@@ -45,9 +45,12 @@ const Exchanges = {
     const row = chosen === null ? null : S.rows.get(chosen);
     this.split.classList.toggle("two", chosen !== null);
     put(this.list, panel("Exchanges", `${counted(list.length, "exchange")} of ${num(all.length)} kept, newest first`, exchangeTable(shownRows, chosen), merged.length > this.limit && h("p", null, h("button", { onclick: () => { this.limit += 400; refresh(); } }, `show ${Math.min(400, merged.length - this.limit)} more`))));
-    if (chosen === null) { put(this.side); return; }
+    if (chosen === null) { put(this.side); this.seen = null; return; }
     if (this.seen !== chosen) { this.seen = chosen; const it = this.list.querySelector(".chosen"); if (it && innerWidth > 900) this.list.scrollTop = it.offsetTop - this.list.clientHeight / 2; this.side.scrollTop = 0; }
-    put(this.side, row ? exchangeDetail(row) : panel(`Exchange ${chosen}`, null, h("p", { class: "empty" }, "The journal does not have it any more. It keeps the newest exchanges.")));
+    const story = row ? storyOf(row) : [], key = JSON.stringify([chosen, innerWidth, S.snapshot.changes.length, story.map((each) => [each.n, each.outcome, each.end])]);
+    if (key === this.drawn && this.side.firstChild) return; // what is open and scrolled stays so while other things happen
+    this.drawn = key;
+    put(this.side, row ? exchangeDetail(row, story) : panel(`Exchange ${chosen}`, null, h("p", { class: "empty" }, "The journal does not have it any more. It keeps the newest exchanges.")));
   },
 };
 // Those that belong to the same story: the same batch, transaction, identity or group, the nearest ones.
@@ -105,8 +108,8 @@ function sequence(story, chosen, room) {
     heads.map((each) => s("line", { class: "s-line", x1: at(each.text), x2: at(each.text), y1: 24, y2: y })), parts,
     heads.map((each) => s("g", null, s("rect", { class: "s-head", x: at(each.text) - 68, y: 3, width: 136, height: 20, rx: 3 }), s("text", { x: at(each.text), y: 17, "text-anchor": "middle", class: "ink" }, cut(each.text, 20), s("title", null, each.text))))));
 }
-function exchangeDetail(row) {
-  const story = storyOf(row), facts = (list) => h("dl", { class: "facts" }, list.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+function exchangeDetail(row, story) {
+  const facts = (list) => h("dl", { class: "facts" }, list.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
   return [
     panel([`Exchange ${row.n} `, pill(row.doubt ? "doubt" : row.outcome === "ok" ? "ok" : row.outcome === "refused" ? "bad" : "warning", row.doubt ? "in doubt" : row.outcome), " ", h("a", { href: "#exchanges", class: "soft", "aria-label": "Close" }, "close (Esc)")], null,
       facts([["request", `${row.api} v${row.v}, correlation ${row.corr}`], ["from", `${clientOf(row)}, connection ${row.conn}, to broker ${row.node}`], ["at", `${time(row.at)}${row.end !== null ? `, took ${num(row.end - row.at)} ms` : ""}`], row.acks !== undefined && ["acks", row.acks === -1 ? "all" : String(row.acks)],

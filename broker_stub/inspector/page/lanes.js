@@ -66,6 +66,12 @@ const Topics = {
     this.choice = h("select", { "aria-label": "Topic", onchange: (event) => { location.hash = `topics/${enc(event.target.value)}`; } });
     root.append(h("div", { class: "bars" }, this.choice, legend()), s("svg", { width: 0, height: 0, style: "position:absolute" }, s("defs", null, s("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 5, height: 5, fill: "var(--aborted-bg)" }), s("line", { x1: 0, x2: 0, y1: 0, y2: 5, stroke: "var(--aborted)", "stroke-width": 2 })))), this.body);
   },
+  records(topic, part, offset) {
+    if (!S.live || S.snapshot.kind !== "stub") return null;
+    const key = `${topic.name}/${part.index}/${offset}`;
+    if (this.recordsKey !== key) { this.recordsKey = key; this.recordsNode = recordsPanel(topic, part, offset); }
+    return this.recordsNode;
+  },
   update(args) {
     const topics = S.snapshot.topics;
     const chosen = topics.find((each) => each.name === args[0]) || topics.find((each) => !each.internal) || topics[0];
@@ -83,11 +89,11 @@ const Topics = {
             h("dt", null, "offsets"), h("dd", null, `${num(part.start)}–${num(part.end)}`), part.held && [h("dt", null, "held by"), h("dd", null, part.held.txn ? shown(part.held.txn) : `pid ${part.held.pid}`, `, ${ago(now() - part.held.since_ms)}`)])),
           h("div", { class: "wrap" }, part.end > 0 && !chosen.internal ? laneOf(chosen, part, width) : h("p", { class: "empty" }, chosen.internal ? `${num(part.end)} records of Kafka itself` : "No records yet.")))),
         chosen.partitions.length > shownParts.length && index === null && h("p", { class: "empty" }, `${chosen.partitions.length - shownParts.length} more partitions`)),
-      index !== null && shownParts.length ? partitionDetail(chosen, shownParts[0], args[2]) : null);
+      index !== null && shownParts.length ? [this.records(chosen, shownParts[0], args[2]), partitionDetail(chosen, shownParts[0])] : null);
   },
 };
-function partitionDetail(topic, part, offset) {
-  const related = rows().filter((row) => !row.quiet && (row.batches || []).some((each) => each.topic === topic.name && each.partition === part.index)).slice(-60).reverse();
+// Records are read on demand and stay as they are until another place is asked for.
+function recordsPanel(topic, part, offset) {
   const records = h("div");
   const show = async (at) => {
     try {
@@ -97,8 +103,11 @@ function partitionDetail(topic, part, offset) {
   };
   const at = h("input", { type: "number", min: 0, value: offset === undefined ? Math.max(part.start, part.end - 20) : offset, "aria-label": "Offset" });
   if (S.live && offset !== undefined) show(offset);
+  return panel("Records", "a share file has none", h("div", { class: "bars" }, "from offset", at, h("button", { onclick: () => show(at.value) }, "Show")), records);
+}
+function partitionDetail(topic, part) {
+  const related = rows().filter((row) => !row.quiet && (row.batches || []).some((each) => each.topic === topic.name && each.partition === part.index)).slice(-60).reverse();
   return [
-    S.live && S.snapshot.kind === "stub" ? panel("Records", "a share file has none", h("div", { class: "bars" }, "from offset", at, h("button", { onclick: () => show(at.value) }, "Show")), records) : null,
     panel("Replicas", "", table(["broker", "#end of its log", "#behind", ""], part.ends.map(([node, end]) => h("tr", null, cell(node), cell(num(end), "num"), cell(num(Math.max(0, part.end - end)), "num"), cell([node === part.leader && pill("ok", "leader"), " ", part.isr.includes(node) ? pill("", "in sync") : pill("warning", "not in sync")]))))),
     panel("Writes", "exchanges with a batch for this partition, newest first", exchangeTable(related)),
   ];

@@ -28,7 +28,7 @@ function tools() {
   $("what").title = snap ? `cluster ${snap.cluster_id}` : "";
   if (!S.live) { put($("tools"), h("span", { class: "live", title: "A moment: it does not change" }, `moment of ${(S.shared || "").replace("T", " ").replace("+00:00", " UTC")}`)); return; }
   put($("tools"), h("span", { class: `live ${S.held ? "" : S.connected ? "on" : "off"}` }, S.held ? "paused" : S.connected ? "live" : "no connection"),
-    h("button", { onclick: hold, title: "Space" }, S.held ? "Go on" : "Pause"), h("a", { href: "share", download: "", role: "button", id: "share" }, h("button", { tabindex: "-1", title: "S: this moment as one HTML file" }, "Share")));
+    h("button", { onclick: hold, title: "Space" }, S.held ? "Go on" : "Pause"), h("a", { href: "share", download: "", class: "button", id: "share", title: "s: this moment as one HTML file" }, "Share"));
 }
 function hold() {
   if (!S.live) return;

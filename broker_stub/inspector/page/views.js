@@ -16,6 +16,7 @@ function remembered(topic, part, producer) {
     const row = writerOf(topic.name, part.index, producer.pid, producer.epoch, first), again = row && (marksOf(topic.name, part.index).again.get(from) || []).length;
     return h(row ? "a" : "span", { class: "chip", href: row ? `#exchanges/${row.n}` : null, title: row ? `exchange ${row.n}` : "the journal has no exchange for it" }, `${first}–${last} → ${num(from)}`, again ? ` ×${again + 1}` : "");
   });
+  if (!chips.length && producer.last_sequence >= 0) return h("span", { class: "soft" }, `newest sequence ${producer.last_sequence}; a broker tells no more`);
   while (chips.length < 5) chips.push(h("span", { class: "chip none" }, "·"));
   return h("span", { class: "chips" }, chips);
 }

@@ -13,7 +13,14 @@ from fencepost import Api, BrokerStub
 from fencepost.broker_stub.inspector.message_tree import HIDDEN, tree
 from fencepost.broker_stub.inspector.rows import Row, Rows, line, row_of
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
-from fencepost.producer.wire import RESPONSES, Message, ProduceResponse
+from fencepost.producer.wire import (
+    RESPONSES,
+    Message,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    ProduceResponse,
+)
 from fencepost.producer.wire.messages.configs import AlterConfigsRequest
 from fencepost.producer.wire.messages.sasl import SaslAuthenticateRequest
 from tests.broker_stub.filled_requests import APIS, filled, request_of
@@ -135,3 +142,5 @@ def test_a_tree_is_bounded() -> None:
     assert len(shown["topics"]) == 21
     assert shown["topics"][-1] == "and 30 more"
     assert shown["topics"][0]["name"] == "t" * 200 + "... (500 characters)"
+    many = MetadataResponse(topics=[MetadataResponseTopic(partitions=[MetadataResponsePartition(replica_nodes=[1] * 20)] * 20)] * 20)
+    assert len(str(tree(many, NAMES.get))) < 30_000
