@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+from pathlib import Path
 from typing import Any
 
 import aiokafka
 import pytest
 from aiokafka.producer.producer import _missing
 
-from fencepost.broker_stub import BrokerStub, Sasl
+from fencepost.broker_stub import BrokerStub, Sasl, Tls
 from fencepost.compat.aiokafka import AIOKafkaProducer
 from fencepost.producer.config.settings import Partitioner, Settings
+from tests.certificates import Authority, authority
 from tests.fencepost.compat.aiokafka_producers import made
 from tests.producer.stub_helpers import run_story
+
+__all__ = ["authority"]
 
 METHODS = (
     "start",
@@ -216,4 +220,33 @@ def test_it_logs_in(sasl: Sasl, arguments: dict[str, Any]) -> None:
             assert (await producer.send_and_wait("t", b"v")).offset == 0
 
     with BrokerStub(sasl=sasl) as stub:
+        run_story(story())
+
+
+@pytest.mark.parametrize("login", [False, True], ids=["SSL", "SASL_SSL"])
+def test_it_speaks_tls(authority: Authority, login: bool) -> None:
+    """With the caller's context. A context that does not trust the broker is refused at the start, as a connection error."""
+    server = authority.issue("127.0.0.1", "localhost")
+    arguments: dict[str, Any] = {"security_protocol": "SASL_SSL" if login else "SSL", **(PASSWORD if login else {})}
+
+    async def story() -> None:
+        async with made(stub, ssl_context=ssl.create_default_context(cafile=authority.cafile), **arguments) as producer:
+            assert (await producer.send_and_wait("t", b"v")).offset == 0
+        with pytest.raises(aiokafka.errors.KafkaConnectionError):
+            await made(stub, ssl_context=ssl.create_default_context(), **arguments).start()
+
+    tls = Tls(Path(server.certfile), Path(server.keyfile))
+    with BrokerStub(tls=tls, sasl=Sasl(users={"u": "p"}, mechanisms=["PLAIN"]) if login else None) as stub:
+        run_story(story())
+
+
+def test_the_second_server_may_answer() -> None:
+    """As in aiokafka, `start` tries each server of the list."""
+
+    async def story() -> None:
+        servers = ["127.0.0.1:1", stub.bootstrap, "127.0.0.1:2"]
+        async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+            assert (await producer.send_and_wait("t", b"v")).offset == 0
+
+    with BrokerStub() as stub:
         run_story(story())
