@@ -4,7 +4,8 @@
     python -P tests/compat/aiokafka_suite.py --aiokafka CHECKOUT --faststream CHECKOUT
 
 Only the import of AIOKafkaProducer is exchanged, and what starts Kafka in a container. It needs aiokafka, and what the tests of a checkout
-need, in the environment. `--kafka HOST:PORT` uses that Kafka instead of the stub, for aiokafka's tests. FastStream's expect port 9092.
+need, in the environment. For aiokafka's tests `--kafka HOST:PORT HOST:PORT` uses two Kafkas instead of the stub: one for each side, because
+both make the same topics. FastStream's expect port 9092.
 """
 
 from __future__ import annotations
@@ -144,13 +145,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--aiokafka", type=Path, help="a checkout of aiokafka")
     parser.add_argument("--faststream", type=Path, help="a checkout of FastStream")
-    parser.add_argument("--kafka", help="host:port of a Kafka to use instead of the stub")
+    parser.add_argument("--kafka", nargs=2, default=[None] * 2, metavar=SIDES, help="host:port of Kafkas to use instead of the stub")
     parser.add_argument("more", nargs="*", help="more arguments for pytest, after --")
     given = parser.parse_args()
     if given.aiokafka is None and given.faststream is None:
         parser.error("give --aiokafka, --faststream or both")
     if given.aiokafka is not None:
-        runs = {side: run_aiokafka(given.aiokafka, side, given.kafka, given.more) for side in SIDES}
+        runs = {side: run_aiokafka(given.aiokafka, side, kafka, given.more) for side, kafka in zip(SIDES, given.kafka, strict=True)}
         print("\n".join(table("aiokafka", runs)), flush=True)
     if given.faststream is not None:
         runs = {side: run_faststream(given.faststream, side, given.more) for side in SIDES}
