@@ -59,7 +59,7 @@ class Moments:
         return {
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
             "snapshot": snapshot,
-            "oldest": rows[0]["n"] if rows else 0,
+            "oldest": self._rows.oldest,
             "findings": findings(snapshot, rows),
             "faults": [fault.as_data() for fault in self._source.faults.installed],
         }

@@ -147,6 +147,12 @@ class Rows:
         self._name_of = name_of
         self._rows: dict[int, Row] = {}
         self._first: dict[tuple[str, int, int, int, int], int] = {}  # a batch, and the first exchange with it
+        self._newest = 0
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest row; without one that of the next."""
+        return next(iter(self._rows), self._newest + 1)
 
     @property
     def every(self) -> list[Row]:
@@ -167,6 +173,7 @@ class Rows:
             row = row_of(exchange, self._name_of)
             self._relate(row)
             self._rows[exchange.number] = row
+            self._newest = max(self._newest, exchange.number)
             changed.append(row)
         self._first = {key: number for key, number in self._first.items() if number >= oldest}
         return changed

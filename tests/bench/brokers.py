@@ -27,6 +27,7 @@ import fencepost
 from tests.bench.ceiling import BATCH_HEADER_BYTES, fill_batches
 from tests.bench.hosts import Host, KafkaHost, StubHost
 from tests.bench.load import Contender, Load, Scenario
+from tests.bench.plot import add_plots, show
 from tests.bench.run import OUTPUT_WIDTH, figures_of
 from tests.bench.tansu import TansuHost
 from tests.conformance.kafka import KafkaUnavailable
@@ -65,7 +66,7 @@ def main() -> int:
         for number in range(options.rounds):
             for host in hosts:
                 play(host, found.setdefault(host.name, Found()), number, options)
-    console.print(table(found, options.rounds))
+    show(console, table(found, options.rounds), options.plots)
     return 0
 
 
@@ -132,6 +133,7 @@ def speed(ours: list[float], theirs: list[float]) -> str:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/brokers.py", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    add_plots(parser)
     parser.add_argument("--records", type=int, default=2_000_000)
     return parser.parse_args()
 

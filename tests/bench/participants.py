@@ -32,6 +32,7 @@ from rich.table import Table
 import fencepost
 from fencepost import TransactionalProducer
 from tests.bench.participant_worker import WAIT_S, Done, Errand
+from tests.bench.plot import add_plots, show
 from tests.conformance.kafka import JVM_BENCH, KafkaCluster
 
 READ_TIMEOUT_S = 600.0
@@ -56,7 +57,7 @@ def main() -> int:
     for version in options.versions:
         with KafkaCluster(features={"transaction.version": version}, jvm=JVM_BENCH) as cluster:
             turns += play(cluster.bootstrap, version, options)
-    console.print(table(turns, options.participants))
+    show(console, table(turns, options.participants), options.plots)
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(turns)))
     return 0
@@ -160,6 +161,7 @@ def table(turns: list[Turn], participants: int) -> Table:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--participants", type=int, default=64)
+    add_plots(parser)
     parser.add_argument("--processes", type=int, default=4, help="number of processes; each has the same number of participants")
     parser.add_argument("--transactions", type=int, default=8, help="number of transactions of each version")
     parser.add_argument("--records", type=int, default=200, help="records of each participant after its first one")

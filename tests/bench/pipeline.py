@@ -27,6 +27,7 @@ from fencepost import Producer
 from fencepost.demo.flights import FLIGHTS_TOTAL, Flight, load_flights
 from tests.bench.hosts import BROKERS, Host, create_topic, opened
 from tests.bench.pipeline_worker import LIMIT_S, Contender, Found, Work
+from tests.bench.plot import add_plots, show
 from tests.bench.run import OUTPUT_WIDTH, ask, names, numbers
 from tests.reading import read_values
 
@@ -48,7 +49,7 @@ def main() -> int:
         for host in opened(options.brokers, stack, console.print):
             found[host.name] = measure_on(host, flights, options, console)
     for name, rounds in found.items():
-        console.print(table(name, rounds, options))
+        show(console, table(name, rounds, options), options.plots)
     if options.json:
         flat = [
             {"broker": name, "batch_size": size, "contender": contender.value, "rounds": each}
@@ -132,6 +133,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--sizes", type=numbers, default=[1_000, 10_000], metavar="NUMBERS", help="messages in a transaction")
     parser.add_argument("--interval", type=int, default=1_000, help="milliseconds after which a transaction is committed anyway")
     parser.add_argument("--rounds", type=int, default=3)
+    add_plots(parser)
     parser.add_argument("--rows", type=int, default=FLIGHTS_TOTAL, help="how many flights are processed")
     options = parser.parse_args()
     if options.quick:

@@ -7,11 +7,15 @@ writes docs/images/*.svg from the page's own tables, so a chart never shows othe
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
 
 from tests.bench.report import Row
 
@@ -19,13 +23,20 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "performance.md"
 IMAGES: Final = DOCS / "images"
 
-WIDTH, LABEL, BAR, GAP, TOP = 720, 230, 18, 7, 44
+WIDTH, LABEL, WORDS, BAR, GAP, TOP = 760, 240, 120, 18, 7, 52
 STYLE: Final = (
-    "text{font:12px system-ui,sans-serif;fill:#1c232d}.soft{fill:#5d6876}.bar{fill:#8796ad}.ours{fill:#205f8f}"
+    ".back{fill:#fff}text{font:12px system-ui,sans-serif;fill:#1c232d}.soft{fill:#5d6876}.bar{fill:#8796ad}.ours{fill:#205f8f}"
     "line{stroke:#5d6876;stroke-dasharray:3 3}"
-    "@media(prefers-color-scheme:dark){text{fill:#dfe4ea}.soft{fill:#98a3b1}.bar{fill:#5d6c82}.ours{fill:#7db7e4}line{stroke:#98a3b1}}"
+    "@media(prefers-color-scheme:dark){.back{fill:#14171b}text{fill:#dfe4ea}.soft{fill:#98a3b1}.bar{fill:#5d6c82}.ours{fill:#7db7e4}line{stroke:#98a3b1}}"
 )
-OURS: Final = "fencepost"
+OURS: Final = ("fencepost", "TransactionalP", "AsyncTransactionalP")
+
+
+MORE: Final = (
+    ("transactions", "committed records/s", "every 100 ms", "Apache Kafka: committed records per second, a commit every 100 ms"),
+    ("pool", "requests/s", "Apache Kafka", "Apache Kafka: requests with a transaction each per second, 32 callers"),
+)
+"""Further charts of the page: the name, the first heading of the table, the column, and the title."""
 
 
 class Bar(NamedTuple):
@@ -39,12 +50,13 @@ class Bar(NamedTuple):
 def chart(title: str, bars: Sequence[Bar], *, note: str = "", mark: float | None = None) -> str:
     """The bars below each other, on a scale from 0 on. `mark`: a value with a dashed line, such as ×1."""
     longest = max((bar.value for bar in bars), default=1.0) or 1.0
-    scale = (WIDTH - LABEL - 90) / longest
-    height = TOP + len(bars) * (BAR + GAP) + 6
+    scale = (WIDTH - LABEL - WORDS) / longest
+    height = TOP + len(bars) * (BAR + GAP) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
-        f'<text x="0" y="15" font-weight="600">{escape(title)}</text><text class="soft" x="0" y="32">{escape(note)}</text>',
+        f'<rect class="back" width="{WIDTH}" height="{height}"/><text x="12" y="20" font-weight="600">{escape(title)}</text>',
+        f'<text class="soft" x="12" y="38">{escape(note)}</text>',
     ]
     for number, bar in enumerate(bars):
         y = TOP + number * (BAR + GAP)
@@ -69,8 +81,7 @@ def charts_of(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         bars = [Bar(row.contender.value, row.acked_per_s / 1e6, _words(row)) for row in shown]
         title = f"{broker}: acknowledged records per second, in millions"
         note = f"{scenario.value}; partitions: {partitions}; codec: {codec}; medians of {shown[0].rounds}" if shown else ""
-        name = "-".join(re.sub(r"[^a-z0-9.]+", "-", str(each).lower()).strip("-") for each in (broker, scenario.name, partitions, codec))
-        yield f"{name}.svg", chart(title, bars, note=note)
+        yield f"{_file_name(broker, scenario.name, partitions, codec)}.svg", chart(title, bars, note=note)
 
 
 def _words(row: Row) -> str:
@@ -82,6 +93,43 @@ def write_charts(rows: Sequence[Row], directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, svg in charts_of(rows):
         (directory / name).write_text(svg, encoding="utf-8")
+
+
+def add_plots(parser: argparse.ArgumentParser) -> None:
+    """The option `--plots DIR` of a benchmark."""
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="also write charts of the tables to this directory, as SVG")
+
+
+def show(console: Console, table: Table, directory: Path | None) -> None:
+    """Prints the table, and writes a chart of each of its columns with numbers, if there is a directory."""
+    console.print(table)
+    if directory is None:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, svg in charts_of_table(table):
+        (directory / name).write_text(svg, encoding="utf-8")
+
+
+def charts_of_table(table: Table) -> Iterator[tuple[str, str]]:
+    """A name and a chart for each column in which two rows or more have a number. The first column has the labels."""
+    labels = [str(cell) for cell in table.columns[0].cells]
+    for column in table.columns[1:]:
+        cells = [str(cell) for cell in column.cells]
+        bars = [
+            Bar(label, value, words) for label, words in zip(labels, cells, strict=True) if (value := leading_number(words)) is not None
+        ]
+        if len(bars) > 1:
+            yield f"{_file_name(table.title, column.header)}.svg", chart(str(column.header), bars, note=str(table.title or ""))
+
+
+def leading_number(cell: str) -> float | None:
+    """The number at the start of a cell, such as of `1.13 M  ×0.87` or `1,600`."""
+    found = re.match(r"[×]?([\d,]*\.?\d+)\s*([kM]?)\b", cell)
+    return None if found is None else float(found[1].replace(",", "")) * {"k": 1e3, "M": 1e6}.get(found[2], 1)
+
+
+def _file_name(*parts: object) -> str:
+    return "-".join(re.sub(r"[^a-z0-9.]+", "-", str(each).lower()).strip("-.") for each in parts if each)[:100]
 
 
 def tables_of(page: str) -> list[list[list[str]]]:
@@ -104,7 +152,7 @@ def multiple(cell: str) -> float | None:
     found = re.match(r"×([\d.]+)", cell)
     if found is not None:
         return float(found[1])
-    return 1.0 if re.match(r"[\d.]+ M\b", cell) else None
+    return 1.0 if re.fullmatch(r"[\d.]+( M)?", cell) else None
 
 
 def charts_of_page(page: str) -> dict[str, str]:
@@ -118,6 +166,12 @@ def charts_of_page(page: str) -> dict[str, str]:
         note = "one thread, 6 partitions, no codec; multiples of confluent-kafka with callbacks (dashed); longer is faster"
         name = re.sub(r"[^a-z]+", "-", broker.lower()).strip("-")
         found[f"throughput-{name}.svg"] = chart(f"{broker}: acknowledged records per second", bars, note=note, mark=1.0)
+    for name, first, heading, title in MORE:
+        (table,) = [table for table in tables_of(page) if table[0][0] == first]
+        at = table[0].index(heading)
+        rows = [(row[0].replace("`", ""), row[at], multiple(row[at])) for row in table[1:]]
+        bars = [Bar(label, value, words) for label, words, value in rows if value is not None]
+        found[f"{name}.svg"] = chart(title, bars, note="multiples of the bar with a figure (dashed); longer is faster", mark=1.0)
     return found
 
 

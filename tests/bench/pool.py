@@ -31,6 +31,7 @@ from rich.table import Table
 import fencepost
 from fencepost import AsyncTransactionalPool, TransactionalPool, TransactionalProducer
 from tests.bench.hosts import BROKERS, opened
+from tests.bench.plot import add_plots, show
 from tests.bench.run import names
 from tests.reading import read_values
 
@@ -152,6 +153,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument("--rounds", type=int, default=5)
+    add_plots(parser)
     parser.add_argument("--requests", type=int, default=1_600, help="in each round; a multiple of 32")
     options = parser.parse_args()
     console = Console()
@@ -174,7 +176,7 @@ def main() -> int:
                     f"{median(multiples):.1f} ({min(multiples):.1f}–{max(multiples):.1f})",
                     f"{median(each[name].cpu_ms for each in rounds):.2f}",
                 )
-            console.print(table)
+            show(console, table, options.plots)
     return 0
 
 

@@ -27,7 +27,7 @@ import fencepost
 from tests.bench.hosts import BROKERS, Host, records_in_log
 from tests.bench.load import REPLAYED, Contender, Figures, Load, Measurement, Scenario, fewer, takes_part
 from tests.bench.lone import LONE_WARM_UP
-from tests.bench.plot import write_charts
+from tests.bench.plot import add_plots, write_charts
 from tests.bench.report import Row, summarize, tables
 from tests.conformance.kafka_home import KafkaUnavailable, find_java, kafka_home
 
@@ -252,7 +252,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="some seconds on the stub, to check that the bench works; ignore the figures")
     parser.add_argument("--whole", action="store_true", help="every table of docs/performance.md except the burner's: 50 minutes a broker")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure to this file")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="also write a chart of each table to this directory, as SVG")
+    add_plots(parser)
     parser.add_argument("--brokers", type=names(BROKERS), default=list(BROKERS), metavar="NAMES", help="of stub,kafka")
     parser.add_argument("--scenarios", type=names(SCENARIOS), default=list(SCENARIOS), metavar="NAMES", help="of one,four,burner")
     parser.add_argument(

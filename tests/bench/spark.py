@@ -34,6 +34,7 @@ import fencepost
 from tests.bench.compare import Build, Compared, judged
 from tests.bench.hosts import KafkaHost
 from tests.bench.participants import committed
+from tests.bench.plot import add_plots, show
 from tests.bench.run import OUTPUT_WIDTH, names, numbers
 from tests.bench.spark_home import sink_jars, spark_home
 from tests.bench.spark_report import BASE, Measured, phases, ratios, speeds
@@ -86,8 +87,8 @@ def main() -> int:
                 told = measure(sparks, host, f"spark-{turn}", name, rows, options)
                 measured.append(Measured(round=number, rows=rows, name=name, ms=told.ms, cpu_ms=told.cpu_ms, phases=told.phases))
                 progress.advance(task)
-    console.print(speeds(measured, options.contenders))
-    console.print(phases(measured, options.contenders))
+    show(console, speeds(measured, options.contenders), options.plots)
+    show(console, phases(measured, options.contenders), options.plots)
     compared = [
         Compared(broker=f"{size:,} rows", row=name, figure=figure, more_is_better=False, ratios=found)
         for (size, name, figure), found in ratios(measured).items()
@@ -223,6 +224,7 @@ def parsed() -> Any:
     )
     parser.add_argument("--contenders", type=names(CONTENDERS), default=USUAL, metavar="NAMES", help=f"of {','.join(CONTENDERS)}")
     parser.add_argument("--rounds", type=int, default=3)
+    add_plots(parser)
     parser.add_argument("--warm-up", type=int, default=2, help="batches of each query that are thrown away")
     parser.add_argument(
         "--batches", type=int, default=3, help=f"measured batches of each query; four times as many with {SMALL_ROWS} rows or fewer"

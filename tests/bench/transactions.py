@@ -28,6 +28,7 @@ from rich.table import Table
 
 import fencepost
 from tests.bench.hosts import ADMIN_TIMEOUT_S, BROKERS, LOG_ERRORS, Host, opened
+from tests.bench.plot import add_plots, show
 from tests.bench.run import JVM_TOOL, OUTPUT_WIDTH, ask, java_is_there, names, numbers
 from tests.bench.transaction_worker import PARTITIONS, Contender, Found, Work
 from tests.conformance.kafka_home import find_java, kafka_home
@@ -47,8 +48,8 @@ def main() -> int:
         for host in opened(options.brokers, stack, console.print):
             found[host.name] = measure_on(host, options, console)
     for name, rounds in found.items():
-        console.print(speeds(name, rounds, options))
-        console.print(latencies(name, rounds, options))
+        show(console, speeds(name, rounds, options), options.plots)
+        show(console, latencies(name, rounds, options), options.plots)
     if options.json:
         flat = [
             {"broker": name, "interval_ms": interval, "contender": contender.value, "rounds": each}
@@ -172,6 +173,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--intervals", type=numbers, default=[10, 100, 1000], metavar="NUMBERS", help="milliseconds between two commits")
     parser.add_argument("--rounds", type=int, default=3)
+    add_plots(parser)
     parser.add_argument("--seconds", type=float, default=4.0, help="how many seconds each measurement lasts")
     parser.add_argument("--commits", type=int, default=500, help="transactions of ten records")
     parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="leave out the warm-up round")

@@ -119,7 +119,10 @@ def test_a_running_exchange_changes_its_row_once() -> None:
         for _ in range(3):
             talker.ask(metadata_request("orders"), 12)
         rows.update(stub.journal.requests())
-        assert [each["n"] for each in rows.every] == [3, 4]
+        assert ([each["n"] for each in rows.every], rows.oldest) == ([3, 4], 3)
+        stub.journal.clear()
+        rows.update(stub.journal.requests())
+        assert (rows.every, rows.oldest) == ([], 5)
 
 
 def test_secrets_are_hidden() -> None:
