@@ -175,7 +175,7 @@ class Cluster(Context):
         )
         self.broker_links = BrokerLinks(self, self.fetchers, watch_lag=self.watch_lag, controller_changed=self.controller_link.changed)
         interval_ms = int(self.config["log.retention.check.interval.ms"])
-        self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS)
+        self.timers.every(interval_ms, self.delete_old_segments, first_ms=self.now_ms() + CLEAN_LOGS_FIRST_MS, restless=True)
         self.log_cleaner = LogCleaner(self.every_partition, now_ms=self.now_ms)
         self._configure_cleaner()
         if self.config.is_on("log.cleaner.enable"):
@@ -508,7 +508,7 @@ class Cluster(Context):
         config = self.config
         self.log_cleaner.resize(int(config["log.cleaner.dedupe.buffer.size"]), double(config["log.cleaner.io.buffer.load.factor"]) or 0.0)
         if config.is_on("log.cleaner.enable"):
-            self.timers.every(int(config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms())
+            self.timers.every(int(config["log.cleaner.backoff.ms"]), self.log_cleaner.begin, first_ms=self.now_ms(), restless=True)
 
     def _obey_configs(self, topic: Topic) -> None:
         """The topic's configs, and those that it has from its brokers, count from now on."""
@@ -701,9 +701,12 @@ class Cluster(Context):
         self._write(record)
         self.decisions += 1
 
-    def _proceed_cleaning(self) -> None:
+    def _proceed_cleaning(self) -> bool:
+        """Whether there was something to do."""
+        worked = False
         with self._surviving():
-            self.log_cleaner.proceed()
+            worked = self.log_cleaner.proceed()
+        return worked
 
     def _checkpoint(self, *kinds: str) -> None:
         for broker in self.brokers.values():

@@ -47,8 +47,8 @@ class LogCleaner:
             self._work = self._clean_all()
 
     def proceed(self) -> bool:
-        """Does the next slice of the work, if there is any. Returns whether more is left."""
-        read = 0
+        """Does the next slice of the work. Returns whether there was something to do, so that more may be left."""
+        read, cleaned = 0, self.cleaned
         if self._cleaning is not None and not any(self._cleaning in partition.cleanable for partition in self._partitions()):
             self._work, self._cleaning = self._clean_all(), None  # that log was deleted, or moves
         while self._work is not None and read < SLICE_BYTES:
@@ -57,7 +57,7 @@ class LogCleaner:
                 self._work = None
             else:
                 read += step
-        return self._work is not None
+        return read > 0 or self.cleaned > cleaned
 
     def _clean_all(self) -> Iterator[int]:
         done: set[PartitionLog] = set()

@@ -1,8 +1,8 @@
 """Timers of the core, in order of their deadline and then of their arrival.
 
 It reads no clock and does not wait. `run_due(now)` runs the due timers, and `next_deadline()` returns the time for the next call.
-Housekeeping has no deadline of its own: it runs with the first call after its time. So an idle cluster has no deadline. A busy cluster
-calls `housekeeping_is_due`.
+Housekeeping has no deadline there: it runs with the first call after its time. A busy cluster calls `housekeeping_is_due`. A server on a
+real clock also wakes up for `next_housekeeping()`, because in an idle cluster nothing else happens.
 """
 
 import heapq
@@ -41,18 +41,39 @@ class Timers:
     """A heap of timers. A cancelled timer is removed at the top of the heap, or when cancelled timers may be half of the heap. Without the
     second case they would stay under a clock that does not move."""
 
-    __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms", "_swept_at")
+    __slots__ = ("_heap", "_housekeeping", "_order", "_ran_at_ms", "_rested", "_restless", "_swept_at", "_unfinished")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
         self._housekeeping: dict[Callable[[], object], tuple[int, int]] = {}
         self._order = count()
         self._ran_at_ms = -1
+        self._rested: set[Callable[[], object]] = set()  # ran since the last work
+        self._restless: set[Callable[[], object]] = set()
+        self._unfinished: set[Callable[[], object]] = set()
         self._swept_at = FEW
 
-    def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int) -> None:
-        """Runs housekeeping at that time and then at this interval."""
+    def every(self, interval_ms: int, run: Callable[[], object], *, first_ms: int, restless: bool = False) -> None:
+        """Runs housekeeping at that time and then at this interval, if something else was done since it ran. `restless`: it depends on the
+        time, so it runs also if nothing was done. With the interval 0 it runs at each call, and is waited for only while it finds something
+        to do. A result that is true says that it did something."""
         self._housekeeping[run] = first_ms, interval_ms
+        if restless:
+            self._restless.add(run)
+
+    def worked(self) -> None:
+        """Notes that something else was done: each housekeeping may have something to do again."""
+        self._rested.clear()
+
+    def next_housekeeping(self) -> int | None:
+        """When to look next for housekeeping that may have something to do. None: there is none."""
+        waiting = (
+            due_ms
+            for run, (due_ms, interval_ms) in self._housekeeping.items()
+            if (not self._is_at_rest(run) if interval_ms else run in self._unfinished)
+        )
+        due_ms = min(waiting, default=None)
+        return None if due_ms is None else max(due_ms, self._ran_at_ms + 1)
 
     def at(self, deadline_ms: int, run: Callable[[], None]) -> Timer:
         if len(self._heap) >= self._swept_at:
@@ -73,14 +94,24 @@ class Timers:
         """Runs everything that is due, also what that work adds for now. Returns how many timers ran."""
         ran, self._ran_at_ms = 0, now_ms
         for run, (due_ms, interval_ms) in self._housekeeping.items():
-            if due_ms <= now_ms:
+            if due_ms <= now_ms and not (interval_ms and self._is_at_rest(run)):
                 self._housekeeping[run] = now_ms + interval_ms, interval_ms
-                run()
+                self._rested.add(run)
+                self._unfinished.discard(run)
+                if run():
+                    self._unfinished.add(run)
+                    self.worked()
         while self._heap and self._heap[0][0] <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             ran += timer.live
             timer.fire()
+        if ran:
+            self.worked()
         return ran
+
+    def _is_at_rest(self, run: Callable[[], object]) -> bool:
+        """Whether nothing was done since it ran."""
+        return run in self._rested and run not in self._restless
 
     def _sweep(self) -> None:
         self._heap = [each for each in self._heap if each[2].live]

@@ -102,6 +102,10 @@ class Server:
 
     def arm(self) -> None:
         """Runs what is due and sets the timer for the next deadline. Call this after every change of the cluster."""
+        self.cluster.timers.worked()
+        self._tick_and_wait()
+
+    def _tick_and_wait(self) -> None:
         cluster = self.cluster
         deadline_ms, now_ms = cluster.next_deadline(), cluster.now_ms()
         must_tick = cluster.timers.housekeeping_is_due(now_ms)  # also if nothing else has a deadline, as under a load of appends
@@ -112,6 +116,9 @@ class Server:
             except Exception:  # noqa: BLE001 - the outermost loop of timers: a failed timer must not harm the connection that ran it
                 _log.exception("a timer of the cluster failed; this is a bug")
             deadline_ms = cluster.next_deadline()
+        housekeeping_ms = cluster.timers.next_housekeeping()
+        if housekeeping_ms is not None and (deadline_ms is None or housekeeping_ms < deadline_ms):
+            deadline_ms = housekeeping_ms
         if deadline_ms == self._armed_for_ms:
             return
         if self._timer is not None:
@@ -147,7 +154,7 @@ class Server:
     def _due(self) -> None:
         self._timer = None
         self._armed_for_ms = None
-        self.arm()
+        self._tick_and_wait()
 
     def _accept_on(self, node_id: int) -> None:
         listener = self._sockets[node_id]

@@ -10,18 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from fencepost.broker_stub import Acl, BrokerStub, VirtualClock
+from fencepost.broker_stub.cluster import cluster
 from fencepost.broker_stub.cluster.log_dir import CLEAN_SHUTDOWN
 from fencepost.broker_stub.log.checkpoint_text import (
     LOG_START_OFFSETS,
@@ -554,7 +556,7 @@ def test_a_deleted_file_stays_for_a_while(tmp_path: Path) -> None:
     ],
 )
 def test_checkpoints_are_written_at_intervals(tmp_path: Path, config: str, kind: str) -> None:
-    """Not before the interval is over, and then at the next thing that happens."""
+    """Not before the interval is over."""
     clock = VirtualClock()
     with stub_in(tmp_path, clock=clock, config={config: 700}) as stub:
         stub.create_topic("t")
@@ -567,6 +569,33 @@ def test_checkpoints_are_written_at_intervals(tmp_path: Path, config: str, kind:
         assert [name for name in OFFSET_CHECKPOINTS if (tmp_path / "broker-1" / name).exists() and name.startswith("repl")] == (
             [kind] if kind == REPLICATION_OFFSETS else []
         )
+
+
+def test_an_idle_cluster_writes_checkpoints_and_deletes_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any further request: where DeleteRecords let the log start survives a kill -9, and segments that it gave up are gone. Then
+    nothing is written again."""
+    monkeypatch.setattr(cluster, "CLEAN_LOGS_FIRST_MS", 100)
+    began_ms = int(time.time() * 1000)
+    config = {"log.flush.start.offset.checkpoint.interval.ms": 100, "log.retention.check.interval.ms": 100}
+    with stub_in(tmp_path, config=config) as stub:
+        stub.create_topic("t", config={"segment.ms": 1, "file.delete.delay.ms": 0})
+        with Producer(stub.settings) as producer:
+            for number in range(3):
+                producer.send("t", b"%d" % number, timestamp=began_ms + 10 * number).result(20)
+        admin, partition = AdminClient({"bootstrap.servers": stub.bootstrap}), TopicPartition("t", 0, 2)
+        admin.delete_records([partition])[partition].result(20)
+        del admin
+        file, log = tmp_path / "broker-1" / LOG_START_OFFSETS, tmp_path / "broker-1" / "t-0"
+        until(lambda: file.exists() and read_offsets(LOG_START_OFFSETS, file.read_bytes())["t", 0] == 2, "the log start")
+        until(lambda: [each.name for each in log.glob("*.log")] == [f"{2:020}.log"], "the last segment alone")
+        until(lambda: is_unchanged(file, seconds=0.5), "a file that is not written again")
+
+
+def is_unchanged(file: Path, *, seconds: float) -> bool:
+    """Whether the file is not replaced in that time."""
+    before = file.stat().st_mtime_ns
+    time.sleep(seconds)
+    return file.stat().st_mtime_ns == before
 
 
 def test_few_files_are_open(tmp_path: Path) -> None:

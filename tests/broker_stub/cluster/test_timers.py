@@ -39,6 +39,34 @@ def test_housekeeping_has_no_deadline_but_can_be_due() -> None:
     assert [timers.housekeeping_is_due(now_ms) for now_ms in (7, 8)] == [False, True]
 
 
+def test_housekeeping_is_waited_for_while_it_may_have_something_to_do() -> None:
+    """Once after other work, always if it depends on the time, at once if more is left, and never twice in a millisecond."""
+    timers, slices = Timers(), [True, True, False]
+    timers.every(50, lambda: None, first_ms=50)
+    timers.every(0, lambda: slices.pop(0) if slices else False, first_ms=60)
+    assert timers.next_housekeeping() == 50
+    timers.run_due(50)
+    assert timers.next_housekeeping() is None
+    timers.worked()
+    assert timers.next_housekeeping() == 100
+    timers.at(70, lambda: None)
+    timers.run_due(60)
+    assert timers.next_housekeeping() == 61
+    timers.run_due(61)
+    timers.run_due(62)
+    assert timers.next_housekeeping() == 100
+    timers.run_due(100)
+    assert timers.next_housekeeping() == 150  # the timer was work
+    timers.run_due(150)
+    assert timers.next_housekeeping() is None
+    timers.run_due(1_000)
+    assert timers.next_housekeeping() is None
+    timers.every(500, lambda: None, first_ms=1_000, restless=True)
+    assert timers.next_housekeeping() == 1_001
+    timers.run_due(1_001)
+    assert timers.next_housekeeping() == 1_501
+
+
 def test_cancelled_timers_do_not_stay_under_a_clock_that_stands_still() -> None:
     """A hundred thousand operations that were over before their time leave a small heap; those that wait all run."""
     timers, ran = Timers(), []
