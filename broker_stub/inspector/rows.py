@@ -102,7 +102,7 @@ def line(row: Row, *, since_ms: int) -> str:
     what = f"{row['api']} v{row['v']}" + (f" {printable(row['asked'])}" if row["asked"] else "")
     again = f" (again #{row['again']})" if "again" in row else ""
     faults = f" [{printable('; '.join(row['faults']))}]" if row["faults"] else ""
-    return f"+{row['at'] - since_ms} ms, node {row['node']}: {what} from {client}{again}: {_ended(row)}{faults}"
+    return f"#{row['n']} +{row['at'] - since_ms} ms, node {row['node']}: {what} from {client}{again}: {_ended(row)}{faults}"
 
 
 def _ended(row: Row) -> str:

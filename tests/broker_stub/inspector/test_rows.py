@@ -62,7 +62,7 @@ def test_every_message_has_a_row(api: Api) -> None:
         for response in (None, filled(RESPONSES[api], version)):
             row = row_of(exchange(request_of(api, version), version, response), NAMES.get)
             assert msgspec.json.decode(msgspec.json.encode(row)) == row
-            assert line(row, since_ms=900).startswith(f"+100 ms, node 1: {api.name} v{version}")
+            assert line(row, since_ms=900).startswith(f"#1 +100 ms, node 1: {api.name} v{version}")
 
 
 def test_a_batch_is_told_with_its_identity_and_offset() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -298,13 +299,18 @@ def test_the_demo_shows_it_on_the_stub() -> None:
 
 
 @WHOLE
-def test_the_demo_prints_a_table() -> None:
-    """Without --json there is a table with both runs and a sentence that says what was seen."""
-    ran = demo("--rows", "2000")
+def test_the_demo_prints_a_table(tmp_path: Path) -> None:
+    """Without --json there is a table with both runs and a sentence that says what was seen. With --share the idempotent run is left as a
+    page, and its path is said."""
+    ran = demo("--rows", "2000", "--share", str(tmp_path / "demo.html"))
     assert ran.returncode == 0, ran.stderr
     assert "2,000 flights sent, 2,000 in the log, each once and in order" in ran.stdout
     assert "without idempotence" in ran.stdout
     assert "sending, idempotent" in ran.stderr
+    assert f"what happened, as a page: {tmp_path}/demo.html" in ran.stderr
+    page = (tmp_path / "demo.html").read_text()
+    assert '"kind":"lost reply"' in page
+    assert '"what":"leader"' in page
 
 
 @WHOLE
