@@ -26,7 +26,7 @@ def live_page() -> bytes:
 
 
 def shared_page(moment: dict[str, Any], *, title: str = TITLE) -> bytes:
-    """The page with that moment inside, as a file for anyone."""
+    """The page with that moment inside, as a file."""
     data = msgspec.json.encode(moment)
     for character, spelled in _SPECIAL.items():
         data = data.replace(character, spelled)

@@ -1,4 +1,4 @@
-// The first view: what went wrong, who leads, what readers wait for, and what changed.
+// The first view: what went wrong, the leaders, what readers wait for, and what changed.
 function findingList(found) {
   if (!found.length) return h("p", { class: "empty" }, "Nothing went wrong in what the journal and the logs have.");
   return h("ul", { class: "found" }, found.map((each) => h("li", { class: each.level },

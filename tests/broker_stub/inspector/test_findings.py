@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost import BrokerStub, Producer
+from fencepost import Api, BrokerStub, ErrorCode, Producer
+from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
 from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, found
+from tests.broker_stub.stub_calls import Talker, batch, numbered
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -45,3 +47,65 @@ def test_nothing_is_found_where_nothing_went_wrong() -> None:
             for number in range(20):
                 producer.send("orders", b"%d" % number).result(PATIENCE_S)
         assert found(stub) == []
+
+
+def kinds(stub: BrokerStub) -> list[tuple[str, str]]:
+    return [(each["level"], each["kind"]) for each in found(stub)]
+
+
+def test_a_consumer_that_does_not_get_on() -> None:
+    """The same records read five times are a finding; four times are none."""
+    with BrokerStub() as stub, Talker(stub, client_id="stuck") as talker:
+        stub.create_topic("orders")
+        talker.produce("orders", batch(b"poison"))
+        for _ in range(STUCK_READS - 1):
+            talker.fetch("orders")
+        assert kinds(stub) == []
+        talker.fetch("orders")
+        (one,) = found(stub)
+        assert one["title"] == "stuck does not get past offset 0 of orders-0"
+
+
+def test_too_few_replicas_and_no_leader() -> None:
+    """A refused acks=all names the partition and its in-sync replicas; a partition without a leader comes first."""
+    with BrokerStub(brokers=2) as stub, Talker(stub, node=1) as talker:
+        stub.create_topic("orders", replication_factor=2, config={"min.insync.replicas": 2})
+        stub.stop_broker(2)
+        talker.produce("orders", batch(b"v"))
+        assert ("warning", "too few replicas") in kinds(stub)
+        assert [each["title"] for each in found(stub) if each["kind"] == "wrong acks"] == [
+            "orders-0 has too few in-sync replicas for talker"
+        ]
+        stub.create_topic("alone", replication_factor=1)
+        stub.stop_broker(1)
+        assert kinds(stub)[0] == ("bad", "no leader")
+
+
+def test_a_gap_in_the_sequence() -> None:
+    """A batch whose predecessor is missing is the worst kind of finding: a record may be lost."""
+    with BrokerStub() as stub, Talker(stub) as talker:
+        stub.create_topic("orders")
+        talker.produce("orders", numbered(5, 0))
+        talker.produce("orders", numbered(5, 9))
+        (one,) = found(stub)
+    assert (one["level"], one["kind"], one["rows"]) == ("bad", "sequence gap", [2])
+
+
+def test_an_answer_of_a_fault_rule_is_named() -> None:
+    """An error that a rule made is not taken for the broker's own."""
+    with BrokerStub() as stub, Talker(stub) as talker:
+        stub.create_topic("orders")
+        stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
+        talker.produce("orders", batch(b"v"))
+        (one,) = found(stub)
+    assert one["text"].endswith(" A fault rule gave this answer.")
+
+
+def test_a_title_leads_to_a_view() -> None:
+    """Each finding has an exchange, a partition or a view of its own to open."""
+    with BrokerStub() as stub, Talker(stub, client_id="old") as talker:
+        stub.create_topic("orders")
+        talker.produce("orders", batch(b"v", pid=5, epoch=3, sequence=0))
+        talker.produce("orders", batch(b"v", pid=5, epoch=2, sequence=0))
+        (one,) = found(stub)
+    assert (one["kind"], one["rows"], one["tab"], one["topic"]) == ("fenced zombie", [2], "exchanges", "orders")

@@ -47,7 +47,7 @@ def test_a_marker_without_batches_takes_its_start_from_the_index() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 700])
 def test_the_newest_batches_are_shown(count: int) -> None:
-    """At most 200 of them, the newest ones, whatever their number and size."""
+    """At most 200 of them, the newest ones, for any number and size."""
     with BrokerStub() as stub:
         with Producer(stub.settings, linger_ms=0, batch_size=1) as producer:
             for future in [producer.send("t", b"v") for _ in range(count)]:
