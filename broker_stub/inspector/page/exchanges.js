@@ -63,8 +63,8 @@ function storyOf(row) {
     (other.api === "INIT_PRODUCER_ID" && other.response && pids.has(other.response.producer_id)) || (other.client === row.client && other.codes.length > 0 && Math.abs(other.n - row.n) < 40);
   let list = rows().filter((other) => belongs(other) && (!other.quiet || other.n === row.n));
   if (list.length < 4) list = rows().filter((other) => list.includes(other) || (!other.quiet && other.client === row.client && Math.abs(other.n - row.n) <= 6));
-  const at = list.findIndex((other) => other.n === row.n), start = Math.max(0, Math.min(at - 10, list.length - 22));
-  return list.slice(start, start + 22);
+  const at = list.findIndex((other) => other.n === row.n), start = Math.max(0, Math.min(at - 7, list.length - 16));
+  return list.slice(start, start + 16);
 }
 // Within a millisecond a change comes after the requests that the broker had then.
 const placeIn = (item) => item.row ? item.row.n : item.change.after_n + .5;
@@ -116,7 +116,7 @@ function exchangeDetail(row, story) {
         row.txn.length && ["transactional id", row.txn.map(shown).join(", ")], row.identity && ["identity", `pid ${row.identity[0]} epoch ${row.identity[1]}`], row.groups.length && ["group", row.groups.map(shown).join(", ")],
         row.again !== undefined && ["came again", exchangeLink(row.again, `the same batch as #${row.again}`)], row.throttle && ["throttled", `${num(row.throttle)} ms`], row.faults.length && ["fault rules", shown(row.faults.join("; "))], row.codes.length && ["codes", row.codes.join(", ")]]),
       (row.batches || []).length ? table(["partition", "#records", "pid", "epoch", "sequence", "#bytes", "result"], row.batches.map((each) => h("tr", null, cell(partitionLink(each.topic, each.partition)), cell(num(each.count), "num"), cell(each.pid === undefined || each.pid < 0 ? "–" : each.pid), cell(each.epoch === undefined || each.epoch < 0 ? "–" : each.epoch), cell(each.seq === undefined || each.seq < 0 ? "–" : `${each.seq}–${each.last}`), cell(num(each.bytes), "num"),
-        cell(each.code ? [h("span", { class: "told-refused" }, each.code), each.why && ` ${shown(each.why)}`, (each.records || []).map(([at, why]) => ` record ${at}: ${shown(why || "")}`)] : each.offset !== undefined ? [link(`${lane(each.topic, each.partition)}/${each.offset}`, `offset ${num(each.offset)}`), each.again !== undefined && h("span", { class: "again" }, `, again #${each.again}: it is in the log once`)] : told(row), "wide")))) : null,
+        cell(each.code ? [h("span", { class: "told-refused" }, each.code), each.why && ` ${shown(each.why)}`, (each.records || []).map(([at, why]) => ` · record ${at}: ${shown(why || "")}`)] : each.offset !== undefined ? [link(`${lane(each.topic, each.partition)}/${each.offset}`, `offset ${num(each.offset)}`), each.again !== undefined && h("span", { class: "again" }, `, again #${each.again}: it is in the log once`)] : told(row), "wide")))) : null,
       row.batches.length || !row.topics.length ? null : h("p", null, row.topics.slice(0, 8).map((topic) => [link(`#topics/${enc(topic)}`, shown(topic)), " "]))),
     panel("Sequence", `${counted(story.length, "exchange")} of the same batch, identity, transaction or group; dashed is in doubt`, sequence(story, row.n, $("view").clientWidth > 900 ? $("view").clientWidth * 6 / 11 - 60 : $("view").clientWidth - 44)),
     panel("Messages", "without empty fields", h("details", { open: true }, h("summary", null, "request"), h("pre", null, shown2(row.request))), h("details", { open: row.response !== null }, h("summary", null, "response"), h("pre", null, row.response === null ? told(row) : shown2(row.response)))),
