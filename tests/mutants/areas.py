@@ -85,6 +85,10 @@ AREAS: Final[dict[str, Area]] = {
             AS_KAFKA,
         ),
     ),
+    "compat/aiokafka": Area(
+        sources=("fencepost/compat/aiokafka/*.py",),
+        tests=("tests/fencepost/compat/test_aiokafka_*.py",),
+    ),
     "access and quotas": Area(
         sources=(
             "broker_stub/security/acls.py",

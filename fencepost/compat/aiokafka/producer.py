@@ -161,8 +161,6 @@ class AIOKafkaProducer:
     async def stop(self) -> None:
         """Deliver the records that are left, abort an open transaction, and end the connections. A failed delivery is not raised here:
         its future has the error, or else it is logged."""
-        if self._closed:
-            return
         self._closed = True
         self._try_send = self._send_within = None
         await self._to_the_end(self._producer.close())
@@ -186,8 +184,7 @@ class AIOKafkaProducer:
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._started and not self._closed:
             _warn(f"Unclosed {type(self).__name__} {self!r}", ResourceWarning, source=self)
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_exception_handler({"message": f"Unclosed {type(self).__name__}", "producer": self})
+            self._outcomes.loop.call_exception_handler({"message": f"Unclosed {type(self).__name__}", "producer": self})
 
     # -- records -----------------------------------------------------------------------------------------------------
 

@@ -161,6 +161,7 @@ PASSWORD = {"sasl_plain_username": "u", "sasl_plain_password": "p"}
         ({"security_protocol": "SOME"}, "security_protocol='SOME'"),
         ({"security_protocol": "SSL"}, "needs ssl_context"),
         ({"security_protocol": "SASL_PLAINTEXT"}, "needs sasl_plain_username"),
+        ({"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "u"}, "needs sasl_plain_username"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}, "Kerberos is not supported; use PLAIN"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "DIGEST-MD5", **PASSWORD}, "DIGEST-MD5"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider=None"),

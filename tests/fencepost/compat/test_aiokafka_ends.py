@@ -56,6 +56,19 @@ def test_flush_ends_the_linger() -> None:
         run_story(story())
 
 
+def test_awaiting_a_future_ends_the_linger() -> None:
+    """The wait would be a minute. The other records of the batch go with it."""
+
+    async def story() -> None:
+        async with made(stub, linger_ms=60_000) as producer:
+            first, second = [await producer.send("t", b"%d" % number) for number in range(2)]
+            assert (await first).offset == 0
+            assert second.done()
+
+    with BrokerStub() as stub:
+        run_story(story())
+
+
 def test_nothing_works_before_start() -> None:
     """IllegalStateError says what to call. `stop` may be called, and a producer that was never started needs none."""
 
@@ -98,12 +111,15 @@ def test_start_can_be_repeated() -> None:
 
 
 def test_start_twice() -> None:
-    """The second one does nothing."""
+    """The second one does nothing, and asks no broker."""
 
     async def story() -> None:
         async with made(stub) as producer:
-            await producer.start()
             await producer.send_and_wait("t", b"v")
+            stub.stop_broker(1)
+            await producer.start()
+            stub.start_broker(1)
+            await producer.send_and_wait("t", b"w")
 
     with BrokerStub() as stub:
         run_story(story())

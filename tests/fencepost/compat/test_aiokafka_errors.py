@@ -16,6 +16,7 @@ from fencepost.compat.aiokafka import AIOKafkaProducer, errors, own_errors
 from fencepost.compat.aiokafka.translation import translated
 from fencepost.producer import errors as ours
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.codes import error_name
 from fencepost.txn import errors as txn_errors
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from tests.fencepost.compat.aiokafka_producers import made
@@ -105,6 +106,7 @@ def test_the_errors_without_aiokafka_are_like_them() -> None:
         checked += 1
     assert checked > 40
     codes = {cls.errno for cls in own_errors.BrokerResponseError.__subclasses__()}
+    assert {cls.message for cls in own_errors.BrokerResponseError.__subclasses__()} == {error_name(code) for code in codes}
     for code in codes:
         assert own_errors.for_code(code).__name__ == aiokafka.errors.for_code(code).__name__
     assert own_errors.for_code(12_345) is own_errors.UnknownError
