@@ -54,14 +54,17 @@ SUITES: Final = (
 
 
 class Score(NamedTuple):
-    """What became of a suite's tests."""
+    """What became of a suite's tests. `ended`: pytest came to the end. `made`: how many producers of ours they made."""
 
     passed: frozenset[str]
     failed: frozenset[str]
     skipped: int
+    ended: bool
+    made: int
 
     def __str__(self) -> str:
-        return f"{len(self.passed)} of {len(self.passed) + len(self.failed)}"
+        early = "" if self.ended else ", ended early"
+        return f"{len(self.passed)} of {len(self.passed) + len(self.failed)}{early}"
 
 
 def run(suite: Suite, checkout: Path, side: str, broker: str, options: argparse.Namespace) -> Score:
@@ -74,7 +77,8 @@ def run(suite: Suite, checkout: Path, side: str, broker: str, options: argparse.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory, "report.xml")
+        report, count = Path(directory, "report.xml"), Path(directory, "count")
+        environment["FENCEPOST_COMPAT_COUNT"] = str(count)
         command = [options.python, "-m", "pytest", "-p", "confluent_patch", "-p", "no:cacheprovider", "-q", f"--junit-xml={report}"]
         command += [f"--timeout={suite.timeout}", *suite.arguments, *(options.pytest or "").split()]
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=3600, check=False)
@@ -82,10 +86,13 @@ def run(suite: Suite, checkout: Path, side: str, broker: str, options: argparse.
             sys.exit(f"{suite.title}, {side}: pytest made no report\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         if options.verbose:
             print(done.stdout[-options.verbose :], file=sys.stderr)
-        return read_score(report)
+        score = read_score(report, ended=done.returncode in (0, 1), made=int(count.read_text()))
+        if (score.made > 0) is not (side == "ours"):
+            sys.exit(f"{suite.title}, {side}: {score.made} producers of ours were made")
+        return score
 
 
-def read_score(report: Path) -> Score:
+def read_score(report: Path, *, ended: bool, made: int) -> Score:
     """The score in a report of pytest's."""
     passed, failed, skipped = set(), set(), 0
     for case in ElementTree.parse(report).iter("testcase"):
@@ -96,7 +103,7 @@ def read_score(report: Path) -> Score:
             skipped += 1
         else:
             passed.add(name)
-    return Score(frozenset(passed - failed), frozenset(failed), skipped)
+    return Score(frozenset(passed - failed), frozenset(failed), skipped, ended, made)
 
 
 @contextmanager
@@ -127,7 +134,7 @@ def main() -> None:
     parser.add_argument("--pytest", default="", help="more arguments for pytest")
     parser.add_argument("--verbose", type=int, default=0, help="print so many characters of pytest's output")
     options = parser.parse_args()
-    print(f"{'suite':42} {'theirs':>14} {'ours':>14}   skipped")
+    print(f"{'suite':42} {'theirs':>24} {'ours':>24}   skipped")
     worse = False
     for suite in SUITES:
         checkout: Path | None = getattr(options, suite.project)
@@ -138,9 +145,8 @@ def main() -> None:
             with broker_for(suite, kafka=options.kafka and suite.port < 0) as address:
                 scores[side] = run(suite, checkout.resolve(), side, address, options)
         theirs, ours = scores.get("theirs"), scores.get("ours")
-        print(
-            f"{suite.title:42} {theirs or '-'!s:>14} {ours or '-'!s:>14}   {(ours or theirs or Score(frozenset(), frozenset(), 0)).skipped}"
-        )
+        skipped = ", ".join(str(score.skipped) for score in scores.values())
+        print(f"{suite.title:42} {theirs or '-'!s:>24} {ours or '-'!s:>24}   {skipped}")
         if ours is not None:
             for name in sorted(ours.failed):
                 also = theirs is not None and name in theirs.failed
