@@ -82,7 +82,7 @@ WHAT_PURE := tests/test_packaging.py tests/simulation $(wildcard tests/producer/
   $(addprefix tests/txn/,coordinator ledger/test_ledger.py recovery/test_prepare.py shared spark/datasource/test_writer.py) \
   $(addprefix tests/broker_stub/,cluster/test_cluster.py configs/test_topic_configs.py faults/test_topics_and_partitions.py) \
   $(addprefix tests/broker_stub/,log/test_list_model.py log/test_record_scan.py log/test_validation.py transactions/test_coordinators.py) \
-  tests/fencepost/test_examples.py
+  tests/fencepost/test_examples.py tests/fencepost/compat/confluent
 $(foreach path,$(WHAT_PURE),$(if $(wildcard $(path)),,$(error WHAT_PURE names $(path), which does not exist)))
 # Drawn once, so that both runs name the same seed. Seconds, so that the next run draws other rows.
 ifndef FENCEPOST_STORIES

@@ -19,7 +19,8 @@ WAIT_S: Final = 0.2
 
 
 # Reports are not tracked by the cycle collector when compiled: a program whose messages wait for `poll` would pay for each of them again in
-# collections that find nothing. The only cycles, through the queue and through the program's callback, are cut by `serve` and by `end`.
+# collections that find nothing, a third of a call. `serve` and `end` cut the cycles through the queue and the program's callback. What is
+# left is a producer that callbacks hold and the program drops without calling them: it stays, as with librdkafka.
 @mypyc_attr(acyclic=True)
 class Report:
     """One call of a program's callback that is due."""

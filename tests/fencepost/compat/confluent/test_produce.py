@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import threading
 import time
 import warnings
@@ -586,6 +587,27 @@ def test_a_wrong_password() -> None:
     assert heard.codes == [KafkaError._MSG_TIMED_OUT]
 
 
+def test_lost_replies(stub: BrokerStub) -> None:
+    """Replies are lost after the append, and connections break: each message is in the log once and in order, which is what changes with
+    the import."""
+    stub.create_topic("faulty", partitions=3)
+    lost = stub.faults.on(Api.PRODUCE).after_append().drop_reply().probability(0.2, seed=1)
+    broken = stub.faults.on(Api.PRODUCE).disconnect().probability(0.1, seed=2)
+    heard = Heard()
+    with made(stub, linger_ms=1, socket_timeout_ms=300, retry_backoff_ms=10) as producer:
+        for number in range(2000):
+            producer.produce("faulty", str(number), key=str(number % 10), on_delivery=heard)
+            producer.poll(0.005 if number % 50 == 0 else 0)
+        assert producer.flush(100) == 0
+    assert set(heard.codes) == {None}
+    assert lost.hits > 0
+    assert broken.hits > 0
+    found = [[int(record.value or b"") for record in stub.records("faulty", partition)] for partition in range(3)]
+    assert sorted(number for each in found for number in each) == list(range(2000))
+    for key in range(10):
+        assert [each for numbers in found for each in numbers if each % 10 == key] == list(range(key, 2000, 10))
+
+
 def test_subclasses(stub: BrokerStub) -> None:
     """A subclass may add methods and override `produce`, also with positional arguments."""
 
@@ -622,6 +644,12 @@ def test_serializers(stub: BrokerStub) -> None:
     with pytest.raises(ValueError, match=r"value\.serializer\.builder"):
         SerializingProducer({"value.serializer.builder": object()})
     assert [(record.key, record.value) for record in stub.records("t", 0)] == [(b"key", b"\x00\x00\x00\x05")]
+
+
+def test_it_is_not_pickled(stub: BrokerStub) -> None:
+    """A producer cannot be pickled, and the error says what to do."""
+    with made(stub) as producer, pytest.raises(TypeError, match="make one where it is used"):
+        pickle.dumps(producer)
 
 
 def test_many_threads(stub: BrokerStub) -> None:
