@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
-from fencepost.producer.wire import Message, decode_response, encode_request
+from fencepost.producer.wire import Malformed, Message, decode_response, encode_request
 
 Address = tuple[str, int]
+T = TypeVar("T")
 
 CLIENT_ID: Final = "fencepost-inspector"
 TIMEOUT_S: Final = 3.0
+ASK_AGAIN_S: Final = 15.0
+SILENT: Final = "it did not answer; it is asked again in a few seconds"
+UNREACHABLE: Final = (OSError, Malformed)
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _SIZE: Final = Struct(">i")
 
@@ -69,6 +75,33 @@ class UpstreamClient:
         if link is not None:
             with suppress(OSError):
                 link.close()
+
+
+class LiveBrokers:
+    """The brokers that answer, by their numbers. One that does not answer is asked again after a while; `problems` has the reasons.
+    `silent`: kept between two snapshots."""
+
+    def __init__(self, client: UpstreamClient, addresses: Mapping[int, Address], silent: dict[int, float]) -> None:
+        self._client = client
+        self._addresses = addresses
+        self._silent = silent
+        self.problems: dict[int, str] = {node: SILENT for node, until in silent.items() if until > time.monotonic()}
+
+    def one(self, node: int, ask: Callable[[UpstreamClient, Address, int], T]) -> T | None:
+        """What that broker answers; None if it does not."""
+        address = self._addresses.get(node)
+        if address is None or node in self.problems:
+            return None
+        try:
+            return ask(self._client, address, node)
+        except UNREACHABLE as error:
+            self.problems[node] = str(error)
+            self._silent[node] = time.monotonic() + ASK_AGAIN_S
+            return None
+
+    def each(self, ask: Callable[[UpstreamClient, Address, int], list[T]]) -> list[T]:
+        """What all of them answer."""
+        return [each for node in self._addresses for each in self.one(node, ask) or ()]
 
 
 def _read(link: socket.socket, size: int) -> bytes:

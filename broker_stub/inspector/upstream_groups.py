@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.broker_stub.groups.state.embedded_protocol import Unreadable, read_assignment
@@ -18,21 +17,16 @@ CONSUMER: Final = "consumer"
 TYPES_SINCE: Final = 5  # the version of ListGroups with the groups' types
 
 
-def groups(client: UpstreamClient, live: Mapping[int, Address]) -> list[Data]:
-    """Every group, by its coordinator. OSError if a broker does not answer."""
+def groups_of(client: UpstreamClient, address: Address, node: int) -> list[Data]:
+    """The groups that the broker coordinates. OSError if it does not answer."""
     found: list[Data] = []
-    for node, address in live.items():
-        for group in _listed(client, address)[: GROUPS_MAX - len(found)]:
-            is_consumer = getattr(group, "group_type", "").lower() == CONSUMER
-            told = _consumer(client, address, group.group_id) if is_consumer else _classic(client, address, group.group_id)
-            state = getattr(group, "group_state", "")
-            found.append(
-                {"id": group.group_id, "type": CONSUMER if is_consumer else "classic", "state": state, "since_ms": None, "node": node}
-                | told
-            )
-    for group in found:
-        group["offsets"] = _offsets(client, live[group["node"]], group["id"])
-    return sorted(found, key=lambda each: str(each["id"]))
+    for group in _listed(client, address)[:GROUPS_MAX]:
+        name, is_consumer = group.group_id, getattr(group, "group_type", "").lower() == CONSUMER
+        told = _consumer(client, address, name) if is_consumer else _classic(client, address, name)
+        kind, state = CONSUMER if is_consumer else "classic", getattr(group, "group_state", "")
+        offsets = _offsets(client, address, name)
+        found.append({"id": name, "type": kind, "state": state, "since_ms": None, "node": node, "offsets": offsets} | told)
+    return found
 
 
 def _listed(client: UpstreamClient, address: Address) -> list[Any]:

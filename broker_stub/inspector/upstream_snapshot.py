@@ -10,12 +10,14 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 from fencepost.broker_stub.inspector.lanes import BATCHES_MAX, FIRST_SPAN, Batch, bars, batch_of
 from fencepost.broker_stub.inspector.snapshot import FORMAT, PARTITIONS_MAX
-from fencepost.broker_stub.inspector.upstream_client import Address, UpstreamClient
-from fencepost.broker_stub.inspector.upstream_groups import groups
+from fencepost.broker_stub.inspector.upstream_client import ASK_AGAIN_S, UNREACHABLE, Address, LiveBrokers, UpstreamClient
+from fencepost.broker_stub.inspector.upstream_groups import groups_of
+from fencepost.broker_stub.network.addresses import spelled
 from fencepost.producer.wire import (
     DescribeProducersRequest,
     FetchPartition,
@@ -24,8 +26,6 @@ from fencepost.producer.wire import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
-    Malformed,
-    Message,
     MetadataRequest,
     TopicRequest,
 )
@@ -36,14 +36,12 @@ from fencepost.producer.wire.records import CorruptBatch, iter_batches
 
 Data = dict[str, Any]
 Place = tuple[str, int]
-M = TypeVar("M", bound=Message)
 
 EVERY_S: Final = 1.5
 """A cluster is asked at most this often."""
 LANES_MAX: Final = 32
 FETCH_BYTES: Final = 1024 * 1024
 TRANSACTIONS_MAX: Final = 200
-UNREACHABLE: Final = (OSError, Malformed)
 INTERNAL: Final = "__"
 
 
@@ -55,6 +53,7 @@ class UpstreamSnapshots:
         self._client = UpstreamClient(tls)
         self._lock = threading.Lock()
         self._lanes: dict[Place, tuple[int, list[Batch]]] = {}
+        self._silent: dict[int, float] = {}  # brokers that did not answer, and when they are asked again
         self._last: tuple[float, Data] = (-EVERY_S, {})
 
     def take(self) -> Data:
@@ -88,27 +87,30 @@ class UpstreamSnapshots:
             "changes": [],
             "stats": {},
         }
-        reasons = []
-        for address in addresses.values():
+        reasons: dict[str, str] = {}
+        for node, (host, port) in sorted(addresses.items(), key=lambda each: self._silent.get(each[0], 0.0)):  # silent ones last
             try:
-                metadata: Any = self._client.ask(address, MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
+                metadata: Any = self._client.ask((host, port), MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
                 break
             except UNREACHABLE as error:
-                reasons.append(f"{address[0]}:{address[1]}: {error}")
+                reasons[spelled(host, port)] = str(error)
+                self._silent[node] = time.monotonic() + ASK_AGAIN_S
         else:
-            return data | {"problem": f"no broker tells about the cluster: {'; '.join(reasons)[:500]}"}
-        live = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+            told = "; ".join(f"{where}: {reason}" for where, reason in reasons.items())
+            return data | {"problem": f"no broker tells about the cluster: {told[:500]}"}
+        known = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+        live = LiveBrokers(self._client, known, self._silent)
         data["cluster_id"] = metadata.cluster_id
-        try:
-            data["transactions"] = self._transactions(live)
-            data["groups"] = groups(self._client, live)
-            data["topics"], data["topics_left_out"] = self._topics(metadata, live, {each["pid"]: each for each in data["transactions"]})
-        except UNREACHABLE as error:
-            data["problem"] = f"a broker does not tell everything: {error}"
-        data["brokers"] = [_broker(node, address, node in live, data["topics"]) for node, address in sorted((addresses | live).items())]
+        data["transactions"] = sorted(live.each(self._transactions), key=lambda each: (each["state"] != "Ongoing", -each["updated_ms"]))
+        data["groups"] = sorted(live.each(groups_of), key=lambda each: str(each["id"]))
+        data["topics"], data["topics_left_out"] = self._topics(metadata, live, {each["pid"]: each for each in data["transactions"]})
+        data["brokers"] = [_broker(node, address, node in known, data["topics"]) for node, address in sorted((addresses | known).items())]
+        if live.problems:
+            told = "; ".join(f"broker {node}: {reason}" for node, reason in sorted(live.problems.items()))
+            data["problem"] = f"not every broker tells about itself: {told[:500]}"
         return data
 
-    def _topics(self, metadata: Any, live: Mapping[int, Address], txns: Mapping[int, Data]) -> tuple[list[Data], int]:
+    def _topics(self, metadata: Any, live: LiveBrokers, txns: Mapping[int, Data]) -> tuple[list[Data], int]:
         rooms, shown, left_out = PARTITIONS_MAX, [], 0
         for topic in sorted(metadata.topics, key=lambda each: (each.is_internal, each.name)):
             if len(topic.partitions) > rooms:
@@ -126,9 +128,8 @@ class UpstreamSnapshots:
         offsets: dict[Place, dict[str, int]] = {}
         producers: dict[Place, list[Any]] = {}
         for node, places in by_leader.items():
-            if node in live:
-                self._offsets(live[node], places, offsets)
-                producers |= self._producers(live[node], places)
+            live.one(node, partial(self._offsets, places, offsets))
+            producers |= live.one(node, partial(self._producers, places)) or {}
         left = LANES_MAX
         for each in shown:
             found = []
@@ -136,15 +137,17 @@ class UpstreamSnapshots:
                 place = (each["name"], part.partition_index)
                 known = offsets.get(place, {})
                 batches: list[Batch] = []
-                if known.get("hw", 0) > known.get("start", 0) and left and part.leader_id in live:
+                if known.get("hw", 0) > known.get("start", 0) and left:
                     left -= 1
-                    batches = self._newest(live[part.leader_id], place, known)
+                    batches = live.one(part.leader_id, partial(self._newest, place, known)) or []
                 if not each["internal"]:
                     found.append(_partition(part, known, batches, producers.get(place, []), txns))
             each["partitions"] = found
         return shown, left_out
 
-    def _offsets(self, address: Address, places: Iterable[Place], found: dict[Place, dict[str, int]]) -> None:
+    def _offsets(
+        self, places: Iterable[Place], found: dict[Place, dict[str, int]], client: UpstreamClient, address: Address, node: int
+    ) -> None:
         by_topic = _by_topic(places)
         for name, timestamp, level in (("start", EARLIEST, 0), ("hw", LATEST, 0), ("lso", LATEST, 1)):
             topics = [
@@ -153,18 +156,18 @@ class UpstreamSnapshots:
                 )
                 for topic, indexes in by_topic.items()
             ]
-            answer: Any = self._client.ask(address, ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
+            answer: Any = client.ask(address, ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
             for topic in answer.topics:
                 for part in topic.partitions:
                     if not part.error_code:
                         found.setdefault((topic.name, part.partition_index), {})[name] = part.offset
 
-    def _producers(self, address: Address, places: Iterable[Place]) -> dict[Place, list[Any]]:
+    def _producers(self, places: Iterable[Place], client: UpstreamClient, address: Address, node: int) -> dict[Place, list[Any]]:
         topics = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(places).items()]
-        answer: Any = self._client.ask(address, DescribeProducersRequest(topics=topics), 0)
+        answer: Any = client.ask(address, DescribeProducersRequest(topics=topics), 0)
         return {(topic.name, part.partition_index): part.active_producers for topic in answer.topics for part in topic.partitions}
 
-    def _newest(self, address: Address, place: Place, known: Mapping[str, int]) -> list[Batch]:
+    def _newest(self, place: Place, known: Mapping[str, int], client: UpstreamClient, address: Address, node: int) -> list[Batch]:
         """The newest batches of a partition, which are read again only when it has grown."""
         end, batches = self._lanes.get(place, (-1, []))
         if end == known["hw"]:
@@ -172,35 +175,34 @@ class UpstreamSnapshots:
         start = max(known["start"], known["hw"] - FIRST_SPAN)
         part = FetchPartition(partition=place[1], fetch_offset=start, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=place[0], partitions=[part])])
-        answer: Any = self._client.ask(address, request, 12)
+        answer: Any = client.ask(address, request, 12)
         batches = [each for topic in answer.responses for part in topic.partitions for each in _headers(part.records)]
         self._lanes[place] = (known["hw"], batches[-BATCHES_MAX:])
         return batches[-BATCHES_MAX:]
 
-    def _transactions(self, live: Mapping[int, Address]) -> list[Data]:
-        found = []
-        for node, address in live.items():
-            listed: Any = self._client.ask(address, ListTransactionsRequest(), 0)
-            ids = [each.transactional_id for each in listed.transaction_states][:TRANSACTIONS_MAX]
-            told: Any = self._client.ask(address, DescribeTransactionsRequest(transactional_ids=ids), 0) if ids else None
-            for each in told.transaction_states if told is not None else ():
-                if each.error_code:
-                    continue
-                found.append(
-                    {
-                        "id": each.transactional_id,
-                        "pid": each.producer_id,
-                        "epoch": each.producer_epoch,
-                        "state": each.transaction_state,
-                        "pending": None,
-                        "timeout_ms": each.transaction_timeout_ms,
-                        "start_ms": each.transaction_start_time_ms,
-                        "updated_ms": each.transaction_start_time_ms,
-                        "partitions": [[topic.topic, index] for topic in each.topics for index in topic.partitions],
-                        "node": node,
-                    }
-                )
-        return sorted(found, key=lambda each: (each["state"] != "Ongoing", -each["updated_ms"]))
+    def _transactions(self, client: UpstreamClient, address: Address, node: int) -> list[Data]:
+        """Those that the broker coordinates."""
+        listed: Any = client.ask(address, ListTransactionsRequest(), 0)
+        ids = [each.transactional_id for each in listed.transaction_states][:TRANSACTIONS_MAX]
+        if not ids:
+            return []
+        told: Any = client.ask(address, DescribeTransactionsRequest(transactional_ids=ids), 0)
+        return [
+            {
+                "id": each.transactional_id,
+                "pid": each.producer_id,
+                "epoch": each.producer_epoch,
+                "state": each.transaction_state,
+                "pending": None,
+                "timeout_ms": each.transaction_timeout_ms,
+                "start_ms": each.transaction_start_time_ms,
+                "updated_ms": each.transaction_start_time_ms,
+                "partitions": [[topic.topic, index] for topic in each.topics for index in topic.partitions],
+                "node": node,
+            }
+            for each in told.transaction_states
+            if not each.error_code
+        ]
 
 
 def _headers(records: bytes | memoryview | None) -> list[Batch]:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fencepost import Api, BrokerStub, FaultProxy, Producer, VirtualClock
+from fencepost.broker_stub.inspector import upstream_client
 from fencepost.broker_stub.inspector.inspector import PAGES_MAX
 from tests.broker_stub.stub_calls import Talker, metadata_request
 from tests.certificates import Authority
@@ -299,6 +300,23 @@ def test_news_have_only_what_changed(stub: BrokerStub) -> None:
             seen |= {topic["name"]: topic["partitions"][0] for topic in snapshot["topics"]}
         assert "quiet" not in seen
         assert set(snapshot["topic_names"]) == {"quiet", "orders"}
+
+
+def test_a_silent_broker_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the others tell is shown, with the reason for what is missing; the silent one is not waited for at every snapshot."""
+    monkeypatch.setattr(upstream_client, "TIMEOUT_S", 0.3)
+    with BrokerStub(brokers=2) as behind, FaultProxy(behind.bootstrap) as proxy:
+        behind.create_topic("orders", partitions=2)
+        with Producer(bootstrap_servers=proxy.bootstrap, linger_ms=0) as producer:
+            for partition in range(2):
+                producer.send("orders", b"v", partition=partition).result(DEADLINE_S)
+        silent = behind.leader("orders", 1)
+        behind.pause_broker(silent)
+        page = Page(proxy.ui().url)
+        snapshot = json.loads(page.ask("GET", "/moment")[2])["snapshot"]
+        assert snapshot["problem"] == f"not every broker tells about itself: broker {silent}: timed out"
+        (topic,) = [each for each in snapshot["topics"] if each["name"] == "orders"]
+        assert [len(part["batches"]) for part in topic["partitions"]] == [1, 0]
 
 
 def test_a_cluster_with_tls_is_asked_with_tls(tmp_path: Path) -> None:
