@@ -12,7 +12,7 @@ import ssl
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from fencepost.compat.aiokafka.arguments import SMALLEST_REQUEST, read_arguments
 from fencepost.compat.aiokafka.batch_builder import BatchBuilder
@@ -45,6 +45,8 @@ from fencepost.txn.group_metadata import GroupMetadata
 
 Serializer = Callable[[Any], Any]
 Headers = Iterable[tuple[str, bytes | None]]
+
+NEW_FUTURE: Final = asyncio.Future.__new__
 
 
 class AIOKafkaProducer:
@@ -204,21 +206,25 @@ class AIOKafkaProducer:
         partition that the topic does not have, and if key and value are both None, MessageSizeTooLargeError, and TypeError for what is
         not bytes. A record that is refused is not sent. If the call is cancelled while it waits, the record is not sent.
         """
-        try_send, within = self._try_send, self._send_within
-        try:
-            if value is None and key is None:
-                pass
-            elif try_send is not None:
+        try_send = self._try_send
+        if try_send is not None and not (value is None and key is None):
+            try:
                 record = try_send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp_ms)
+            except (FencepostError, TypeError, ValueError):
+                pass  # It has to wait, or to be converted, or it is refused once more.
+            else:
+                # UntouchedFuture(...) in place: its __init__ takes a fifth of what this call costs more than fencepost's.
+                future = NEW_FUTURE(UntouchedFuture)
+                future.underlying, future._outcomes = record, self._outcomes
+                return future
+        elif self._send_within is not None and partition is None and not (value is None and key is None):
+            try:
+                record = await self._send_within(topic, value, key=key, headers=headers, timestamp=timestamp_ms)
                 return UntouchedFuture(record, self._outcomes)
-            elif within is not None and partition is None:
-                return UntouchedFuture(await within(topic, value, key=key, headers=headers, timestamp=timestamp_ms), self._outcomes)
-        except (TypeError, ValueError):
-            pass  # It has to be converted, or it is refused once more.
-        except FencepostError as error:
-            if try_send is None:
+            except (TypeError, ValueError):
+                pass  # It has to be converted, or it is refused once more.
+            except FencepostError as error:
                 raise translated(error) from error
-            # It has to wait, or it is refused once more.
         return await self._send_checked(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_and_wait(
