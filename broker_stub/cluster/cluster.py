@@ -640,7 +640,7 @@ class Cluster(Context):
                     },
                 )
         for broker in self.brokers.values():
-            broker.logs.loaded()
+            broker.logs.loaded({*found.topics, *found.deleted})
         with self._together():
             for topic in self.topics:
                 for partition, of in zip(topic.partitions, kept[topic.id], strict=True):

@@ -27,6 +27,7 @@ from fencepost.broker_stub.log.checkpoint_text import (
     write_partition_metadata,
 )
 from fencepost.broker_stub.log.errors import CorruptFile
+from fencepost.broker_stub.log.segment import LOG
 from fencepost.broker_stub.storage.directory import TEMPORARY, Directory
 from fencepost.broker_stub.storage.disk_state import DiskState, StorageFailed
 from fencepost.producer.wire.records import CorruptBatch
@@ -100,7 +101,7 @@ class LogDir:
 
     def has_segments(self, key: Key) -> bool:
         """Whether that log's directory has a segment. A disk that failed while the log was created may have left it without one."""
-        return any(name.endswith(".log") for name in self.directory.directory(name_of(key)).names())
+        return any(name.endswith(LOG) for name in self.directory.directory(name_of(key)).names())
 
     def create(self, key: Key, *, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty log."""
@@ -131,35 +132,37 @@ class LogDir:
             return None
         return log
 
-    def loaded(self) -> None:
+    def loaded(self, known: Container[UUID] | None = None) -> None:
         """Every log is loaded. From now on the end of the process is an unclean shutdown, until `close`. The directories of topics that
-        were deleted are removed."""
+        were deleted are removed. `known`: as in `tidy_up`."""
         self.forget_files()
         self.directory.remove(CLEAN_SHUTDOWN)
         self.directory.sync()
-        self.tidy_up()
+        self.tidy_up(known)
 
     def forget_files(self) -> None:
         """No log is loaded any more: the checkpoints and names are read anew for the next one."""
         self._names = self._offsets = None
 
-    def tidy_up(self) -> None:
-        """Removes the directories of logs that no replica has, and what is left of deleted ones."""
+    def tidy_up(self, known: Container[UUID] | None = None) -> None:
+        """Removes the directories of logs that no replica has, and what is left of deleted ones. `known`: the topics that there are or
+        were, by default all. Records of another topic stay, in a directory with another name, as in Kafka."""
         logs, futures = {name_of(key) for key in self.logs}, {name_of(key) for key in self.futures}
         for name in self.directory.directories():
             current, _, _ = name.rpartition(".")
             if _IS_DELETED(name):
                 self.directory.remove_directory(name)
             elif name not in logs and not (name.endswith(FUTURE) and current in futures) and self._is_partition(name):
-                self._remove(name)
+                if known is None or not self._has_records(name) or self._topic_id(name) in known:
+                    self._remove(name)
+                else:
+                    self._put_aside(name, "is the log of a topic that is not known")
 
     def remove_deleted(self, topic_ids: Container[UUID]) -> None:
         """Removes the logs of these topics."""
         for name in self.directory.directories():
-            data = self.directory.directory(name).read(PARTITION_METADATA)
-            with suppress(CorruptFile):
-                if data is not None and read_partition_metadata(data) in topic_ids:
-                    self._remove(name)
+            if self._topic_id(name) in topic_ids:
+                self._remove(name)
 
     def delete(self, key: Key, topic_id: UUID) -> None:
         """Deletes the log of that partition and the future log, with their files. A disk that failed keeps them until the next start."""
@@ -234,7 +237,25 @@ class LogDir:
         return [name for name in self.directory.directories() if self._is_partition(name)]
 
     def _is_partition(self, name: str) -> bool:
-        return self.directory.directory(name).read(PARTITION_METADATA) is not None
+        return not name.endswith(STRAY) and self.directory.directory(name).read(PARTITION_METADATA) is not None
+
+    def _topic_id(self, name: str) -> UUID | None:
+        """Of the log in that directory. None: it has none that can be read."""
+        data = self.directory.directory(name).read(PARTITION_METADATA)
+        with suppress(CorruptFile):
+            return None if data is None else read_partition_metadata(data)
+        return None
+
+    def _has_records(self, name: str) -> bool:
+        directory = self.directory.directory(name)
+        return any(directory.open(each).size for each in directory.names() if each.endswith(LOG))
+
+    def _put_aside(self, name: str, why: str) -> None:
+        """Gives the directory a name that no log has."""
+        aside = f"{name}.{uuid4().hex}{STRAY}"
+        _log.warning("%s/%s %s; it is %s now", self.path, name, why, aside)
+        self.directory.rename_directory(name, aside)
+        self.directory.sync()
 
     def _remove(self, name: str) -> None:
         """Removes the directory of a log, which first gets a name that says so: what a crash leaves of it counts as no log. The next start
@@ -264,9 +285,7 @@ class LogDir:
         there = self.directory.directory(name) if path is not None and (path / name).is_dir() else None
         left = [] if there is None else [each for each in (*there.names(), *there.directories()) if not each.endswith(TEMPORARY)]
         if left and PARTITION_METADATA not in left:
-            aside = f"{name}.{uuid4().hex}{STRAY}"
-            _log.warning("%s/%s is not the log of a partition; it is %s now", self.path, name, aside)
-            self.directory.rename_directory(name, aside)
+            self._put_aside(name, "is not the log of a partition")
         if there is not None:
             self._remove(name)
         else:

@@ -150,10 +150,10 @@ class LogManager:
         for each in self.online:
             each.remove_deleted(topic_ids)
 
-    def loaded(self) -> None:
-        """Every log is loaded."""
+    def loaded(self, known: Container[UUID]) -> None:
+        """Every log is loaded. `known`: the topics that there are or were; records of another one stay."""
         for each in self.online:
-            each.loaded()
+            each.loaded(known)
 
     def check_number(self) -> None:
         """Raises ValueError if there is a log in a directory that the broker has no more."""

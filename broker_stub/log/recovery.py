@@ -18,7 +18,18 @@ from fencepost.broker_stub.log.config import LogConfig
 from fencepost.broker_stub.log.errors import CorruptFile
 from fencepost.broker_stub.log.index_entries import read_offset_index, read_time_index, read_txn_index
 from fencepost.broker_stub.log.local_log import CLEANED, SWAP
-from fencepost.broker_stub.log.segment import DIGITS, INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, LogSegment, Place, file_name
+from fencepost.broker_stub.log.segment import (
+    DIGITS,
+    INDEX,
+    LOG,
+    RELATIVE_OFFSET_MAX,
+    SUFFIXES,
+    TIME_INDEX,
+    TXN_INDEX,
+    LogSegment,
+    Place,
+    file_name,
+)
 from fencepost.broker_stub.log.txn_index import AbortedTxn
 from fencepost.broker_stub.storage.directory import DELETED, TEMPORARY, Directory
 from fencepost.producer.wire.records import CorruptBatch, check_crc
@@ -74,8 +85,9 @@ def _end_of(active: LogSegment) -> int:
 def _ends_well(active: LogSegment) -> bool:
     """Whether the headers after the last index entry are those of batches that follow one another, up to the end of the file."""
     position, next_offset = active.offset_index.last_position, active.base_offset
+    last_offset_max = active.base_offset + RELATIVE_OFFSET_MAX
     for place in active.places(position):
-        if place.base_offset < next_offset or place.last_offset < place.base_offset:
+        if place.base_offset < next_offset or not place.base_offset <= place.last_offset <= last_offset_max:
             break
         position, next_offset = place.position + place.size, place.last_offset + 1
     if position == active.size:
@@ -107,9 +119,12 @@ def _scan(segment: LogSegment, found: Found) -> bool:
     """Indexes the segment's batches, and removes what follows the last valid one. Returns whether there was something."""
     found.scanned.append(segment)
     position, next_offset, epoch = 0, segment.base_offset, -1
+    last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX  # the checksum does not cover a batch's offset
     try:
         for header, batch in segment.batches():
-            if header.base_offset < next_offset or header.leader_epoch < epoch or not check_crc(batch):
+            if header.base_offset < next_offset or header.last_offset > last_offset_max:
+                break
+            if header.leader_epoch < epoch or not check_crc(batch):
                 break
             if header.leader_epoch > epoch:
                 epoch = header.leader_epoch

@@ -19,6 +19,7 @@ from fencepost.broker_stub.log.index_entries import read_offset_index, read_time
 from fencepost.broker_stub.log.local_log import SWAP
 from fencepost.broker_stub.log.producer_append_info import ProducerEntry
 from fencepost.broker_stub.log.producer_snapshot import read_snapshot
+from fencepost.broker_stub.log.segment import RELATIVE_OFFSET_MAX
 from fencepost.cli.error_lines import CommandError
 from fencepost.cli.log_batches import StoredBatch, base_offset_of, batches_in
 from fencepost.cli.log_producers import Producers
@@ -176,6 +177,9 @@ class Partition:
                     or header.delete_horizon_ms is not None
                 ):
                     self._give_up("compaction removed records")
+                if header.last_offset > base_offset + RELATIVE_OFFSET_MAX:
+                    problem = f"offset {header.last_offset} is more than {RELATIVE_OFFSET_MAX} above the segment's first offset"
+                    yield Finding(str(path), stored.position, problem, "no index can have it: a start of the stub may end the log there")
                 last = max(last, header.last_offset)
                 yield from self._check_batch(path, stored)
                 batches.append(Batch(stored.position, header.base_offset, header.last_offset, header.max_timestamp, header.leader_epoch))

@@ -448,6 +448,29 @@ def test_a_pipe_in_the_place_of_a_file(tmp_path: Path) -> None:
         assert values(stub) == [b"x"]
 
 
+def test_records_of_a_topic_that_the_metadata_lost_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their directory gets another name, as in Kafka, also beside a new topic with the old name. They used to be removed. A log without
+    records is, and one of a topic that is known to be deleted."""
+    with stub_in(tmp_path) as stub:
+        stub.create_topic("kept")
+        metadata = tmp_path / "cluster-metadata.jsonl"
+        before = metadata.read_bytes()
+        stub.create_topic("empty")
+        send(stub, b"x")
+    log = tmp_path / "broker-1" / "t-0" / f"{0:020}.log"
+    records = log.read_bytes()
+    metadata.write_bytes(before + b'[{"type":"topic","id"')
+    for _ in range(2):
+        with stub_in(tmp_path) as stub:
+            send(stub, b"y")
+            assert values(stub) == [b"y"]
+            stub.delete_topic("t")
+            [aside] = (tmp_path / "broker-1").glob("*-stray")
+            assert (aside / log.name).read_bytes() == records
+            assert f"t-0 is the log of a topic that is not known; it is {aside.name} now" in caplog.text
+            assert not (tmp_path / "broker-1" / "empty-0").exists()
+
+
 def test_files_of_somebody_else_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A new topic's log would have been in their directory, which gets another name."""
     with stub_in(tmp_path) as stub:

@@ -157,6 +157,23 @@ def test_a_damaged_batch_ends_the_log(site: Site) -> None:
     assert not (site.path / f"{8:020}.log").exists()
 
 
+@pytest.mark.parametrize("recovery_point", [8, None], ids=["killed", "clean"])
+@pytest.mark.parametrize("batch", [0, 1], ids=["the last but one", "the last"])
+def test_an_offset_that_no_segment_can_have_ends_the_log(site: Site, batch: int, recovery_point: int | None) -> None:
+    """The checksum of a batch does not cover its offset, and an index has four bytes for it. A start used to fail with an OverflowError."""
+    site.config = LogConfig(segment_bytes=300, index_interval_bytes=0)
+    site.log.close()
+    (site.path / f"{8:020}.index").unlink()
+    file = site.path / f"{8:020}.log"
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2 * batch] ^= 1  # 2^56 more
+    file.write_bytes(damaged)
+    log = site.load(recovery_point=recovery_point)
+    assert log.log_end_offset == 8 + batch
+    assert file.stat().st_size == len(damaged) // 2 * batch
+    assert produce(log, data(7, 0, 8 + batch)) == 8 + batch
+
+
 def test_what_the_recovery_point_passed_is_not_read_again(site: Site) -> None:
     """Kafka trusts what was flushed, also after an unclean stop."""
     file = site.path / f"{4:020}.log"

@@ -84,6 +84,17 @@ def test_segments_overlap(tmp_path: Path) -> None:
     assert "segments overlap, so producer snapshots" in ran.out
 
 
+def test_an_offset_that_no_index_can_have(tmp_path: Path) -> None:
+    """The checksum of a batch does not cover its offset, and offsets may have gaps."""
+    damaged = bytearray(_log())
+    marker = 12 + int.from_bytes(damaged[8:12])
+    damaged[marker + 2] ^= 1
+    (tmp_path / f"{NAME}.log").write_bytes(damaged)
+    ran = invoke("log", "verify", tmp_path)
+    assert ran.code == 1
+    assert f"position {marker}: offset 1099511627778 is more than 2147483647 above the segment's first offset" in ran.out
+
+
 def test_an_index_without_its_log(tmp_path: Path) -> None:
     """The first or the last segment is missing, and its index files are there."""
     (tmp_path / f"{NAME}.log").write_bytes(_log())
