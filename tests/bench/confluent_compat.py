@@ -130,9 +130,9 @@ def spent_us(work: Callable[[int], None], count: int, finish: Callable[[], None]
 
 WORKS: Final = {
     "call": time.thread_time_ns,
-    "call with a callback": time.thread_time_ns,
-    "until the last callback": time.perf_counter_ns,
-    "CPU until the last callback": time.process_time_ns,
+    "call, callback": time.thread_time_ns,
+    "whole run": time.perf_counter_ns,
+    "whole run, CPU": time.process_time_ns,
 }
 """What is measured, and the clock: a call by the CPU time of its thread, which other programs disturb least; the last row by that of all
 threads."""
@@ -142,7 +142,7 @@ def one_round(ways: list[Any], options: argparse.Namespace) -> dict[str, dict[st
     """Each work with each way, in turn."""
     found: dict[str, dict[str, float]] = {}
     for work, clock in WORKS.items():
-        whole = work.endswith("until the last callback")
+        whole = work.startswith("whole run")
         count = options.records if whole else options.burst
         found[work] = {}
         for way in ways:
@@ -183,7 +183,7 @@ def main() -> int:
 
 def table_of(rounds: list[dict[str, dict[str, float]]], ways: list[str], title: str) -> Table:
     """Each way's figures, and its ratios to confluent-kafka's and differences from ours in the same round."""
-    table = Table("", "", "µs", "more than ours, µs", "of confluent-kafka's", title=title)
+    table = Table("", "", "µs", "over ours", "of theirs", title=title)
     own, _, theirs = ways
     for work in WORKS:
         for way in ways:
