@@ -101,6 +101,7 @@ def test_a_future_that_is_not_used_costs_no_callback() -> None:
             assert "pending" in repr(future)
             assert not future.done()
             assert not future.cancelled()
+            assert future.remove_done_callback(print) == 0
             with pytest.raises(asyncio.InvalidStateError):
                 future.result()
             await producer.flush()
@@ -131,7 +132,7 @@ def test_the_futures_of_a_batch_that_is_split() -> None:
         assert [each[:3] for each in values(stub, "t")] == [b"%03d" % number for number in range(120)]
 
 
-def test_cancelling_a_future_cancels_no_record() -> None:
+def test_cancelling_a_future_cancels_no_record(caplog: pytest.LogCaptureFixture) -> None:
     """The future is cancelled, and the record is in the log."""
 
     async def story() -> None:
@@ -147,11 +148,15 @@ def test_cancelling_a_future_cancels_no_record() -> None:
                 held = stub.faults.on(Api.PRODUCE).reply().hold()
                 await asyncio.wait_for(await producer.send("t", b"2"), 0.05)
             held.remove()
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=b"3")
+            assert (await producer.send_batch(batch, "t", partition=0)).cancel()
             await producer.flush()
 
     with BrokerStub() as stub:
         run_story(story())
-        assert values(stub, "t") == [b"0", b"1", b"2"]
+        assert values(stub, "t") == [b"0", b"1", b"2", b"3"]
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 def test_without_acknowledgements_the_result_is_none() -> None:

@@ -27,6 +27,9 @@ def test_a_block_commits_and_an_exception_aborts() -> None:
     async def story() -> None:
         async with transactional(stub) as producer:
             assert isinstance(producer.underlying, AsyncTransactionalProducer)
+            with pytest.raises(AssertionError, match="has no partition 5"):
+                async with producer.transaction():
+                    await producer.send("t", b"0", partition=5)
             async with producer.transaction():
                 await producer.send("t", b"1")
                 at = await producer.send_and_wait("t", b"2")
@@ -167,6 +170,7 @@ def test_offsets_that_are_wrong_are_refused() -> None:
                 ({tp: -5}, "g", ValueError),
                 ({"in": 1}, "g", TypeError),
                 ({("in", "0"): 1}, "g", TypeError),
+                ({("in", 0, 1): 1}, "g", TypeError),
             ):
                 with pytest.raises(kind):
                     await producer.send_offsets_to_transaction(offsets, group)  # type: ignore[arg-type]  # wrong on purpose
