@@ -27,7 +27,7 @@ MessageHeaders = list[tuple[str, bytes | None]]
 @mypyc_attr(acyclic=True)
 class Message(Report):
     """A message that was produced, and its outcome. `underlying`: our future of the record, None for one that never reached our
-    producer."""
+    producer. `counted`: it is one of the watched messages; not after a `produce` that Ctrl-C ended."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Message(Report):
         self._began = began
         self._latency = -1.0
         self._purged = False
+        self.counted = True
         self._error: object = None
         self.underlying: RecordFuture | None = None
 
@@ -60,7 +61,8 @@ class Message(Report):
         self.underlying = future
         reports = self._reports
         if reports.only_errors and future.exception(0) is None:
-            reports.served += 1
+            if self.counted:
+                reports.served += 1
             reports.count -= 1
             return
         self._latency = time() - self._began
@@ -75,19 +77,19 @@ class Message(Report):
 
     def serve(self) -> None:
         """Call the program's callback."""
-        reports = self._reports
-        reports.count -= 1
-        callback = self._callback
-        if callback is None:
-            return
-        self._callback = None
-        reports.served += 1
-        future = self.underlying
-        if future is not None:
+        callback, future, reports = self._callback, self.underlying, self._reports
+        if callback is not None and future is not None:
             failure = future.exception(0)
             if failure is not None:
                 self._error = reports.error_of(failure, self._purged)
-        callback(self._error, self)
+        # No calls from here to the callback, as in `Reports.serve`.
+        self.begun = True
+        reports.count -= 1
+        if callback is not None:
+            self._callback = None
+            if self.counted:
+                reports.served += 1
+            callback(self._error, self)
 
     # -- confluent_kafka.Message -------------------------------------------------------------------------------------
 

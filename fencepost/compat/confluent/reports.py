@@ -23,7 +23,9 @@ WAIT_S: Final = 0.2
 # left is a producer that callbacks hold and the program drops without calling them: it stays, as with librdkafka.
 @mypyc_attr(acyclic=True)
 class Report:
-    """One call of a program's callback that is due."""
+    """One call of a program's callback that is due. `begun`: it is being made, or was."""
+
+    begun: bool = False
 
     def serve(self) -> None:
         """Make the call. What it raises is raised."""
@@ -39,6 +41,7 @@ class Event(Report):
         self._argument = argument
 
     def serve(self) -> None:
+        self.begun = True
         self._callback(self._argument)
 
 
@@ -88,13 +91,17 @@ class Reports:
         ready = self.ready
         due: i64 = len(ready)
         served: i64 = 0
-        while served < due:
+        while served < due and ready:
+            # No calls here: uncompiled, Ctrl-C can strike at each, and the report would be lost.
+            report = ready[0]
+            del ready[0]
             try:
-                report = ready.popleft()
-            except IndexError:  # Another thread was faster.
-                break
+                report.serve()
+            except BaseException:
+                if not report.begun:
+                    ready.appendleft(report)
+                raise
             served += 1
-            report.serve()
         return int(served)
 
     def wait(self, timeout_s: float) -> bool:

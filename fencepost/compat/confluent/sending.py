@@ -74,6 +74,7 @@ class Sending:
             self._hold(topic, value, key, partition, listed, timestamp, callback)
             return
         plain, transaction = self._plain, self._transaction
+        message: Message | None = None
         try:
             if callback is None:
                 if plain is not None:
@@ -94,7 +95,8 @@ class Sending:
                 else:
                     self._refuse_outside()
         except BaseException as error:
-            if callback is not None:
+            if message is not None and message.counted:
+                message.counted = False  # Ctrl-C may have struck after our producer took it.
                 reports.watched -= 1
             if not isinstance(error, Exception):
                 raise
