@@ -7,6 +7,7 @@ refused."""
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping
 from threading import Lock, Thread
@@ -44,6 +45,9 @@ SLICE_S: Final = 0.1
 END_S: Final = 1e9
 ABORT_S: Final = 60.0
 """How long `close` waits for the coordinator to abort an open transaction."""
+GIL_IS_OFF: Final = (
+    "fencepost.compat.confluent counts messages under Python's GIL, which is off: start Python with PYTHON_GIL=1, or use fencepost.Producer"
+)
 
 
 class Producer(Sending):
@@ -57,6 +61,8 @@ class Producer(Sending):
     def __init__(self, config: Mapping[str, Any] | None = None, /, **properties: Any) -> None:
         if self._open:
             raise RuntimeError("Producer already __init__:ialized")
+        if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+            raise RuntimeError(GIL_IS_OFF)
         self._config = read_config(config, properties)
         self._began = time.monotonic()
         reports = Reports(delivery_error, only_errors=self._config.only_errors)

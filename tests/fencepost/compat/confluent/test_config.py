@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import sys
 from typing import Any
 
 import pytest
@@ -198,3 +199,10 @@ def is_known(name: str) -> bool:
     except (AttributeError, TypeError):  # confluent-kafka reads the value itself
         return True
     return True
+
+
+def test_without_the_gil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count of messages would be wrong there, so the constructor says what to do."""
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(RuntimeError, match=r"GIL, which is off: start Python with PYTHON_GIL=1, or use fencepost\.Producer"):
+        Producer({"bootstrap.servers": "localhost:9092"})
