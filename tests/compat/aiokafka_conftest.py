@@ -21,7 +21,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from fencepost import BrokerStub, Sasl
 
-# Before the patch: what this helper sends goes through aiokafka, whichever producer is tested.
+# Before the patch: what this helper sends always goes through aiokafka's own producer.
 importlib.import_module("tests._testutil")
 importlib.import_module("aiokafka_patch")
 
