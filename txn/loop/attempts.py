@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 from tenacity import AsyncRetrying, RetryCallState, RetryError, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.loop.calls import Calls
+from fencepost.txn.loop.functions import is_async
+
+Function = Callable[[Any], Any]
+ITSELF: Final = "the transform cancelled its own task"
 
 
 class CancelledInside(Exception):
@@ -98,6 +102,23 @@ async def called(calls: Calls, function: Callable[..., Any], given: Any) -> Any:
         if _is_cancelled():
             raise
         raise inside(error) from error
+
+
+def in_own_task(function: Function | None) -> Function | None:
+    """The function; an async one runs in a task of its own. If it cancels that, it fails, and the program's task goes on."""
+    if function is None or not is_async(function):
+        return function
+
+    async def alone(given: Any) -> Any:
+        task = asyncio.ensure_future(function(given))
+        try:
+            return await task
+        except asyncio.CancelledError as error:
+            if task.cancelling() and not _is_cancelled():
+                raise CancelledInside(ITSELF) from error
+            raise
+
+    return alone
 
 
 def _is_cancelled() -> bool:

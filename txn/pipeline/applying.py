@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from fencepost.txn.loop.attempts import Attempts, CancelledInside, Failed, Postponed, called, inside
+from fencepost.txn.loop.attempts import ITSELF, Attempts, CancelledInside, Failed, Postponed, called, in_own_task, inside
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.functions import is_async, listing
 from fencepost.txn.loop.routing import Rows, rows_of_many, rows_of_results
@@ -60,7 +60,7 @@ class Transform:
         self._most = settings.attempts
         self._stops_at_failure = settings.dead_letters is None
         self._concurrency = settings.concurrency
-        self._many: Callable[[list[Any]], object] | None = settings.transform_many
+        self._many: Callable[[list[Any]], object] | None = in_own_task(settings.transform_many)
         self._one: Callable[[Any], object] = listing(settings.transform) if settings.transform is not None else _nothing
         self._is_async = is_async(settings.transform)
 
@@ -118,7 +118,7 @@ class Transform:
                 cancelled[place] += 1
                 self._counters.retries += cancelled[place] < self._most
                 if cancelled[place] == self._most:
-                    results[place] = Failed(CancelledInside("the transform cancelled its own task"), self._most)
+                    results[place] = Failed(CancelledInside(ITSELF), self._most)
             left = [place for place in left if results[place] is MISSING]
         del results[next((place for place, result in enumerate(results) if result is LATER), len(results)) :]
 

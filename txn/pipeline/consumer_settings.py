@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.producer.errors import ConfigError
@@ -54,6 +55,11 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
         "bootstrap.servers": settings.servers,
         "group.id": settings.group,
     }
+
+
+def has_consumer_protocol(settings: Mapping[str, Any]) -> bool:
+    """Whether the consumer's group has the consumer protocol (KIP-848)."""
+    return str(settings.get("group.protocol")).lower() == "consumer"
 
 
 def _whole_number(name: str, value: object) -> int:

@@ -86,14 +86,15 @@ class Runner:
             " the open batch is visible",
         )
         own_topics = [topic for topic in (settings.sink, settings.dead_letters) if topic is not None]
+        consumer = consumer_settings(settings)
         self._source = Source(
-            consumer_settings(settings),
+            consumer,
             settings.topics,
             calls,
             counters,
             self.revoked,
             left_s=self._left_s,
-            leave=partial(leave_group, own, settings.group),
+            leave=partial(leave_group, own, settings.group, consumer),
             own_topics=own_topics,
         )
         self._transform = Transform(settings, calls, counters, self._before_pause, self._left_s)
@@ -229,6 +230,8 @@ class Runner:
             if self._commit is None or self._commit.running.done():
                 await self._write()
             self._pace.took(time.monotonic() - began)
+            if self._left_s() <= 0.0 and sum(len(piece.messages) for piece in pieces) < len(taken):
+                return  # As above, with those that came before it.
 
     async def _write(self) -> None:
         """Send what is transformed, as soon as a transaction can be open for it."""

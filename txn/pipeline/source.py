@@ -21,7 +21,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
-from fencepost.txn.pipeline.consumer_settings import INSTANCE, MAX_POLL_MS
+from fencepost.txn.pipeline.consumer_settings import INSTANCE, MAX_POLL_MS, has_consumer_protocol
 from fencepost.txn.pipeline.errors import PipelineFailed
 from fencepost.txn.pipeline.stats import Counters
 
@@ -106,9 +106,9 @@ class Source:
             raise ConfigError(f"the consumer's settings: {said(str(error.args[0].str()))}") from error
         self._reset = PLACES.get(str(settings["auto.offset.reset"]))
         self._patience_s = int(settings.get("max.poll.interval.ms", MAX_POLL_MS)) / 2000.0
-        # A static member stays, and with the consumer protocol librdkafka always leaves.
-        self._is_to_leave = INSTANCE not in settings and str(settings.get("group.protocol")).lower() != "consumer"
-        self._is_incremental = str(settings.get("group.protocol")).lower() == "consumer" or "cooperative" in str(settings.get(STRATEGY))
+        # A static member stays. With the consumer protocol it says that it will be back.
+        self._is_to_leave = INSTANCE not in settings or has_consumer_protocol(settings)
+        self._is_incremental = has_consumer_protocol(settings) or "cooperative" in str(settings.get(STRATEGY))
         self._closing = False
         self._topics = topics
         self._own_topics = own_topics

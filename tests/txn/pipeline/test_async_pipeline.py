@@ -246,6 +246,28 @@ def test_a_cancellation_inside_the_transform(stub: BrokerStub, kind: str, again:
     assert results(stub.bootstrap, DEAD) == ([] if again else [b"order 7"])
 
 
+def test_a_transform_of_lists_that_cancels_its_own_task(stub: BrokerStub) -> None:
+    """The pipeline is not cancelled with it: the messages are tried one by one, and the one becomes a dead letter."""
+
+    async def cancelling(messages: list[Message]) -> list[bytes]:
+        if any(message.value() == b"order 7" for message in messages):
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        return [bill(message) for message in messages]
+
+    async def story() -> None:
+        pipeline = AsyncPipeline(**settings_for(stub.bootstrap, transform_many=cancelling, dead_letters=DEAD, attempts=2))
+        stats = await pipeline.run_until_idle(timeout=LIMIT_S)
+        assert (stats.records_in, stats.dead_letters) == (N, 1)
+
+    order(stub.bootstrap, range(N))
+    run_story(story())
+    assert results(stub.bootstrap) == sorted(set(invoices(range(N))) - {b"invoice for order 7"})
+    assert results(stub.bootstrap, DEAD) == [b"order 7"]
+
+
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
 @pytest.mark.parametrize("again", [True, False], ids=["once", "always"])
 def test_a_transform_that_cancels_its_own_task(stub: BrokerStub, concurrency: int, again: bool) -> None:

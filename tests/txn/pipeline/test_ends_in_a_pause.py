@@ -106,3 +106,18 @@ def test_two_runs_of_one_pipeline(stub: BrokerStub) -> None:
         pipeline.run(timeout=2.0)
         assert (failing.failures, pipeline.stats().records_in) == (2, BAD)
     assert group_at(stub.bootstrap)[0] == BAD
+
+
+def test_the_deadline_in_the_midst_of_messages(stub: BrokerStub) -> None:
+    """The message is not tried once more after the deadline, also where it was taken together with messages before it."""
+    order(stub.bootstrap, range(5 * N), partitions=1)
+    failing = Failing(nothing)
+
+    async def story() -> None:
+        chosen = settings_for(stub.bootstrap, transform=failing.later, concurrency=N, batch_ms=20_000, **LONG)
+        async with AsyncPipeline(**chosen) as pipeline:
+            await pipeline.run(timeout=6.0)
+            assert (failing.failures, pipeline.stats().records_in) == (1, BAD)
+
+    run_story(story())
+    assert results(stub.bootstrap) == invoices(range(BAD))

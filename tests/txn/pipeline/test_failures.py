@@ -289,6 +289,31 @@ def test_a_member_that_is_closed_while_the_group_rebalances(stub: BrokerStub, co
     is_whole(stub)
 
 
+def test_a_member_that_is_closed_before_the_group_has_answered(stub: BrokerStub) -> None:
+    """In the consumer protocol, librdkafka does not leave if it is closed before the answer to its first heartbeat. The member leaves all
+    the same, and the next one has the partitions at once."""
+    order(stub.bootstrap, range(N))
+    joins = stub.faults.on(Api.CONSUMER_GROUP_HEARTBEAT).where(client_id="first").reply().hold()
+    with Running(quick(stub, bill, consumer={**CONSUMER_PROTOCOL, "client.id": "first"})) as first:
+        assert joins.wait(1, timeout=LIMIT_S)
+        first.pipeline.stop()
+    with Running(quick(stub, bill, consumer=CONSUMER_PROTOCOL)) as second:
+        until(lambda: second.pipeline.stats().partitions == PARTITIONS, "the second has the partitions", timeout_s=15.0)
+        until(lambda: sum(group_at(stub.bootstrap)) == N, "everything is processed", timeout_s=LIMIT_S, pause_max_s=0.2)
+    is_whole(stub)
+
+
+def test_an_instance_that_is_closed_before_the_group_has_answered(stub: BrokerStub) -> None:
+    """The same with an instance: the group does not refuse the next process of that instance, and gives it the partitions."""
+    order(stub.bootstrap, range(N))
+    joins = stub.faults.on(Api.CONSUMER_GROUP_HEARTBEAT).where(client_id="first").reply().hold()
+    with Running(quick(stub, bill, instance="0", consumer={**CONSUMER_PROTOCOL, "client.id": "first"})) as first:
+        assert joins.wait(1, timeout=LIMIT_S)
+        first.pipeline.stop()
+    quick(stub, bill, instance="0", consumer=CONSUMER_PROTOCOL).run_until_idle(timeout=15.0)
+    is_whole(stub)
+
+
 def test_a_member_that_the_group_removed(stub: BrokerStub) -> None:
     """The coordinator no longer knows the member: its partitions are lost, and another one may have them. The open batch is aborted, not
     committed, and processed once after the member has joined again."""
