@@ -45,7 +45,7 @@ def leave_group(own: Mapping[str, Any], group: str, consumer: Mapping[str, Any],
 
     async def ask(client: ClusterClient) -> None:
         if has_consumer_protocol(consumer):
-            await _last_heartbeat(client, group, subject, member_id, consumer.get(INSTANCE))
+            await last_heartbeat(client, group, subject, member_id, consumer.get(INSTANCE))
         else:
             await _leave(client, group, subject, member_id)
 
@@ -70,7 +70,8 @@ async def _leave(client: ClusterClient, group: str, subject: str, member_id: str
     refuse(Api.LEAVE_GROUP, answer.error_code, subject)
 
 
-async def _last_heartbeat(client: ClusterClient, group: str, subject: str, member_id: str, instance: str | None) -> None:
+async def last_heartbeat(client: ClusterClient, group: str, subject: str, member_id: str, instance: str | None) -> None:
+    """Have the member leave a group of the consumer protocol, for a while if it is a static one. Nothing happens if it is gone."""
     epoch = LEAVES if instance is None else GOES_FOR_A_WHILE
     request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=epoch, instance_id=instance)
     answer: ConsumerGroupHeartbeatResponse = await client.ask_coordinator(group, request, kind=GROUP)

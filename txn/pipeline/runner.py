@@ -25,6 +25,7 @@ from fencepost.txn.pipeline.batch import TP, Batch, first_of, last_of, offset_of
 from fencepost.txn.pipeline.committing import Commit
 from fencepost.txn.pipeline.consumer_settings import consumer_settings
 from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.instances import release_instance
 from fencepost.txn.pipeline.leaving import leave_group
 from fencepost.txn.pipeline.pace import READ_MAX, Pace
 from fencepost.txn.pipeline.read_ahead import ReadAhead
@@ -87,6 +88,7 @@ class Runner:
         )
         own_topics = [topic for topic in (settings.sink, settings.dead_letters) if topic is not None]
         consumer = consumer_settings(settings)
+        self._release_instance = partial(release_instance, own, settings.group, consumer)
         self._source = Source(
             consumer,
             settings.topics,
@@ -122,6 +124,7 @@ class Runner:
         for topic in (self._settings.sink, self._settings.dead_letters):
             if topic is not None:
                 await self._producer.find(topic)
+        await self._calls.ask(self._release_instance, self._left_s())
         await self._source.open()
         self._is_open = True
 

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
@@ -311,6 +311,30 @@ def test_an_instance_that_is_closed_before_the_group_has_answered(stub: BrokerSt
         assert joins.wait(1, timeout=LIMIT_S)
         first.pipeline.stop()
     quick(stub, bill, instance="0", consumer=CONSUMER_PROTOCOL).run_until_idle(timeout=15.0)
+    is_whole(stub)
+
+
+def test_an_instance_in_the_consumer_protocol_begins_again(stub: BrokerStub) -> None:
+    """Its former process is still a member, as after a kill. The next one has the partitions at once; the former one is told that it is
+    replaced."""
+    order(stub.bootstrap, range(N))
+    protocol = {name: value for name, value in CONSUMER_PROTOCOL.items() if value is not None}
+    former = Consumer({"bootstrap.servers": stub.bootstrap, "group.id": "billing", "group.instance.id": "0", **protocol})
+    try:
+        former.subscribe([SOURCE])
+        until(lambda: former.poll(0.1) is None and len(former.assignment()) == PARTITIONS, "it has the partitions", timeout_s=LIMIT_S)
+        quick(stub, bill, instance="0", consumer=CONSUMER_PROTOCOL).run_until_idle(timeout=15.0)
+    finally:
+        former.close()
+    is_whole(stub)
+
+
+def test_a_group_that_does_not_say_its_members(stub: BrokerStub) -> None:
+    """An instance that is not in the group begins without knowing its members."""
+    order(stub.bootstrap, range(N))
+    asked = stub.faults.on(Api.CONSUMER_GROUP_DESCRIBE).error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    quick(stub, bill, instance="0", consumer=CONSUMER_PROTOCOL).run_until_idle(timeout=LIMIT_S)
+    assert asked.wait(1, timeout=LIMIT_S)
     is_whole(stub)
 
 
