@@ -324,6 +324,8 @@ def write_as_another(chaos: Chaos) -> None:
     partition = world.cluster.find(TOPIC, world.random.randrange(chaos.partitions))
     if partition is None or partition.leader < 0 or len(partition.isr) < partition.min_isr:
         return
+    if not partition.leading.leads:
+        return  # its broker does not know that it leads, and would refuse the record
     chaos.count("records of others")
     blob = encode_batch([Record(0, START_MS + int(world.now), None, STRANGER)])
     partition.leading.append(blob, origin=Origin.CLIENT)
