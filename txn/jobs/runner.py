@@ -67,7 +67,7 @@ class Runner:
         )
         self._transactions = Transactions(name, kind_of(source), settings, own, positions, counters, calls, self._patience, make_producer)
         function = settings.transform or _transform_of(source)
-        transform = Transform(function, settings, calls, counters, self._left_s) if function is not None else None
+        transform = Transform(function, settings, calls, counters, self._patience.run_left_s) if function is not None else None
         self._is_plain = transform is None
         self._writer = Writer(name, settings, transform, calls, self._transactions)
         self._pieces: Iterator[Piece | None] | None = None
@@ -126,11 +126,8 @@ class Runner:
         if close is not None:
             await self._calls.ask(close)
 
-    def _left_s(self) -> float:
-        return 0.0 if self.stopping else self._patience.ends_at - time.monotonic()
-
     def _goes_on(self) -> bool:
-        return self._left_s() > 0.0 and (self._goal is None or self._counters.batches < self._goal)
+        return self._patience.run_left_s() > 0.0 and (self._goal is None or self._counters.batches < self._goal)
 
     async def _step(self) -> bool:
         """One piece of the source, and what becomes of it. Returns whether the source has ended."""

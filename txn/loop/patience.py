@@ -77,6 +77,10 @@ class Patience:
         state.attempt_number = turn
         await self._sleep(self._pause(state))
 
+    def run_left_s(self) -> float:
+        """How long the run may still last before the program is to stop; 0.0 once it is stopping."""
+        return 0.0 if self._stopping() else self.ends_at - time.monotonic()
+
     @property
     def is_over(self) -> bool:
         """Whether the program is stopping, and its time for that has passed."""

@@ -19,7 +19,7 @@ from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.pipeline.consumer_settings import INSTANCE, has_consumer_protocol
 from fencepost.txn.pipeline.leaving import last_heartbeat
 from fencepost.txn.protocol.ask_now import ask_patiently
-from fencepost.txn.protocol.cluster_client import ClusterClient, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, the_one
 from fencepost.txn.protocol.requests import GROUP
 
 log = logging.getLogger("fencepost.pipeline")
@@ -43,9 +43,7 @@ def release_instance(own: Mapping[str, Any], group: str, consumer: Mapping[str, 
         found = the_one(described.groups, subject)
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             return
-        if found.error_code:
-            client.forget(group, GROUP)
-        refuse(Api.CONSUMER_GROUP_DESCRIBE, found.error_code, subject)
+        client.refuse(Api.CONSUMER_GROUP_DESCRIBE, found.error_code, subject, key=group, kind=GROUP)
         for member in found.members:
             if member.instance_id == instance:
                 await last_heartbeat(client, group, subject, member.member_id, instance)

@@ -23,7 +23,7 @@ from fencepost.producer.wire.messages.groups import LeaveGroupRequest, LeaveGrou
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.pipeline.consumer_settings import INSTANCE, has_consumer_protocol
 from fencepost.txn.protocol.ask_now import ask_patiently
-from fencepost.txn.protocol.cluster_client import ClusterClient, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, the_one
 from fencepost.txn.protocol.requests import GROUP
 
 log = logging.getLogger("fencepost.pipeline")
@@ -58,16 +58,12 @@ def leave_group(own: Mapping[str, Any], group: str, consumer: Mapping[str, Any],
 async def _leave(client: ClusterClient, group: str, subject: str, member_id: str) -> None:
     described: DescribeGroupsResponse = await client.ask_coordinator(group, DescribeGroupsRequest(groups=[group]), kind=GROUP)
     found = the_one(described.groups, subject)
-    if found.error_code:
-        client.forget(group, GROUP)
-    refuse(Api.DESCRIBE_GROUPS, found.error_code, subject)
+    client.refuse(Api.DESCRIBE_GROUPS, found.error_code, subject, key=group, kind=GROUP)
     if all(each.member_id != member_id for each in found.members):
         return
     request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id, reason=REASON)])
     answer: LeaveGroupResponse = await client.ask_coordinator(group, request, VERSIONS, kind=GROUP)
-    if answer.error_code:
-        client.forget(group, GROUP)
-    refuse(Api.LEAVE_GROUP, answer.error_code, subject)
+    client.refuse(Api.LEAVE_GROUP, answer.error_code, subject, key=group, kind=GROUP)
 
 
 async def last_heartbeat(client: ClusterClient, group: str, subject: str, member_id: str, instance: str | None) -> None:
@@ -75,8 +71,5 @@ async def last_heartbeat(client: ClusterClient, group: str, subject: str, member
     epoch = LEAVES if instance is None else GOES_FOR_A_WHILE
     request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=epoch, instance_id=instance)
     answer: ConsumerGroupHeartbeatResponse = await client.ask_coordinator(group, request, kind=GROUP)
-    if answer.error_code in GONE:
-        return
-    if answer.error_code:
-        client.forget(group, GROUP)
-    refuse(Api.CONSUMER_GROUP_HEARTBEAT, answer.error_code, subject)
+    if answer.error_code not in GONE:
+        client.refuse(Api.CONSUMER_GROUP_HEARTBEAT, answer.error_code, subject, key=group, kind=GROUP)

@@ -95,11 +95,11 @@ class Runner:
             calls,
             counters,
             self.revoked,
-            left_s=self._left_s,
+            left_s=self._patience.run_left_s,
             leave=partial(leave_group, own, settings.group, consumer),
             own_topics=own_topics,
         )
-        self._transform = Transform(settings, calls, counters, self._before_pause, self._left_s)
+        self._transform = Transform(settings, calls, counters, self._before_pause, self._patience.run_left_s)
         self._writer = Writer(settings, self._name, calls, self._transform, lambda: self._producer.record_limit, self._suspect)
         self._pending: list[Message] = []
         self._ahead = ReadAhead(settings.batch_ms / 1000.0)
@@ -124,7 +124,7 @@ class Runner:
         for topic in (self._settings.sink, self._settings.dead_letters):
             if topic is not None:
                 await self._producer.find(topic)
-        await self._calls.ask(self._release_instance, self._left_s())
+        await self._calls.ask(self._release_instance, self._patience.run_left_s())
         await self._source.open()
         self._is_open = True
 
@@ -138,7 +138,7 @@ class Runner:
                 await self._open()
         elif until_idle and not await self._source.look_again():
             return False
-        while self._left_s() > 0.0 and self._counters.batches < self._goal:
+        while self._patience.run_left_s() > 0.0 and self._counters.batches < self._goal:
             if self._is_idle():
                 self._isolated.clear()  # Messages that are left to be processed alone are no longer in the log.
                 if until_idle:
@@ -233,7 +233,7 @@ class Runner:
             if self._commit is None or self._commit.running.done():
                 await self._write()
             self._pace.took(time.monotonic() - began)
-            if self._left_s() <= 0.0 and sum(len(piece.messages) for piece in pieces) < len(taken):
+            if self._patience.run_left_s() <= 0.0 and sum(len(piece.messages) for piece in pieces) < len(taken):
                 return  # As above, with those that came before it.
 
     async def _write(self) -> None:
@@ -267,10 +267,6 @@ class Runner:
         """Whether a transaction has messages enough, or for long enough."""
         taken, batch = self._taken(), self._batch
         return bool(taken) and (taken >= size or time.monotonic() >= (batch.ends_at if batch is not None else self._ahead.ends_at))
-
-    def _left_s(self) -> float:
-        """How long the run may still last."""
-        return 0.0 if self.stopping else self._patience.ends_at - time.monotonic()
 
     def _is_last(self) -> bool:
         """Whether the run ends after the next commit."""

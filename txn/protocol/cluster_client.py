@@ -167,6 +167,12 @@ class ClusterClient:
         """The coordinator has changed, or may have."""
         self._coordinators.pop((kind, key), None)
 
+    def refuse(self, api: Api, code: int, subject: str, *, key: str, kind: int = TRANSACTION) -> None:
+        """`refuse` for a coordinator's code. It looks for the coordinator anew the next time."""
+        if code:
+            self.forget(key, kind)
+        refuse(api, code, subject)
+
     # -- connections -------------------------------------------------------------------------------------------------
 
     async def _ask_at(self, address: Address, message: Message, versions: range | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
-from fencepost.txn.protocol.cluster_client import ClusterClient, refuse, the_one
+from fencepost.txn.protocol.cluster_client import ClusterClient, the_one
 from fencepost.txn.protocol.requests import STATE_VERSIONS, state_request
 
 
@@ -15,7 +15,5 @@ async def describe_transaction(client: ClusterClient, transactional_id: str) -> 
     said = the_one(answer.transaction_states, subject)
     if said.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
-    if said.error_code:
-        client.forget(transactional_id)
-    refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, subject)
+    client.refuse(Api.DESCRIBE_TRANSACTIONS, said.error_code, subject, key=transactional_id)
     return said
