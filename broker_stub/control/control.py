@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 import secrets
 import socket
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.control.routes import Routes
 from fencepost.broker_stub.network.addresses import PORT_MAX, spelled
 from fencepost.broker_stub.network.http import HttpServer
-from fencepost.broker_stub.network.http_thread import HttpThread
+from fencepost.broker_stub.network.http_thread import HttpThread, Served
 from fencepost.broker_stub.network.listeners import is_local, reachable
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
@@ -29,7 +28,7 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,}")
 TOKEN_BYTES: Final = 24
 
 
-class Control:
+class Control(Served):
     """Serves while it is started. `port` 0 takes a free one. Starting raises OSError when the port is in use.
 
     `token` is required in every request. By default there is none if only this computer reaches the host, and a random one otherwise.
@@ -65,21 +64,6 @@ class Control:
             )
         shown = f"control:{self.token}@" if self.token is not None else ""
         return f"http://{shown}{spelled(reachable(self._http.host), self._http.port)}"
-
-    def start(self) -> Self:
-        """Starts. It listens when this returns."""
-        self._http.start()
-        return self
-
-    def close(self) -> None:
-        """Ends every connection and the thread. A second call does nothing."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def _server(self) -> HttpServer:
         return HttpServer(Routes(self._target).answer, names=self._names(), token=self.token)

@@ -12,8 +12,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from fencepost.broker_stub.arguments import check_arguments
 from fencepost.broker_stub.faults.specs import add_fault
@@ -22,7 +21,7 @@ from fencepost.broker_stub.inspector.page_file import live_page, policy, shared_
 from fencepost.broker_stub.inspector.source import Source
 from fencepost.broker_stub.network.addresses import spelled
 from fencepost.broker_stub.network.http import File, HttpError, HttpServer, Request, Stream
-from fencepost.broker_stub.network.http_thread import HttpThread
+from fencepost.broker_stub.network.http_thread import HttpThread, Served
 
 HOST: Final = "127.0.0.1"
 TICK_S: Final = 0.4
@@ -41,7 +40,7 @@ def share(source: Source, file: str | PathLike[str]) -> Path:
     return path
 
 
-class Inspector:
+class Inspector(Served):
     """Serves while it is started; `port` 0 takes a free one. OSError for a port in use."""
 
     def __init__(self, source: Source, *, port: int = 0) -> None:
@@ -62,21 +61,6 @@ class Inspector:
         if not self._http.has_started:
             raise RuntimeError("the inspector has not started, so its port is not known: call start()")
         return f"http://{spelled(HOST, self._http.port)}/"
-
-    def start(self) -> Self:
-        """Starts. The page can be opened when this returns."""
-        self._http.start()
-        return self
-
-    def close(self) -> None:
-        """Ends every connection and the thread. A second call does nothing."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     # -- requests, each in a thread of its own -----------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 from fencepost.broker_stub.network.http import HEAD_BYTES_MAX, HttpServer
 from fencepost.broker_stub.network.limits import CLOSE_TIMEOUT_S
@@ -11,6 +13,27 @@ from fencepost.broker_stub.network.listeners import bound
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread, StartsOnce
 
 START_TIMEOUT_S = 10.0
+
+
+class Served:
+    """The calls of an object whose answers an HttpThread serves."""
+
+    _http: HttpThread
+
+    def start(self) -> Self:
+        """Starts. It listens when this returns. OSError for a port in use."""
+        self._http.start()
+        return self
+
+    def close(self) -> None:
+        """Ends every connection and the thread. A second call does nothing."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
 
 class HttpThread:

@@ -75,6 +75,6 @@ def test_tokens(kind: Any) -> None:
         return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""]), expiry
 
     with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"])) as broker:
-        ways = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token, "sasl.oauthbearer.config": "who=me"}
+        ways = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token, "sasl.oauthbearer.config": "user=me"}
         deliver(kind, broker, {"security.protocol": "SASL_PLAINTEXT", **ways})
-    assert set(asked) == {"who=me"}
+    assert set(asked) == {"user=me"}
