@@ -131,7 +131,9 @@ class LogManager:
             names = " and ".join(each.name for each in there)
             raise ValueError(f"the log of {name_of(key)} is in {names}: remove the directory of which you know that its disk has failed")
         for each in self.online if not there else ():
-            if each.has(name_of(key, topic_id, FUTURE)):  # the power failed when it was about to take the place of the other one
+            if each.has(name_of(key, topic_id, FUTURE)):  # the broker ended when it was about to take the place of the other one
+                for other in self.online:
+                    other.directory.sync()  # what takes the other one out: it must not come back beside this one
                 each.promote(key, topic_id)
                 there = [each]
                 break

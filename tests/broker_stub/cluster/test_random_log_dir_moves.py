@@ -11,16 +11,18 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
+from typing import Any
 
 import pytest
 
 from fencepost.broker_stub.cluster.clock import VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
-from fencepost.broker_stub.cluster.log_dir import FUTURE
+from fencepost.broker_stub.cluster.log_dir import FUTURE, LogDir
 from fencepost.broker_stub.log import Origin, PartitionLog
 from fencepost.broker_stub.replication.partition import Partition
 from fencepost.broker_stub.replication.replica import Replica
-from fencepost.broker_stub.storage.volatile import PowerLost, VolatileDirectory
+from fencepost.broker_stub.storage.volatile import Power, PowerLost, VolatileDirectory
 from fencepost.producer.wire.records import ControlType, encode_batch, encode_marker, read_records
 
 SEEDS = int(os.environ.get("FENCEPOST_LOG_DIR_MOVES", "60"))
@@ -286,6 +288,36 @@ def test_a_log_that_moves() -> None:
             run(seed)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
+
+
+def test_a_broker_is_killed_when_a_log_has_moved_and_loses_its_power_when_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each pair of steps. The kill leaves what was not synced, and the loss of power after it takes some of that away: the log is in one
+    directory nevertheless, with each record."""
+    take_out = LogDir.take_out
+    both = 0
+    for step, later in product(range(1, 5), range(1, 20)):
+        world = World(step * 100 + later)
+        world.write(-1, transactional=False)
+        power, manager = world.directory.power, world.cluster.brokers[1].logs
+
+        def killed_soon(*given: Any, power: Power = power, step: int = step) -> None:
+            power.trip_at = power.steps + step
+            take_out(*given)
+
+        monkeypatch.setattr(LogDir, "take_out", killed_soon)
+        world.cluster.logs.moves.begin(world.replica, next(each for each in manager.dirs if ("t", 0) not in each.logs))
+        with pytest.raises(PowerLost):
+            world.cluster.tick()
+        power.trip_at = power.steps + later
+        try:
+            world.cluster = world.load()
+        except PowerLost:
+            both += 1
+        power.trip_at = None
+        world.directory.lose_power(world.rng)
+        world.cluster = world.load()
+        world.check()
+    assert both > 40
 
 
 @pytest.mark.parametrize("step", range(1, 5))
