@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import printable
@@ -40,6 +40,7 @@ __all__ = [
     "again",
     "place",
     "plain",
+    "with_code",
 ]
 
 
@@ -56,20 +57,34 @@ class Persisted(enum.Enum):
     YES = "yes"
 
 
+E = TypeVar("E", bound="FencepostError")
+
+
 class FencepostError(Exception):
-    """The base class of all errors of this project. Its text may quote a broker, and is one line of printable characters."""
+    """The base class of all errors of this project. Its text may quote a broker, and is one line of printable characters.
+
+    `code`: the broker's error code that is the cause, as in Kafka's Errors; 0 if no broker answered with one.
+    """
+
+    code: int = 0
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
     def again(self) -> FencepostError:
         """A fresh instance with the same content: raising one instance over and over would grow its traceback without end."""
-        return type(self)(*self.args)
+        return with_code(type(self)(*self.args), self.code)
 
 
 def again(error: FencepostError) -> FencepostError:
     """`error.again()`."""
     return error.again()
+
+
+def with_code(error: E, code: int) -> E:
+    """The error, which a broker's error code has caused."""
+    error.code = code
+    return error
 
 
 def plain(number: float) -> str:
@@ -150,7 +165,7 @@ class DeliveryError(FencepostError):
         self.topic: Final = topic
         self.partition: Final = partition
         self.persisted: Final = persisted
-        self.code: Final = code
+        self.code = code
         self.attempts: Final = attempts
         named = f" [{error_name(code)}]" if code else ""
         super().__init__(f"{place(topic, partition)}: {reason}{named}; attempts={attempts}, persisted={persisted.name}")

@@ -141,6 +141,23 @@ class AsyncTransactionalProducer:
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
             )
 
+    def try_send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncProducer.try_send`, into the open transaction."""
+        self._manager.refuse_spoilt()
+        return self._inner.try_send(
+            topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+        )
+
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`AsyncProducer.send_many`, into the open transaction."""
         with self._writing.note():
@@ -343,6 +360,23 @@ class AsyncTransaction:
             return await self._inner.send(
                 topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
             )
+
+    def try_send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """`AsyncTransactionalProducer.try_send`, while this transaction is open."""
+        self._refuse_past()
+        return self._inner.try_send(
+            topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery
+        )
 
     async def send_many(self, topic: str, records: Iterable[object], *, partition: int | None = None) -> BulkFuture:
         """`AsyncTransactionalProducer.send_many`, while this transaction is open."""

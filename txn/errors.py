@@ -45,7 +45,7 @@ class MustAbort(FencepostError):
         self.reason: Final = reason
         self.cause: Final = cause
         self.__cause__ = cause
-        self.code: Final = cause.code if cause is not None else code
+        self.code = cause.code if cause is not None else code
         super().__init__(reason)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.produce_requests import BatchesSent, PartitionAsked
 from fencepost.producer.core.ready_partitions import ReadyPartitions
-from fencepost.producer.errors import Fatal, Fenced
+from fencepost.producer.errors import Fatal, Fenced, with_code
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.printable import said
 from fencepost.producer.wire import DescribeProducersResponse, FetchResponse, ProduceResponse
@@ -118,7 +118,8 @@ class ProduceResponses:
         )
         if row.action is ErrorAction.FATAL:
             kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
-            return [Die(kind(f"Produce to {sender.topic}-{sender.partition} was refused with {error_name(part.error_code)}: {row.why}"))]
+            why = f"Produce to {sender.topic}-{sender.partition} was refused with {error_name(part.error_code)}: {row.why}"
+            return [Die(with_code(kind(why), part.error_code))]
         return []
 
     def written(self, request: Request) -> None:

@@ -28,7 +28,7 @@ from fencepost.producer import (
     TopicUnavailable,
     UndeliveredRecords,
 )
-from fencepost.producer.errors import again
+from fencepost.producer.errors import again, with_code
 
 ABOUT: dict[str, Any] = {"topic": "t", "partition": 3, "persisted": Persisted.MAYBE, "code": 7, "attempts": 4}
 DELIVERIES = [DeliveryError, DeliveryTimeout, RecordRefused, DeliveryFatal]
@@ -70,6 +70,15 @@ def test_the_tree_says_what_to_do(error: type[Exception], kinds: tuple[type[Exce
     for other in (Retriable, Misuse, Fatal):
         if not any(issubclass(kind, other) for kind in kinds):
             assert not issubclass(error, other)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_an_error_keeps_the_brokers_code(kind: type[FencepostError]) -> None:
+    """It is 0 without one, and stays when the error is raised again, copied or passed to another process."""
+    assert kind("because").code == 0
+    error = with_code(kind("because"), 53)
+    assert [each.code for each in (error, again(error), copy.copy(error), pickled(error))] == [53] * 4
+    assert kind("because").code == 0
 
 
 @pytest.mark.parametrize("kind", DELIVERIES)

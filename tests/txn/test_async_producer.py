@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.faults.rules import Fault
-from fencepost.producer.errors import Misuse, ProducerClosed
+from fencepost.producer.errors import Misuse, ProducerClosed, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
 from fencepost.txn.coordinator.send_admission import NoTransaction
@@ -62,6 +62,37 @@ def test_a_block_commits_and_an_exception_aborts(stub: BrokerStub) -> None:
 
     run_story(story())
     assert sorted(committed(stub, "t")) == sorted([*[b"%02d" % row for row in range(50)], b"many", b"many", b"many"])
+    assert ends(stub) == [True, False]
+
+
+def test_try_send_writes_into_the_open_transaction(stub: BrokerStub) -> None:
+    """It waits for nothing, and its record is committed or aborted with the others. A transaction that is over or not open refuses it, and
+    one that can only be aborted says so."""
+
+    async def story() -> None:
+        async with made(stub) as producer:
+            await producer.init(LIMIT_S)
+            with pytest.raises(NoTransaction):
+                producer.try_send("t", b"before")
+            async with producer.transaction(LIMIT_S) as tx:
+                await producer.partitions_for("t")
+                first = tx.try_send("t", b"first", partition=0)
+                second = producer.try_send("t", b"second", partition=0)
+            assert (await first).offset == 0
+            assert (await second).offset == 1
+            with pytest.raises(NoTransaction):
+                tx.try_send("t", b"late")
+            await producer.begin(LIMIT_S)
+            stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
+            refused = producer.try_send("t", b"refused")
+            with pytest.raises(RecordRefused):
+                await refused
+            with pytest.raises(MustAbort):
+                producer.try_send("t", b"after the refused one")
+            await producer.abort(LIMIT_S)
+
+    run_story(story())
+    assert committed(stub, "t") == [b"first", b"second"]
     assert ends(stub) == [True, False]
 
 

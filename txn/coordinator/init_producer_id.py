@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from fencepost.producer.core.cluster.cluster_connection_states import Node
+from fencepost.producer.errors import with_code
 from fencepost.producer.wire import InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
@@ -60,7 +61,7 @@ class Registration:
         if row.step is Step.DONE:
             held = self._guard.refusal(said, cluster_id)
         elif code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            held = TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row))
+            held = with_code(TransactionOpen(refusal(Api.DESCRIBE_TRANSACTIONS, code, row)), code)
         self._passed = held is None
         return held
 

@@ -17,7 +17,7 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.cluster_connection_states import PRODUCE_VERSIONS, ClusterConnectionStates, Node, Request
 from fencepost.producer.core.cluster.view import ClusterView
 from fencepost.producer.core.events import NEVER, Command, Die, Return, Settle
-from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again
+from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, NoUsableBroker, again, with_code
 from fencepost.producer.wire import FindCoordinatorResponse, InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, ErrorCode, api_name
 from fencepost.producer.wire.message import Message
@@ -566,7 +566,7 @@ class TransactionManager:
             self._over(committed=elsewhere, event=Event.ENDED_WORN, aborts=late)
             return []
         if row.step is Step.SPOIL and not committed:
-            return [Die(row.kind(refusal(Api.END_TXN, answer.error_code, row)))]
+            return [Die(with_code(row.kind(refusal(Api.END_TXN, answer.error_code, row)), answer.error_code))]
         # A coordinator that could not write the end in time, or lost its role, may have it in its log. Its successor then carries it out.
         self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         commands = self._act_on_code(Api.END_TXN, answer.error_code, row, now_ms)
@@ -596,7 +596,7 @@ class TransactionManager:
                 self._spoil(MustAbort(refusal(api, code, row), code=code))
                 return []
             case Step.FATAL | Step.SPOIL:
-                return [Die(row.kind(refusal(api, code, row) + self._registration.hint(api, code)))]
+                return [Die(with_code(row.kind(refusal(api, code, row) + self._registration.hint(api, code)), code))]
         self.trouble = refusal(api, code, row)
         connection.again(row.step, now_ms)
         return []

@@ -30,7 +30,7 @@ class AsyncJob(AsyncRuns[Plan]):
         return self._plan.position
 
     async def run(self, *, timeout: SupportsFloat | None = None, max_batches: int | None = None) -> JobStats:
-        """`Job.run`. A cancellation aborts the open batch."""
+        """`Job.run`. A cancellation aborts the open batch. The transform runs in the same task: if it cancels that, it ends the run too."""
         await self._go(seconds(timeout, float("inf")), max_batches)
         return self.stats()
 

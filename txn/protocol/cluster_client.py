@@ -18,6 +18,7 @@ from fencepost.producer.config.bootstrap_servers import addresses
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
 from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
+from fencepost.producer.errors import with_code
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
@@ -228,4 +229,4 @@ def refuse(api: Api, code: int, subject: str) -> None:
     row = judge(api, code) if api in TABLE else None
     if code in SOON if row is None else row.step in AGAIN:
         raise Unanswered(words)
-    raise (NotPermitted if row is None else row.kind)(words)
+    raise with_code((NotPermitted if row is None else row.kind)(words), code)

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.errors import FencepostError
+from fencepost.producer.errors import FencepostError, with_code
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.end_txn import EndTxnResponse
 from fencepost.txn.errors import CommitOutcomeUnknown, MustAbort, TransactionAborted, TransactionCommitted, TransactionTimeout
@@ -148,9 +148,9 @@ class Resumption:
                 how = "committed" if committed else "aborted"
                 return PreparedStatus(Outcome.COMMITTED if committed else Outcome.ABORTED, f"the coordinator has {how} it now")
             case Step.SPOIL:
-                raise MustAbort(refusal(Api.END_TXN, code, row))
+                raise MustAbort(refusal(Api.END_TXN, code, row), code=code)
             case Step.FATAL:
-                raise row.kind(refusal(Api.END_TXN, code, row))
+                raise with_code(row.kind(refusal(Api.END_TXN, code, row)), code)
             case Step.LOOKUP:
                 self._client.forget(token.transactional_id)
         raise Unanswered(refusal(Api.END_TXN, code, row))

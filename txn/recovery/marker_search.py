@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from fencepost.producer.errors import with_code
 from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.messages.fetch import PartitionData
@@ -156,7 +157,8 @@ def _leader(metadata: MetadataResponse, place: WrittenPartition) -> int | None:
     for topic in metadata.topics:
         if topic.name == place.topic:
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise NotPermitted(f"topic {place.topic!r}: Metadata was refused with {error_name(topic.error_code)}")
+                refused = NotPermitted(f"topic {place.topic!r}: Metadata was refused with {error_name(topic.error_code)}")
+                raise with_code(refused, topic.error_code)
             return next((each.leader_id for each in topic.partitions if each.partition_index == place.partition), None)
     return None
 

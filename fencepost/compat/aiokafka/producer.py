@@ -117,7 +117,6 @@ class AIOKafkaProducer:
         self._transaction: AsyncTransaction | None = None
         # The calls of an open producer with nothing to do before: the first accepts a record at once, the other one in a transaction.
         self._try_send: Callable[..., RecordFuture] | None = None
-        self._send_within: Callable[..., Awaitable[RecordFuture]] | None = None
 
     @property
     def underlying(self) -> AsyncProducer | AsyncTransactionalProducer:
@@ -155,16 +154,13 @@ class AIOKafkaProducer:
         self._outcomes = Outcomes(loop, acknowledged=self._settings.acks != 0)
         self._started = True
         if self._key_serializer is None and self._value_serializer is None and self._small_records is None:
-            if isinstance(self._producer, AsyncTransactionalProducer):
-                self._send_within = self._producer.send
-            else:
-                self._try_send = self._producer.try_send
+            self._try_send = self._producer.try_send
 
     async def stop(self) -> None:
         """Deliver the records that are left, abort an open transaction, and end the connections. A failed delivery is not raised here:
         its future has the error, or else it is logged."""
         self._closed = True
-        self._try_send = self._send_within = None
+        self._try_send = None
         await self._to_the_end(self._producer.close())
 
     async def flush(self) -> None:
@@ -217,14 +213,6 @@ class AIOKafkaProducer:
                 future = NEW_FUTURE(UntouchedFuture)
                 future.underlying, future._outcomes = record, self._outcomes
                 return future
-        elif self._send_within is not None and partition is None and not (value is None and key is None):
-            try:
-                record = await self._send_within(topic, value, key=key, headers=headers, timestamp=timestamp_ms)
-                return UntouchedFuture(record, self._outcomes)
-            except (TypeError, ValueError):
-                pass  # It has to be converted, or it is refused once more.
-            except FencepostError as error:
-                raise translated(error) from error
         return await self._send_checked(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_and_wait(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
@@ -11,7 +10,6 @@ from fencepost.producer.errors import (
     AuthenticationFailed,
     BufferFull,
     ConfigError,
-    DeliveryError,
     DeliveryTimeout,
     Fenced,
     FencepostError,
@@ -24,12 +22,9 @@ from fencepost.producer.errors import (
 )
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.send_admission import NoTransaction
-from fencepost.txn.errors import IdentityLost, IllegalCall, MustAbort, TransactionTimeout
+from fencepost.txn.errors import IdentityLost, IllegalCall, TransactionTimeout
 
 Make = Callable[[str], Exception]
-
-REFUSED: Final = re.compile(r"was refused with ([A-Z_]+)")
-"""How the errors that have no attribute `code` name the broker's code."""
 
 FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 """The codes that aiokafka reports as ProducerFenced."""
@@ -59,8 +54,7 @@ def translated(error: FencepostError) -> Exception:
     ValueError, and it is one."""
     if isinstance(error, ConfigError):
         return error
-    code = _code_of(error)
-    make = _of_code(code) if code else next(make for kind, make in CLASSES if isinstance(error, kind))
+    make = _of_code(error.code) if error.code else next(make for kind, make in CLASSES if isinstance(error, kind))
     return with_underlying(make(str(error)), error)
 
 
@@ -69,13 +63,6 @@ def with_underlying(made: Exception, error: Exception) -> Exception:
     made.underlying = error  # type: ignore[attr-defined]  # aiokafka's classes do not declare it
     made.__cause__ = error
     return made
-
-
-def _code_of(error: FencepostError) -> int:
-    if isinstance(error, DeliveryError | MustAbort):
-        return error.code
-    said = REFUSED.search(str(error))
-    return int(ErrorCode.__members__.get(said[1], 0)) if said else 0
 
 
 def _of_code(code: int) -> Make:

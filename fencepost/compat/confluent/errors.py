@@ -18,11 +18,11 @@ from fencepost.producer import (
     DeliveryTimeout,
     Fatal,
     Fenced,
+    FencepostError,
     NoUsableBroker,
     Persisted,
     ProducerClosed,
     ProducerForked,
-    RecordRefused,
     RecordTooLarge,
     TopicUnavailable,
     UnknownPartition,
@@ -89,8 +89,8 @@ def kafka_error(error: Exception) -> KafkaError:
     """The error for an exception of our producers."""
     if isinstance(error, MustAbort) and error.cause is not None:
         return made(kafka_error(error.cause).code(), str(error), abort=True)
-    code = getattr(error, "code", 0) if isinstance(error, (RecordRefused, MustAbort, DeliveryError)) else 0
-    if not code or isinstance(error, DeliveryTimeout):
+    code = error.code if isinstance(error, FencepostError) else 0
+    if not code or isinstance(error, (DeliveryTimeout, Fenced)):  # librdkafka has a code of its own for both
         code = next((each for kind, each in CODES if isinstance(error, kind)), KafkaError._FAIL)
     return made(
         code,

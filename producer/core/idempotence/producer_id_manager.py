@@ -11,7 +11,7 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.cluster.cluster_connection_states import ClusterConnectionStates, Request, backoff_ms
 from fencepost.producer.core.error_table import ErrorAction, judge
 from fencepost.producer.core.events import NEVER, Command, Die, Send
-from fencepost.producer.errors import Fatal
+from fencepost.producer.errors import Fatal, with_code
 from fencepost.producer.wire import InitProducerIdRequest, InitProducerIdResponse
 from fencepost.producer.wire.codes import Api, error_name
 
@@ -79,7 +79,8 @@ class ProducerIdManager:
             self.trouble = f"InitProducerId was answered with {error_name(answer.error_code)}"
             self._again(now_ms)
             return []
-        return [Die(Fatal(f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}"))]
+        why = f"InitProducerId was refused with {error_name(answer.error_code)}: {row.why}"
+        return [Die(with_code(Fatal(why), answer.error_code))]
 
     def lost(self, request: Request, now_ms: float) -> None:
         """The connection was lost before the response."""

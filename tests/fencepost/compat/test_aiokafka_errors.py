@@ -15,6 +15,7 @@ from fencepost.broker_stub import BrokerStub, Sasl
 from fencepost.compat.aiokafka import AIOKafkaProducer, errors, own_errors
 from fencepost.compat.aiokafka.translation import translated
 from fencepost.producer import errors as ours
+from fencepost.producer.errors import with_code
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.codes import error_name
 from fencepost.txn import errors as txn_errors
@@ -53,11 +54,9 @@ ROWS: list[tuple[ours.FencepostError, str]] = [
     (txn_errors.MustAbort("x", code=30), "GroupAuthorizationFailedError"),
     (txn_errors.IdentityLost("x"), "InvalidProducerIdMapping"),
     (txn_errors.NotPermitted("x"), "KafkaError"),
-    (
-        txn_errors.NotPermitted("INIT_PRODUCER_ID was refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: x"),
-        "TransactionalIdAuthorizationFailed",
-    ),
-    (txn_errors.NotPermitted("INIT_PRODUCER_ID was refused with ERROR_OF_2030: x"), "KafkaError"),
+    (with_code(txn_errors.NotPermitted("x"), 53), "TransactionalIdAuthorizationFailed"),
+    (with_code(txn_errors.NotPermitted("x"), 2030), "UnknownError"),
+    (with_code(ours.Fenced("x"), 90), "ProducerFenced"),
     (txn_errors.TransactionAborted("x"), "KafkaError"),
     (txn_errors.CommitOutcomeUnknown("x"), "KafkaError"),
 ]
