@@ -106,18 +106,19 @@ def _tree(root: type, classes: list[type], depth: int, lines: list[str]) -> None
 
 
 def _attributes(kind: type) -> list[str]:
-    """What the constructor of the class sets, with the type if it says one."""
-    if "__init__" not in vars(kind):
-        return []
+    """What the class and its constructor set, with the type if they say one."""
     source = PAGE.parents[1].joinpath(*kind.__module__.split(".")).with_suffix(".py")
     module = ast.parse(source.read_text(encoding="utf-8"))
     node = next(each for each in module.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__)
-    made = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    declared = [f"{ast.unparse(each.target)}: {ast.unparse(each.annotation)}" for each in node.body if isinstance(each, ast.AnnAssign)]
+    made = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    if made is None:
+        return declared
     types = {each.arg: ast.unparse(each.annotation) for each in [*made.args.args, *made.args.kwonlyargs] if each.annotation}
     set_here = [each.target for each in ast.walk(made) if isinstance(each, ast.AnnAssign)]
     names = [target.attr for target in set_here if isinstance(target, ast.Attribute) and target.attr != "resolver"]
     calls = [each.name for each in node.body if isinstance(each, ast.FunctionDef) and each.name[0] != "_" and each.name != "again"]
-    return [*(f"{name}: {types[name]}" if name in types else name for name in names), *(f"{name}()" for name in calls)]
+    return [*declared, *(f"{name}: {types[name]}" if name in types else name for name in names), *(f"{name}()" for name in calls)]
 
 
 def _persisted() -> str:
