@@ -10,9 +10,8 @@ import asyncio
 from typing import Final
 
 from fencepost.compat.aiokafka.structs import BrokerMetadata
-from fencepost.compat.aiokafka.translation import translated
+from fencepost.compat.aiokafka.translation import translating
 from fencepost.producer.config.settings import Settings
-from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire.codes import ErrorCode
 from fencepost.producer.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered
@@ -74,10 +73,9 @@ class Client:
     async def _update(self, topics: list[MetadataRequestTopic] | None) -> bool:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=topics is not None)
         async with ClusterClient(self._settings) as client:
-            try:
-                self.cluster.take(await client.ask_any(request, VERSIONS))
-            except Unanswered:
-                return False
-            except FencepostError as error:
-                raise translated(error) from error
+            with translating:
+                try:
+                    self.cluster.take(await client.ask_any(request, VERSIONS))
+                except Unanswered:
+                    return False
         return True

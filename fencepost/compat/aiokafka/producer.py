@@ -31,7 +31,7 @@ from fencepost.compat.aiokafka.offsets import read_offsets
 from fencepost.compat.aiokafka.sent_batch import batch_outcome
 from fencepost.compat.aiokafka.structs import RecordMetadata
 from fencepost.compat.aiokafka.transaction_context import TransactionContext
-from fencepost.compat.aiokafka.translation import translated, with_underlying
+from fencepost.compat.aiokafka.translation import translating, with_underlying
 from fencepost.compat.aiokafka.values import bytes_or_none, listed
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.async_producer import AsyncProducer
@@ -145,12 +145,10 @@ class AIOKafkaProducer:
             return
         self._loop = loop
         await first_contact(self._settings)
-        try:
+        with translating:
             await self._producer.__aenter__()
             if isinstance(self._producer, AsyncTransactionalProducer):
                 await self._producer.init()
-        except FencepostError as error:
-            raise translated(error) from error
         self._outcomes = Outcomes(loop, acknowledged=self._settings.acks != 0)
         self._started = True
         if self._key_serializer is None and self._value_serializer is None and self._small_records is None:
@@ -230,10 +228,8 @@ class AIOKafkaProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions. Waits up to `request_timeout_ms` for a topic that is not known yet."""
         self._refuse_unless_open()
-        try:
+        with translating:
             return set(await self._producer.partitions_for(topic))
-        except FencepostError as error:
-            raise translated(error) from error
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch of at most `max_batch_size` bytes. `send_batch` sends it."""
@@ -248,10 +244,8 @@ class AIOKafkaProducer:
         where = await self._place(topic, partition)
         self._refuse_outside_a_transaction()
         rows = batch.take()
-        try:
+        with translating:
             bulk = await self._producer.send_many(topic, rows, partition=where)
-        except FencepostError as error:
-            raise translated(error) from error
         return batch_outcome(bulk, topic, where, self._outcomes)
 
     # -- transactions ------------------------------------------------------------------------------------------------
@@ -282,10 +276,8 @@ class AIOKafkaProducer:
         if not isinstance(group_id, str) or not group_id:
             raise ValueError(f"group_id={group_id!r}: it must be the name of a consumer group")
         given = read_offsets(offsets)
-        try:
+        with translating:
             await producer.send_offsets(given, GroupMetadata(group_id))
-        except FencepostError as error:
-            raise translated(error) from error
 
     # -- small print -------------------------------------------------------------------------------------------------
 
@@ -305,10 +297,8 @@ class AIOKafkaProducer:
         key, value, pairs = bytes_or_none("key", key), bytes_or_none("value", value), listed(headers)
         if self._small_records is not None and record_bound(key, value, packed_headers(pairs, "headers")) > self._small_records:
             raise MessageSizeTooLargeError(f"the record exceeds max_request_size={self._small_records}; it was not accepted")
-        try:
+        with translating:
             record = await self._producer.send(topic, value, key=key, partition=partition, headers=pairs or None, timestamp=timestamp_ms)
-        except FencepostError as error:
-            raise translated(error) from error
         return UntouchedFuture(record, self._outcomes)
 
     async def _place(self, topic: str, partition: int | None) -> int:
@@ -342,27 +332,22 @@ class AIOKafkaProducer:
 
     async def _begin(self) -> AsyncTransaction:
         producer = self._require_transactions()
-        try:
+        with translating:
             self._transaction = await producer.begin()
-        except FencepostError as error:
-            raise translated(error) from error
         return self._transaction
 
     async def _end(self, call: Callable[[], Awaitable[None]]) -> None:
         """Commit or abort. From now on the transaction takes no more records."""
         self._transaction = None
-        try:
+        with translating:
             await call()
-        except FencepostError as error:
-            raise translated(error) from error
 
     async def _to_the_end(self, waiting: Awaitable[None]) -> None:
         """Wait for deliveries. Failed ones that the program did not look at are logged by then."""
-        try:
-            await waiting
-        except UndeliveredRecords:
-            pass
-        except TimeoutError as late:
-            raise with_underlying(KafkaTimeoutError(str(late)), late) from late
-        except FencepostError as error:
-            raise translated(error) from error
+        with translating:
+            try:
+                await waiting
+            except UndeliveredRecords:
+                pass
+            except TimeoutError as late:
+                raise with_underlying(KafkaTimeoutError(str(late)), late) from late

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from fencepost.compat.aiokafka.translation import translated
-from fencepost.producer.errors import FencepostError
+from fencepost.compat.aiokafka.translation import translating
 from fencepost.txn.async_producer import AsyncTransaction
 
 
@@ -24,7 +23,5 @@ class TransactionContext:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._transaction is not None
-        try:
+        with translating:
             await self._transaction.__aexit__(kind, error, trace)
-        except FencepostError as failed:
-            raise translated(failed) from failed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import TracebackType
 from typing import Final
 
 from fencepost.compat.aiokafka import errors as theirs
@@ -67,3 +68,16 @@ def with_underlying(made: Exception, error: Exception) -> Exception:
 
 def _of_code(code: int) -> Make:
     return theirs.ProducerFenced if code in FENCED else theirs.for_code(code)
+
+
+class Translating:
+    """A block that raises aiokafka's error in place of one of fencepost's."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, FencepostError):
+            raise translated(error) from error
+
+
+translating: Final = Translating()

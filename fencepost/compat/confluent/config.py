@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from fencepost.compat.confluent.config_names import FLAGS, HARMLESS_NAMES, NUMBERS, OWN, PASSED_ON, SAME, refusal
 from fencepost.compat.confluent.partitioners import PARTITIONERS
+from fencepost.producer.config.limits import AT_LEAST, BATCH_SIZE_MAX
 
 log = logging.getLogger("fencepost.compat.confluent")
 
@@ -29,8 +30,6 @@ BOOLEANS: Final[dict[object, bool]] = {
 CALLBACKS: Final = ("error_cb", "stats_cb", "throttle_cb")
 PORT: Final = re.compile(r"[^:\]]:\d+$|\]:\d+$")
 """An address ends with a port; an IPv6 address in brackets may end with the bracket."""
-BATCH_SIZE_MAX: Final = 1_048_576
-REQUEST_SIZE_MIN: Final = 1024
 IN_FLIGHT_MAX: Final = 5
 
 
@@ -176,7 +175,7 @@ def _fit(settings: dict[str, Any], named: Mapping[str, Any]) -> None:
             settings.pop("transactional_id", None)
     kibibytes = settings.get("buffer_memory", 1_048_576)
     settings["buffer_memory"] = int(kibibytes) * 1024
-    largest = max(REQUEST_SIZE_MIN, int(settings.get("max_request_size", 1_000_000)))
+    largest = max(int(AT_LEAST["max_request_size"]), int(settings.get("max_request_size", 1_000_000)))
     settings["max_request_size"] = min(largest, settings["buffer_memory"])
     if "batch_size" in settings:
         settings["batch_size"] = min(int(settings["batch_size"]), BATCH_SIZE_MAX)

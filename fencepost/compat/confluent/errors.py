@@ -37,7 +37,6 @@ from fencepost.txn import (
     TransactionTimeout,
 )
 
-INVALID_TOPIC: Final = 17
 CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (DeliveryTimeout, KafkaError._MSG_TIMED_OUT),
     (Fenced, KafkaError._FENCED),

@@ -54,8 +54,6 @@ class HeldMessages:
         self._missing_since: dict[str, float] = {}
         self._lock = Lock()
         self._ended = Event()
-        self._empty = Event()
-        self._empty.set()
         self._thread: Thread | None = None
         self._turn = 0
 
@@ -74,15 +72,10 @@ class HeldMessages:
             self._topics.setdefault(topic, deque()).append(message)
             self.count += 1
             self._bytes += size
-            self._empty.clear()
             self._reports.holding = True
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
                 self._thread.start()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until no message is held; False if the time passed first."""
-        return self._empty.wait(timeout_s)
 
     def purge(self, code: int) -> None:
         """Fail everything that is held with this code."""
@@ -234,8 +227,6 @@ class HeldMessages:
         with self._lock:
             self.count -= 1
             self._bytes -= size_of(message)
-            if not self.count:
-                self._empty.set()
         self._reports.wake()
 
 

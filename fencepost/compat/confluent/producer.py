@@ -23,7 +23,7 @@ from fencepost.compat.confluent.message import Callback, Message, MessageHeaders
 from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.sending import CLOSED, Sending
 from fencepost.compat.confluent.statistics import Statistics
-from fencepost.compat.confluent.transactions import Transactions
+from fencepost.compat.confluent.transactions import Transactions, limit
 from fencepost.compat.confluent.underlying import Underlying
 from fencepost.compat.confluent.watch import LOOK_S, Watch
 from fencepost.producer import (
@@ -42,7 +42,6 @@ from fencepost.txn import Transaction, TransactionalProducer
 
 SLICE_S: Final = 0.1
 """How long `flush` waits before it calls the callbacks that are due."""
-END_S: Final = 1e9
 ABORT_S: Final = 60.0
 """How long `close` waits for the coordinator to abort an open transaction."""
 GIL_IS_OFF: Final = (
@@ -101,7 +100,7 @@ class Producer(Sending):
         """Wait until every message has its report, calling the callbacks, for up to `timeout` seconds; a negative number is without end.
         Returns the number of messages without a report. What a callback raises is raised."""
         self._refuse_closed()
-        return self._drain(waiting_time(timeout))
+        return self._drain(limit(timeout))
 
     def close(self) -> bool:
         """Abort an open transaction, wait for every message as `flush` does, and end. Returns True. Calling it again does nothing."""
@@ -111,7 +110,7 @@ class Producer(Sending):
             if self._underlying.transaction is not None:
                 self._drop()
             else:
-                self._drain(END_S)
+                self._drain(math.inf)
         except BaseException as error:
             self._end(None if isinstance(error, Exception) else 0.0)
             raise
@@ -274,7 +273,7 @@ class Producer(Sending):
         self._held.purge(KafkaError._PURGE_QUEUE)
         self._held.end(join_s=2.0)
         if timeout_s is None:
-            timeout_s = ABORT_S if self._underlying.plain is None else END_S
+            timeout_s = ABORT_S if self._underlying.plain is None else math.inf
         with self._replacing:
             self._underlying.close(timeout_s)
         self._hand_over(None)
@@ -309,7 +308,7 @@ class Producer(Sending):
     def _poll_on(self, timeout: Any) -> int:
         if not isinstance(timeout, (int, float)):
             timeout = float(timeout)  # Raises TypeError, as librdkafka's does.
-        deadline = time.monotonic() + waiting_time(timeout)
+        deadline = time.monotonic() + limit(timeout)
         while True:
             left = deadline - time.monotonic()
             if left <= 0.0 or (not self._looks and not self._reports.wait(left)):
@@ -428,8 +427,3 @@ def check_row(message: Any, index: int) -> None:
         raise TypeError(f"Message partition at index {index} must be int")
     if message.get("timestamp") is not None:
         raise NotImplementedError("Message timestamps are not currently supported in batch mode")
-
-
-def waiting_time(timeout: float) -> float:
-    """Seconds; a negative number is without end."""
-    return END_S if timeout < 0 or math.isinf(timeout) else float(timeout)

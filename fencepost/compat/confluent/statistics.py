@@ -15,8 +15,8 @@ def statistics_json(stats: ProducerStats, *, name: str, began: float, waiting: i
     """The text that `stats_cb` gets. `began`: the producer's monotonic time. `waiting`: messages without a report; `waiting_max`: at
     most."""
     brokers = {
-        (f"{broker.address}/{'bootstrap' if number < 0 else number}"): {
-            "name": f"{broker.address}/{'bootstrap' if number < 0 else number}",
+        (label := f"{broker.address}/{'bootstrap' if number < 0 else number}"): {
+            "name": label,
             "nodeid": max(number, -1),
             "nodename": broker.address,
             "source": "configured" if number < 0 else "learned",
