@@ -18,7 +18,7 @@ from fencepost.broker_stub.faults.specs import add_fault
 from fencepost.broker_stub.inspector.message_fields import errors_in, topics_in
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.journal import Journal
-from fencepost.broker_stub.network.http import HttpError, Request
+from fencepost.broker_stub.network.http import HttpError, Request, refusing
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.broker_stub.stub import BrokerStub
 from fencepost.producer.wire import Api, api_name
@@ -55,28 +55,17 @@ class Routes:
         """Calls the route of the request. Raises HttpError."""
         allowed = []
         for (method, pattern), route in ROUTES.items():
-            arguments = _arguments(pattern, request.path)
+            arguments = request.arguments(pattern)
             if arguments is None:
                 continue
             if method == request.method:
-                return self._run(route, request, arguments)
+                with refusing():
+                    return route(self, request, arguments)
             allowed.append(method)
         if allowed:
             raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} {request.path[:100]}: {' or '.join(allowed)}")
         paths = ", ".join(f"{method} {pattern}" for method, pattern in ROUTES)
         raise HttpError(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: the routes are {paths}")
-
-    def _run(self, route: Callable[[Routes, Request, list[str]], Told], request: Request, arguments: list[str]) -> Told:
-        try:
-            return route(self, request, arguments)
-        except KeyError as error:
-            raise HttpError(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
-        except (ValueError, TypeError) as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
-        except (RuntimeError, TimeoutError) as error:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
-        except OSError as error:
-            raise HttpError(HTTPStatus.CONFLICT, str(error)) from None
 
     # -- any ---------------------------------------------------------------------------------------------------------------
 
@@ -279,14 +268,6 @@ ROUTES: Final[Mapping[tuple[str, str], Callable[[Routes, Request, list[str]], To
     ("POST", "/brokers/{node}/slow-disk"): Routes.slow_disk,
     ("POST", "/brokers/{node}/start"): Routes.start,
 }
-
-
-def _arguments(pattern: str, path: str) -> list[str] | None:
-    """The arguments of the path, at the pattern's braces. None: the path does not match."""
-    wanted, given = pattern.split("/"), path.split("/")
-    if len(wanted) != len(given) or any(a != b and not (a.startswith("{") and b) for a, b in zip(wanted, given, strict=True)):
-        return None
-    return [b for a, b in zip(wanted, given, strict=True) if a.startswith("{")]
 
 
 def _number(given: str, what: str) -> int:

@@ -56,7 +56,7 @@ def _groups(services: Services, shard: Shard) -> list[Data]:
     found = []
     for group in shard.groups.groups.values():
         members = [
-            {"id": each.id, "client": each.client_id, "instance": each.instance_id, "partitions": _assigned(each.assignment)}
+            {"id": each.id, "client": each.client_id, "instance": each.instance_id, "partitions": assigned(each.assignment)}
             for each in [*group.members.values()][:MEMBERS_MAX]
         ]
         found.append(_group(shard, group.id, "classic", group.state.value, group.generation, members, group.since_ms))
@@ -81,7 +81,7 @@ def _groups(services: Services, shard: Shard) -> list[Data]:
     return found
 
 
-def _assigned(assignment: bytes) -> list[list[Any]]:
+def assigned(assignment: bytes) -> list[list[Any]]:
     """The partitions in a classic member's assignment; none if its client writes another format."""
     try:
         return [list(each) for each in read_assignment(assignment)] if assignment else []

@@ -20,7 +20,7 @@ from fencepost.broker_stub.inspector.moments import Moments, as_event, encoded
 from fencepost.broker_stub.inspector.page_file import live_page, policy, shared_page
 from fencepost.broker_stub.inspector.source import Source
 from fencepost.broker_stub.network.addresses import spelled
-from fencepost.broker_stub.network.http import File, HttpError, HttpServer, Request, Stream
+from fencepost.broker_stub.network.http import File, HttpError, HttpServer, Request, Stream, refusing
 from fencepost.broker_stub.network.http_thread import HttpThread, Served
 
 HOST: Final = "127.0.0.1"
@@ -65,42 +65,34 @@ class Inspector(Served):
     # -- requests, each in a thread of its own -----------------------------------------------------------------------------
 
     def _answer(self, request: Request) -> Told:
-        parts = request.path.strip("/").split("/")
-        try:
-            for (method, *pattern), route in ROUTES.items():
-                if (
-                    method == request.method
-                    and len(pattern) == len(parts)
-                    and all(a in ("{id}", b) for a, b in zip(pattern, parts, strict=True))
-                ):
-                    return route(self, request, parts)
-        except KeyError as error:
-            raise HttpError(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
-        except (ValueError, TypeError) as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        for (method, pattern), route in ROUTES.items():
+            arguments = request.arguments(pattern) if method == request.method else None
+            if arguments is not None:
+                with refusing():
+                    return route(self, request, arguments)
         raise HttpError(HTTPStatus.NOT_FOUND, f"{request.method[:20]} {request.path[:100]}: the page does not ask for that")
 
-    def _page(self, request: Request, parts: list[str]) -> Told:
+    def _page(self, request: Request, arguments: list[str]) -> Told:
         headers = (
             f"Content-Security-Policy: {policy(connects=chr(39) + 'self' + chr(39))}; frame-ancestors 'none'",
             "Cache-Control: no-store",
         )
         return HTTPStatus.OK, File(live_page(), HTML, headers)
 
-    def _events(self, request: Request, parts: list[str]) -> Told:
+    def _events(self, request: Request, arguments: list[str]) -> Told:
         if len(self._pages) >= PAGES_MAX:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{PAGES_MAX} pages are open already: close one")
         return HTTPStatus.OK, Stream(self._news)
 
-    def _moment(self, request: Request, parts: list[str]) -> Told:
+    def _moment(self, request: Request, arguments: list[str]) -> Told:
         return HTTPStatus.OK, self._moments.whole()
 
-    def _share(self, request: Request, parts: list[str]) -> Told:
+    def _share(self, request: Request, arguments: list[str]) -> Told:
         moment = Moments(self._source).whole()
         name = f"fencepost-{moment['taken'].replace(':', '').replace('+0000', 'Z')}.html"
         return HTTPStatus.OK, File(shared_page(moment), HTML, (f'Content-Disposition: attachment; filename="{name}"',))
 
-    def _records(self, request: Request, parts: list[str]) -> Told:
+    def _records(self, request: Request, arguments: list[str]) -> Told:
         if self._source.records is None:
             raise KeyError("a proxy has no records of its own: read them with `fencepost consume`")
         query = request.query
@@ -110,19 +102,19 @@ class Inspector(Served):
         partition, offset = map(int, numbers)
         return HTTPStatus.OK, {"records": self._source.records(query.get("topic", ""), partition, offset)}
 
-    def _add_fault(self, request: Request, parts: list[str]) -> Told:
+    def _add_fault(self, request: Request, arguments: list[str]) -> Told:
         return HTTPStatus.CREATED, add_fault(self._source.faults, request.body).as_data()
 
-    def _remove_fault(self, request: Request, parts: list[str]) -> Told:
-        self._fault(parts[1]).remove()
+    def _remove_fault(self, request: Request, arguments: list[str]) -> Told:
+        self._fault(arguments[0]).remove()
         return HTTPStatus.OK, {}
 
-    def _remove_faults(self, request: Request, parts: list[str]) -> Told:
+    def _remove_faults(self, request: Request, arguments: list[str]) -> Told:
         self._source.faults.clear()
         return HTTPStatus.OK, {}
 
-    def _release(self, request: Request, parts: list[str]) -> Told:
-        self._fault(parts[1]).release()
+    def _release(self, request: Request, arguments: list[str]) -> Told:
+        self._fault(arguments[0]).release()
         return HTTPStatus.OK, {}
 
     def _fault(self, given: str) -> Any:
@@ -174,15 +166,15 @@ class Inspector(Served):
 
 
 Route = Callable[[Inspector, Request, list[str]], Told]
-ROUTES: Final[dict[tuple[str, ...], Route]] = {
-    ("GET", ""): Inspector._page,
-    ("GET", "events"): Inspector._events,
-    ("GET", "moment"): Inspector._moment,
-    ("GET", "share"): Inspector._share,
-    ("GET", "records"): Inspector._records,
-    ("POST", "faults"): Inspector._add_fault,
-    ("DELETE", "faults"): Inspector._remove_faults,
-    ("DELETE", "faults", "{id}"): Inspector._remove_fault,
-    ("POST", "faults", "{id}", "release"): Inspector._release,
+ROUTES: Final[dict[tuple[str, str], Route]] = {
+    ("GET", "/"): Inspector._page,
+    ("GET", "/events"): Inspector._events,
+    ("GET", "/moment"): Inspector._moment,
+    ("GET", "/share"): Inspector._share,
+    ("GET", "/records"): Inspector._records,
+    ("POST", "/faults"): Inspector._add_fault,
+    ("DELETE", "/faults"): Inspector._remove_faults,
+    ("DELETE", "/faults/{id}"): Inspector._remove_fault,
+    ("POST", "/faults/{id}/release"): Inspector._release,
 }
 """The method and path of each request that the page makes."""

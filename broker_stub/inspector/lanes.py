@@ -5,7 +5,8 @@ Pure functions of batch headers, except `newest_batches`, which reads a log. The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -35,26 +36,24 @@ def newest_batches(log: PartitionLog) -> list[Batch]:
     span, end = FIRST_SPAN, log.log_end_offset
     while True:
         start = max(log.log_start_offset, end - span)
-        found = _read(log, start)
+        found = batches_of(islice(log.batches_from(start), READ_BATCHES_MAX))
         if start == log.log_start_offset or len(found) >= BATCHES_MAX or sum(each[9] for each in found) >= READ_BYTES_MAX:
             return found[-BATCHES_MAX:]
         span *= 4
 
 
-def _read(log: PartitionLog, start: int) -> list[Batch]:
+def batches_of(batches: Iterable[tuple[BatchHeader, bytes | memoryview]]) -> list[Batch]:
+    """The batches up to a damaged one, or one of another format."""
     found = []
-    try:
-        for header, data in islice(log.batches_from(start), READ_BATCHES_MAX):
-            found.append(batch_of(header, data))
-    except CorruptBatch:  # a damaged log ends here for the page, too
-        pass
+    with suppress(CorruptBatch):
+        for header, data in batches:
+            found.append(_batch(header, data))
     return found
 
 
-def batch_of(header: BatchHeader, data: bytes | memoryview = b"") -> Batch:
-    """The entry of a lane. `data`: the batch, of which a marker is read."""
+def _batch(header: BatchHeader, data: bytes | memoryview) -> Batch:
     flags = TXN * header.is_transactional | CONTROL * header.is_control
-    if header.is_control and data:
+    if header.is_control:
         kind, _, _ = read_marker(data)
         flags |= END_OF.get(kind, 0)
     return [
@@ -111,12 +110,12 @@ class LaneCache:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[tuple[object, ...], list[Batch]]] = {}
 
-    def batches(self, key: tuple[str, int], log: PartitionLog, read: Callable[[PartitionLog], list[Batch]] = newest_batches) -> list[Batch]:
+    def batches(self, key: tuple[str, int], log: PartitionLog) -> list[Batch]:
         """The newest batches of that partition's log."""
         state = (id(log), log.log_start_offset, log.log_end_offset, log.size, log.leader_epoch)
         known = self._known.get(key)
         if known is None or known[0] != state:
-            known = self._known[key] = (state, read(log))
+            known = self._known[key] = (state, newest_batches(log))
         return known[1]
 
     def forget_others(self, keys: Iterable[tuple[str, int]]) -> None:

@@ -6,7 +6,8 @@ values of records.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Sized
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from fencepost.broker_stub.cluster.broker import Broker
@@ -26,6 +27,16 @@ BATCHES_MIN: Final = 20
 """A snapshot has about so many batches, and of each partition at least so many of the newest."""
 
 
+class HasPartitions(Protocol):
+    """A topic, of the stub or of a response."""
+
+    @property
+    def partitions(self) -> Sized: ...
+
+
+T = TypeVar("T", bound=HasPartitions)
+
+
 class Snapshots:
     """Takes the snapshots of one cluster."""
 
@@ -42,13 +53,7 @@ class Snapshots:
         topics = sorted(cluster.topics, key=lambda each: (each.internal, each.name))
         filled = sum(each.log.log_end_offset > 0 for topic in topics if not topic.internal for each in topic.partitions)
         self._batches_max = max(BATCHES_MIN, BATCHES_TOTAL // max(1, filled))
-        rooms, shown, left_out = PARTITIONS_MAX, [], 0
-        for topic in topics:
-            if len(topic.partitions) > rooms:
-                left_out += 1
-                continue
-            rooms -= len(topic.partitions)
-            shown.append(self._topic(topic, open_txns))
+        shown = [self._topic(topic, open_txns) for topic in fitting(topics)]
         self._lanes.forget_others((topic["name"], each["index"]) for topic in shown for each in topic["partitions"])
         return {
             "format": FORMAT,
@@ -58,7 +63,7 @@ class Snapshots:
             "release": cluster.release.name,
             "brokers": [self._broker(each) for each in cluster.brokers.values()],
             "topics": shown,
-            "topics_left_out": left_out,
+            "topics_left_out": len(topics) - len(shown),
             "transactions": txns,
             "groups": groups(self._services),
             "changes": self._changes(),
@@ -134,24 +139,38 @@ class Snapshots:
 
 
 def _held(log: PartitionLog, open_since: dict[int, int], batches: list[list[int]], txns: dict[int, Data]) -> Data | None:
-    """The transaction that holds the last stable offset back, and since when."""
     if not open_since:
         return None
     pid, first = min(open_since.items(), key=lambda each: each[1])
     if first >= log.high_watermark:
         return None
-    txn = txns.get(pid)
     written_ms = next((each[7] for each in batches if each[0] <= first <= each[1]), -1)
-    known = txn is not None and txn["state"] != "Empty"
+    return held_by(pid, log.producers[pid].epoch, first, txns.get(pid), written_ms=written_ms)
+
+
+def held_by(pid: int, epoch: int, offset: int, txn: Data | None, *, written_ms: int) -> Data:
+    """The transaction that holds the last stable offset back, and since when. `txn`: what its coordinator has of it. `written_ms`: counts
+    if no coordinator says when it began."""
+    began = txn is not None and txn["state"] != "Empty" and txn["start_ms"] >= 0
     return {
         "pid": pid,
-        "epoch": log.producers[pid].epoch,
-        "offset": first,
+        "epoch": epoch,
+        "offset": offset,
         "txn": txn["id"] if txn is not None else None,
         "state": txn["state"] if txn is not None else None,
-        "since_ms": txn["start_ms"] if known and txn is not None and txn["start_ms"] >= 0 else written_ms,
+        "since_ms": txn["start_ms"] if txn is not None and began else written_ms,
         "timeout_ms": txn["timeout_ms"] if txn is not None else None,
     }
+
+
+def fitting(topics: Iterable[T]) -> list[T]:
+    """The topics that have at most PARTITIONS_MAX partitions in all, without those that would exceed it."""
+    left, found = PARTITIONS_MAX, []
+    for topic in topics:
+        if len(topic.partitions) <= left:
+            left -= len(topic.partitions)
+            found.append(topic)
+    return found
 
 
 def _state_of(broker: Broker) -> str:

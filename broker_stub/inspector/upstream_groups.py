@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fencepost.broker_stub.groups.state.embedded_protocol import Unreadable, read_assignment
+from fencepost.broker_stub.inspector.coordinators import Data, assigned
 from fencepost.broker_stub.inspector.upstream_client import Address, UpstreamClient
 from fencepost.producer.wire.messages.consumer_group_admin import ConsumerGroupDescribeRequest
 from fencepost.producer.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
 from fencepost.producer.wire.messages.group_offsets import OffsetFetchRequest
-
-Data = dict[str, Any]
 
 GROUPS_MAX: Final = 100
 CONSUMER: Final = "consumer"
@@ -44,19 +42,12 @@ def _classic(client: UpstreamClient, address: Address, name: str) -> Data:
             "id": each.member_id,
             "client": each.client_id,
             "instance": each.group_instance_id,
-            "partitions": _assigned(each.member_assignment),
+            "partitions": assigned(each.member_assignment),
         }
         for group in answer.groups
         for each in group.members
     ]
     return {"generation": None, "members": members}
-
-
-def _assigned(assignment: bytes) -> list[list[Any]]:
-    try:
-        return [list(each) for each in read_assignment(assignment)] if assignment else []
-    except Unreadable:
-        return []
 
 
 def _consumer(client: UpstreamClient, address: Address, name: str) -> Data:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fencepost.broker_stub.inspector.lanes import BATCHES_MAX, FIRST_SPAN, Batch, bars, batch_of
-from fencepost.broker_stub.inspector.snapshot import FORMAT, PARTITIONS_MAX
+from fencepost.broker_stub.inspector.lanes import BATCHES_MAX, FIRST_SPAN, Batch, bars, batches_of
+from fencepost.broker_stub.inspector.snapshot import FORMAT, fitting, held_by
 from fencepost.broker_stub.inspector.upstream_client import ASK_AGAIN_S, UNREACHABLE, Address, LiveBrokers, UpstreamClient
 from fencepost.broker_stub.inspector.upstream_groups import groups_of
 from fencepost.broker_stub.network.addresses import spelled
@@ -32,7 +32,7 @@ from fencepost.producer.wire import (
 from fencepost.producer.wire.messages.describe_transactions import DescribeTransactionsRequest
 from fencepost.producer.wire.messages.list_offsets import EARLIEST, LATEST
 from fencepost.producer.wire.messages.list_transactions import ListTransactionsRequest
-from fencepost.producer.wire.records import CorruptBatch, iter_batches
+from fencepost.producer.wire.records import iter_batches
 
 Data = dict[str, Any]
 Place = tuple[str, int]
@@ -111,12 +111,8 @@ class UpstreamSnapshots:
         return data
 
     def _topics(self, metadata: Any, live: LiveBrokers, txns: Mapping[int, Data]) -> tuple[list[Data], int]:
-        rooms, shown, left_out = PARTITIONS_MAX, [], 0
-        for topic in sorted(metadata.topics, key=lambda each: (each.is_internal, each.name)):
-            if len(topic.partitions) > rooms:
-                left_out += 1
-                continue
-            rooms -= len(topic.partitions)
+        shown: list[Data] = []
+        for topic in fitting(sorted(metadata.topics, key=lambda each: (each.is_internal, each.name))):
             parts = sorted(topic.partitions, key=lambda each: each.partition_index)
             shown.append(
                 {"name": topic.name, "internal": topic.is_internal, "overrides": {}, "partitions_total": len(parts), "parts": parts}
@@ -143,7 +139,7 @@ class UpstreamSnapshots:
                 if not each["internal"]:
                     found.append(_partition(part, known, batches, producers.get(place, []), txns))
             each["partitions"] = found
-        return shown, left_out
+        return shown, len(metadata.topics) - len(shown)
 
     def _offsets(
         self, places: Iterable[Place], found: dict[Place, dict[str, int]], client: UpstreamClient, address: Address, node: int
@@ -176,7 +172,9 @@ class UpstreamSnapshots:
         part = FetchPartition(partition=place[1], fetch_offset=start, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic=place[0], partitions=[part])])
         answer: Any = client.ask(address, request, 12)
-        batches = [each for topic in answer.responses for part in topic.partitions for each in _headers(part.records)]
+        batches = [
+            each for topic in answer.responses for part in topic.partitions for each in batches_of(iter_batches(part.records or b""))
+        ]
         self._lanes[place] = (known["hw"], batches[-BATCHES_MAX:])
         return batches[-BATCHES_MAX:]
 
@@ -203,17 +201,6 @@ class UpstreamSnapshots:
             for each in told.transaction_states
             if not each.error_code
         ]
-
-
-def _headers(records: bytes | memoryview | None) -> list[Batch]:
-    """The whole batches at the start of the response's records."""
-    found = []
-    try:
-        for header, data in iter_batches(records or b""):
-            found.append(batch_of(header, data))
-    except CorruptBatch:  # a batch of another format, or a damaged one
-        pass
-    return found
 
 
 def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
@@ -274,13 +261,5 @@ def _held(stable: int, high: int, producers: list[Any], txns: Mapping[int, Data]
     if not holding or stable >= high:
         return None
     first = min(holding, key=lambda each: int(each.current_txn_start_offset))
-    txn = txns.get(first.producer_id)
-    return {
-        "pid": first.producer_id,
-        "epoch": first.producer_epoch,
-        "offset": first.current_txn_start_offset,
-        "txn": txn["id"] if txn is not None else None,
-        "state": txn["state"] if txn is not None else None,
-        "since_ms": txn["start_ms"] if txn is not None and txn["start_ms"] >= 0 else first.last_timestamp,
-        "timeout_ms": txn["timeout_ms"] if txn is not None else None,
-    }
+    pid, offset = first.producer_id, first.current_txn_start_offset
+    return held_by(pid, first.producer_epoch, offset, txns.get(pid), written_ms=first.last_timestamp)

@@ -16,8 +16,8 @@ import logging
 import re
 import secrets
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
@@ -52,6 +52,13 @@ class Request(msgspec.Struct, frozen=True):
     query: dict[str, str]
     body: Any
 
+    def arguments(self, pattern: str) -> list[str] | None:
+        """The arguments of the path, at the pattern's braces. None: the path does not match."""
+        wanted, given = pattern.split("/"), self.path.split("/")
+        if len(wanted) != len(given) or any(a != b and not (a.startswith("{") and b) for a, b in zip(wanted, given, strict=True)):
+            return None
+        return [b for a, b in zip(wanted, given, strict=True) if a.startswith("{")]
+
 
 class File(msgspec.Struct, frozen=True):
     """A response that is not JSON. `headers` are further ones."""
@@ -73,6 +80,21 @@ class HttpError(Exception):
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Makes error responses of the errors of a route."""
+    try:
+        yield
+    except KeyError as error:
+        raise HttpError(HTTPStatus.NOT_FOUND, str(error.args[0])) from None
+    except (ValueError, TypeError) as error:
+        raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+    except (RuntimeError, TimeoutError) as error:
+        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it does not answer: {error}") from None
+    except OSError as error:
+        raise HttpError(HTTPStatus.CONFLICT, str(error)) from None
 
 
 Answer = Callable[[Request], tuple[HTTPStatus, Any]]

@@ -11,12 +11,10 @@ import logging
 from fencepost.broker_stub.journal.exchange import Exchange, Heard
 from fencepost.broker_stub.journal.journal import Journal
 from fencepost.broker_stub.journal.memory import lightened
-from fencepost.broker_stub.proxy.messages import read_answer, read_request
+from fencepost.broker_stub.proxy.messages import is_in_version_0, read_answer, read_request
 from fencepost.broker_stub.proxy.request import ProxiedRequest
-from fencepost.producer.wire import Api, ErrorCode, Malformed, decode_request_header
+from fencepost.producer.wire import Malformed, decode_request_header
 
-_ERROR_AT = slice(4, 6)  # the error code of an answer to ApiVersions, after the correlation id
-_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _log = logging.getLogger(__name__)
 
 
@@ -49,10 +47,8 @@ def note_request(journal: Journal, proxied: ProxiedRequest, frame: bytes, *, con
 
 def note_answer(journal: Journal, exchange: Exchange, frame: bytes, *, at_ms: int) -> None:
     """Adds the broker's response, before any fault changes it."""
-    # A broker that does not know the version of ApiVersions that it was asked in answers in version 0 (KIP-511).
-    old = exchange.api == Api.API_VERSIONS and frame[_ERROR_AT] == _UNSUPPORTED_VERSION
     try:
-        answer = read_answer(frame, exchange.api, 0 if old else exchange.version)
+        answer = read_answer(frame, exchange.api, 0 if is_in_version_0(frame, exchange.api) else exchange.version)
     except Malformed as error:
         _log.warning("node %d: %s; the journal does not have it", exchange.node, error)
         answer = None

@@ -6,7 +6,7 @@ Pure functions that return new messages. Unknown messages pass as bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -18,12 +18,12 @@ from fencepost.producer.wire import (
     Api,
     ApiVersionsResponse,
     CreateTopicsResponse,
+    ErrorCode,
     FetchResponse,
     FindCoordinatorResponse,
     Malformed,
     Message,
     MetadataResponse,
-    NodeEndpoint,
     ProduceResponse,
     decode,
     decode_response,
@@ -32,9 +32,13 @@ from fencepost.producer.wire.messages.cluster import DescribeClusterResponse
 
 AddressOf = Callable[[int, str, int], tuple[str, int]]
 """Returns where clients find a node, from the node and its own address."""
+T = TypeVar("T", bound=Any)
 
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 BROKERS = 1  # the endpoint type of DescribeCluster that is about brokers
+
+_ERROR_AT: Final = slice(4, 6)  # the error code of an answer to ApiVersions, after the correlation id
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 # The first version of each answer that carries addresses, versions or topic ids; answers below it pass as they are.
 _READ_FROM: Final = {
@@ -74,6 +78,11 @@ def read_answer(frame: bytes, api: int, version: int) -> Message | None:
     return decode_response(frame, api, version)[1]
 
 
+def is_in_version_0(frame: bytes, api: int) -> bool:
+    """Whether it is how a broker answers a version of ApiVersions that it does not know (KIP-511)."""
+    return api == Api.API_VERSIONS and frame[_ERROR_AT] == _UNSUPPORTED_VERSION
+
+
 def names_in(answer: Message) -> dict[UUID, str]:
     """The topic ids and names in the response."""
     if isinstance(answer, MetadataResponse | CreateTopicsResponse):
@@ -83,39 +92,29 @@ def names_in(answer: Message) -> dict[UUID, str]:
 
 def readdressed(answer: Message, address_of: AddressOf) -> Message:
     """The response with the proxy's addresses of all brokers. ApiVersions offers only versions in which the proxy can do that."""
+
+    def moved(named: T, node: int) -> T:
+        """The part of a response that names this node."""
+        host, port = address_of(node, named.host, named.port)
+        return replace(named, host=host, port=port)
+
     if isinstance(answer, MetadataResponse):
-        brokers = []
-        for broker in answer.brokers:
-            host, port = address_of(broker.node_id, broker.host, broker.port)
-            brokers.append(replace(broker, host=host, port=port))
-        return replace(answer, brokers=brokers)
+        return replace(answer, brokers=[moved(each, each.node_id) for each in answer.brokers])
     if isinstance(answer, FindCoordinatorResponse):
-        coordinators = []
-        for each in answer.coordinators:
-            host, port = _moved(each.node_id, each.host, each.port, address_of)
-            coordinators.append(replace(each, host=host, port=port))
-        host, port = _moved(answer.node_id, answer.host, answer.port, address_of)
-        return replace(answer, coordinators=coordinators, host=host, port=port)
+        known = [moved(each, each.node_id) if _is_there(each) else each for each in answer.coordinators]
+        return replace(moved(answer, answer.node_id) if _is_there(answer) else answer, coordinators=known)
     if isinstance(answer, ProduceResponse | FetchResponse):
-        return replace(answer, node_endpoints=[_moved_endpoint(each, address_of) for each in answer.node_endpoints])
+        return replace(answer, node_endpoints=[moved(each, each.node_id) for each in answer.node_endpoints])
     if isinstance(answer, DescribeClusterResponse) and answer.endpoint_type == BROKERS:
-        described = []
-        for known in answer.brokers:
-            host, port = address_of(known.broker_id, known.host, known.port)
-            described.append(replace(known, host=host, port=port))
-        return replace(answer, brokers=described)
+        return replace(answer, brokers=[moved(each, each.broker_id) for each in answer.brokers])
     if isinstance(answer, ApiVersionsResponse):
         return _readable_versions(answer)
     return answer
 
 
-def _moved(node: int, host: str, port: int, address_of: AddressOf) -> tuple[str, int]:
-    return (host, port) if node < 0 or not host else address_of(node, host, port)
-
-
-def _moved_endpoint(endpoint: NodeEndpoint, address_of: AddressOf) -> NodeEndpoint:
-    host, port = address_of(endpoint.node_id, endpoint.host, endpoint.port)
-    return replace(endpoint, host=host, port=port)
+def _is_there(coordinator: Any) -> bool:
+    """Whether it names a node."""
+    return coordinator.node_id >= 0 and bool(coordinator.host)
 
 
 def _readable_versions(answer: ApiVersionsResponse) -> ApiVersionsResponse:

@@ -17,12 +17,11 @@ from fencepost.broker_stub.faults.groups_and_transactional_ids import groups_of,
 from fencepost.broker_stub.faults.rules import Action, Everything
 from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition, asks_for_all, names_partitions, partitions_of, with_error
 from fencepost.broker_stub.journal.exchange import Exchange
-from fencepost.broker_stub.proxy.messages import must_read, names_in, read_answer, read_request, readdressed
+from fencepost.broker_stub.proxy.messages import is_in_version_0, must_read, names_in, read_answer, read_request, readdressed
 from fencepost.broker_stub.proxy.writes import together
-from fencepost.producer.wire import Api, Buffer, ErrorCode, Malformed, Message, decode_request_header, encode_response
+from fencepost.producer.wire import Api, Buffer, Malformed, Message, decode_request_header, encode_response
 
 _SIZE = Struct(">i")
-_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _log = logging.getLogger(__name__)
 
 
@@ -148,7 +147,7 @@ class ProxiedRequest:
             except Malformed as error:
                 _log.warning("node %d: %s; the response passes as it is", self.node, error)
                 return None
-            if given is None or (self.api == Api.API_VERSIONS and self.answer[4:6] == _UNSUPPORTED_VERSION):
+            if given is None or is_in_version_0(self.answer, self.api):
                 return None
             answer = given if answer is None else together(given, answer)
         assert answer is not None
