@@ -283,8 +283,14 @@ kafka: .venv/.built
 .venv/.built: $(SOURCES)
 	@$(call build,.venv,FENCEPOST_PURE=)
 
-.venv-pure/.built: $(SOURCES)
-	@$(call build,.venv-pure,FENCEPOST_PURE=1)
+# Other packages are .venv's: only fencepost is another one.
+.venv-pure/.built: .venv/.built
+	@set -e; [ -e .venv-pure/.shared ] || { echo "make: creating .venv-pure, with the packages of .venv"; rm -rf .venv-pure; $(PYTHON) -m venv --without-pip .venv-pure; \
+	  .venv/bin/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > "$$(.venv-pure/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages_of_venv.pth"; \
+	  touch .venv-pure/.shared; }; \
+	FENCEPOST_PURE=1 .venv-pure/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
+	touch .venv-pure/.built
 
 .venv-demo/.built: $(SOURCES)
 	@$(call build,.venv-demo,FENCEPOST_PURE=1,,demo)

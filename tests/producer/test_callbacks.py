@@ -47,8 +47,10 @@ def test_callbacks_run_on_the_sender_thread() -> None:
     added."""
     with BrokerStub() as stub, quick(stub, client_id="me") as producer:
         heard = Collector()
+        hold = stub.faults.on(Api.PRODUCE).before().times(1).hold()
         future = producer.send("t", b"x", on_delivery=heard)
         future.add_done_callback(heard)
+        hold.release()
         producer.flush(20)
         assert heard.threads == {"fencepost-sender-me"}
         assert heard.futures == [future, future]
