@@ -50,7 +50,7 @@ def test_callbacks_run_on_the_sender_thread() -> None:
         hold = stub.faults.on(Api.PRODUCE).before().times(1).hold()
         future = producer.send("t", b"x", on_delivery=heard)
         future.add_done_callback(heard)
-        hold.release()
+        hold.remove()
         producer.flush(20)
         assert heard.threads == {"fencepost-sender-me"}
         assert heard.futures == [future, future]
