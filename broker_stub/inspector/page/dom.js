@@ -41,11 +41,17 @@ function table(heads, rows, props) {
   return h("div", { class: "wrap" }, h("table", props, h("thead", null, h("tr", null, heads.map((head) =>
     h("th", { class: head.startsWith("#") ? "num" : null, scope: "col" }, head.replace(/^#/, ""))))), h("tbody", null, rows)));
 }
+const empty = (...text) => h("p", { class: "empty" }, text);
 const cell = (content, kind) => h("td", { class: kind }, content);
 // A row that opens a place by click or Enter.
 function pick(place, key, cells, kind) {
   const open = () => { location.hash = place; };
   return h("tr", { class: `pick ${kind || ""}`, tabindex: "-1", "data-k": key, onclick: open, onkeydown: (e) => { if (e.key === "Enter") { e.preventDefault(); open(); } } }, cells);
+}
+// What opens a place by click, Enter or the space bar. `place` may be a function, because a place may be costly to find.
+function opens(place, key) {
+  const go = () => { location.hash = typeof place === "function" ? place() : place; };
+  return { class: "hit", tabindex: "0", role: "button", "data-k": key, onclick: go, onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); go(); } } };
 }
 const enc = encodeURIComponent;
 const lane = (topic, partition) => `#topics/${enc(topic)}/${partition}`;

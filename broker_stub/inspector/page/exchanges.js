@@ -12,11 +12,10 @@ function exchangeRow(row, chosen) {
     cell([h("span", { class: `told-${row.doubt ? "lost" : row.outcome}` }, cut(told(row), 160)), row.again !== undefined && h("span", { class: "again" }, ` again #${row.again}`), row.throttle ? h("span", { class: "fault" }, ` throttled ${row.throttle} ms`) : null, row.faults.length ? h("span", { class: "fault" }, ` ⚡ ${cut(shown(row.faults.join("; ")), 80)}`) : null], "wide"),
     cell(took, "num mono soft")], chosen ? "chosen" : "");
 }
-const exchangeTable = (list, chosen, changes) => list.length ? table(["##", "#ms", "request", "client → broker", "asks", "response", "#took"], list.map((row) => row.change ? h("tr", { class: "change" }, cell(""), cell(`+${num(row.at - began())}`, "num mono"), h("td", { colspan: 5, class: "wide" }, changeText(row.change))) : exchangeRow(row, row.n === chosen)), { class: "stack" }) : h("p", { class: "empty" }, "No exchange.");
+const exchangeTable = (list, chosen, changes) => list.length ? table(["##", "#ms", "request", "client → broker", "asks", "response", "#took"], list.map((row) => row.change ? h("tr", { class: "change" }, cell(""), cell(`+${num(row.at - began())}`, "num mono"), h("td", { colspan: 5, class: "wide" }, changeText(row.change))) : exchangeRow(row, row.n === chosen)), { class: "stack" }) : empty("No exchange.");
 const Exchanges = {
   limit: 200, text: "", api: "", client: "", problems: false, quiet: false,
   mount(root) {
-    this.root = root;
     const change = (name, read) => (event) => { this[name] = read(event.target); this.limit = 200; refresh(); };
     this.apis = h("select", { "aria-label": "API", onchange: change("api", (it) => it.value) });
     this.clients = h("select", { "aria-label": "Client", onchange: change("client", (it) => it.value) });
@@ -50,16 +49,16 @@ const Exchanges = {
     const story = row ? storyOf(row) : [], key = JSON.stringify([chosen, innerWidth, S.snapshot.changes.length, story.map((each) => [each.n, each.outcome, each.end])]);
     if (key === this.drawn && this.side.firstChild) return; // what is open and scrolled stays so while other things happen
     this.drawn = key;
-    put(this.side, row ? exchangeDetail(row, story) : panel(`Exchange ${chosen}`, null, h("p", { class: "empty" }, "The journal does not have it any more. It keeps the newest exchanges.")));
+    put(this.side, row ? exchangeDetail(row, story) : panel(`Exchange ${chosen}`, null, empty("The journal does not have it any more. It keeps the newest exchanges.")));
   },
 };
 // Those that belong to the same story: the same batch, transaction, identity or group, the nearest ones.
 function storyOf(row) {
-  const pids = new Set((row.batches || []).map((each) => each.pid).concat(row.identity ? [row.identity[0]] : []).filter((pid) => pid !== undefined && pid >= 0));
+  const pids = new Set(row.batches.map((each) => each.pid).concat(row.identity ? [row.identity[0]] : []).filter((pid) => pid !== undefined && pid >= 0));
   if (row.api === "INIT_PRODUCER_ID" && row.response && row.response.producer_id >= 0) pids.add(row.response.producer_id);
   const ids = new Set([...row.txn, ...row.groups.map((each) => "g:" + each)]);
   const belongs = (other) => other.n === row.n || other.again === row.n || row.again === other.n || (row.again !== undefined && other.again === row.again) ||
-    (other.batches || []).some((each) => pids.has(each.pid)) || (other.identity && pids.has(other.identity[0])) || other.txn.some((each) => ids.has(each)) || other.groups.some((each) => ids.has("g:" + each) && !other.quiet) ||
+    other.batches.some((each) => pids.has(each.pid)) || (other.identity && pids.has(other.identity[0])) || other.txn.some((each) => ids.has(each)) || other.groups.some((each) => ids.has("g:" + each) && !other.quiet) ||
     (other.api === "INIT_PRODUCER_ID" && other.response && pids.has(other.response.producer_id)) || (other.client === row.client && other.codes.length > 0 && Math.abs(other.n - row.n) < 40);
   let list = rows().filter((other) => belongs(other) && (!other.quiet || other.n === row.n));
   if (list.length < 4) list = rows().filter((other) => list.includes(other) || (!other.quiet && other.client === row.client && Math.abs(other.n - row.n) <= 6));
@@ -86,12 +85,11 @@ function sequence(story, chosen, room) {
     }
     const from = at(clientOf(row)), to = at(`broker ${row.node}`), way = to > from ? 1 : -1, x = Math.min(from, to) + 7, room = Math.floor((width - x - 6) / 6.35);
     const lost = ["lost", "open", "unheard"].includes(row.outcome), kind = row.doubt || lost ? "doubt" : row.outcome === "refused" ? "refused" : "ok";
-    const open = () => { location.hash = `exchanges/${row.n}`; };
     const full = `#${row.n} ${row.api} v${row.v}: ${shown(row.asked)} — ${told(row)}`;
     const more = [row.again !== undefined && `again #${row.again}`, row.throttle && `throttled ${row.throttle} ms`, row.faults.length && `⚡ ${shown(row.faults.join("; "))}`].filter(Boolean).join(" · ");
     const responds = row.outcome !== "silent", stop = lost ? (from + to) / 2 : from, answer = told(row) + (more ? ` · ${more}` : "");
     const deep = responds ? 52 : 34;
-    parts.push(s("g", { class: "hit", tabindex: "0", role: "button", "aria-label": full, "data-k": `s${row.n}`, onclick: open, onkeydown: (event) => { if (event.key === "Enter") open(); } },
+    parts.push(s("g", { ...opens(`exchanges/${row.n}`, `s${row.n}`), "aria-label": full },
       s("rect", { x: 0, y: y - 15, width, height: deep - 4, rx: 3, fill: row.n === chosen ? "var(--hover)" : "transparent" }),
       s("text", { x: 4, y: y - 2 }, `#${row.n}`), s("text", { x: 4, y: y + 11 }, `+${num(row.at - began())}`),
       s("line", { class: kind === "doubt" ? "s-doubt" : "s-req", x1: from, x2: to - 6 * way, y1: y + 4, y2: y + 4, "stroke-width": 1.3, "marker-end": "url(#tip)" }),
@@ -115,7 +113,7 @@ function exchangeDetail(row, story) {
       facts([["request", `${row.api} v${row.v}, correlation ${row.corr}`], ["from", `${clientOf(row)}, connection ${row.conn}, to broker ${row.node}`], ["at", `${time(row.at)}${row.end !== null ? `, took ${num(row.end - row.at)} ms` : ""}`], row.acks !== undefined && ["acks", row.acks === -1 ? "all" : String(row.acks)],
         row.txn.length && ["transactional id", row.txn.map(shown).join(", ")], row.identity && ["identity", `pid ${row.identity[0]} epoch ${row.identity[1]}`], row.groups.length && ["group", row.groups.map(shown).join(", ")],
         row.again !== undefined && ["came again", exchangeLink(row.again, `the same batch as #${row.again}`)], row.throttle && ["throttled", `${num(row.throttle)} ms`], row.faults.length && ["fault rules", shown(row.faults.join("; "))], row.codes.length && ["codes", row.codes.join(", ")]]),
-      (row.batches || []).length ? table(["partition", "#records", "pid", "epoch", "sequence", "#bytes", "result"], row.batches.map((each) => h("tr", null, cell(partitionLink(each.topic, each.partition)), cell(num(each.count), "num"), cell(each.pid === undefined || each.pid < 0 ? "–" : each.pid), cell(each.epoch === undefined || each.epoch < 0 ? "–" : each.epoch), cell(each.seq === undefined || each.seq < 0 ? "–" : `${each.seq}–${each.last}`), cell(num(each.bytes), "num"),
+      row.batches.length ? table(["partition", "#records", "pid", "epoch", "sequence", "#bytes", "result"], row.batches.map((each) => h("tr", null, cell(partitionLink(each.topic, each.partition)), cell(num(each.count), "num"), cell(each.pid === undefined || each.pid < 0 ? "–" : each.pid), cell(each.epoch === undefined || each.epoch < 0 ? "–" : each.epoch), cell(each.seq === undefined || each.seq < 0 ? "–" : `${each.seq}–${each.last}`), cell(num(each.bytes), "num"),
         cell(each.code ? [h("span", { class: "told-refused" }, each.code), each.why && ` ${shown(each.why)}`, (each.records || []).map(([at, why]) => ` · record ${at}: ${shown(why || "")}`)] : each.offset !== undefined ? [link(`${lane(each.topic, each.partition)}/${each.offset}`, `offset ${num(each.offset)}`), each.again !== undefined && h("span", { class: "again" }, `, again #${each.again}: it is in the log once`)] : told(row), "wide")))) : null,
       row.batches.length || !row.topics.length ? null : h("p", null, row.topics.slice(0, 8).map((topic) => [link(`#topics/${enc(topic)}`, shown(topic)), " "]))),
     panel("Sequence", `${counted(story.length, "exchange")} of the same batch, identity, transaction or group; dashed is in doubt`, sequence(story, row.n, $("view").clientWidth > 900 ? $("view").clientWidth * 6 / 11 - 60 : $("view").clientWidth - 44)),

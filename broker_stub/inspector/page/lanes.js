@@ -4,8 +4,6 @@ function laneOf(topic, part, width) {
   const first = part.batches.length ? part.batches[0][0] : part.start;
   const from = Math.min(first, ...part.bars.filter((bar) => bar.state === "open").map((bar) => Math.max(bar.first, first))), to = Math.max(part.end, from + 1);
   const right = 34, x = (offset) => 2 + (Math.max(offset, from) - from) / (to - from) * (width - right - 4);
-  const states = new Map();
-  for (const bar of part.bars) states.set(bar, bar.state);
   const stateOf = (batch) => { const bar = part.bars.find((each) => each.pid === batch[3] && each.first <= batch[0] && batch[1] <= each.last); return bar ? bar.state : "open"; };
   const marks = marksOf(topic.name, part.index);
   const levels = [], bars = [];
@@ -17,11 +15,10 @@ function laneOf(topic, part, width) {
     bars.push({ bar, begin, end, level });
   }
   const floor = LANE.top + LANE.batch + 4 + Math.max(1, levels.length) * (LANE.bar + LANE.gap), height = floor + LANE.label + 2;
-  const key = (event, go) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); go(); } };
   const batches = part.batches.map((batch) => {
     const [base, last, count, pid, epoch, seq, flags, at, leaderEpoch, bytes] = batch, begin = x(base), wide = Math.max(1.5, x(last + 1) - begin - (x(last + 1) - begin > 5 ? 1 : 0));
-    const go = () => { const row = writerOf(topic.name, part.index, pid, epoch, seq) || writerAt(topic.name, part.index, base); location.hash = row ? `exchanges/${row.n}` : `topics/${enc(topic.name)}/${part.index}/${base}`; };
-    const hit = { class: "hit", tabindex: "0", role: "button", "data-k": `b${topic.name}/${part.index}/${base}`, onclick: go, onkeydown: (event) => key(event, go) };
+    const place = () => { const row = writerOf(topic.name, part.index, pid, epoch, seq) || writerAt(topic.name, part.index, base); return row ? `exchanges/${row.n}` : `topics/${enc(topic.name)}/${part.index}/${base}`; };
+    const hit = opens(place, `b${topic.name}/${part.index}/${base}`);
     if (flags & 2) {
       const state = flags & 4 ? "committed" : flags & 8 ? "aborted" : "plain", middle = begin + wide / 2;
       const text = `${state === "committed" ? "commit" : state === "aborted" ? "abort" : "control"} marker at offset ${base}, pid ${pid} epoch ${epoch}`;
@@ -42,13 +39,12 @@ function laneOf(topic, part, width) {
       s("title", null, `transaction of pid ${bar.pid} epoch ${bar.epoch}, ${bar.state}, offsets ${bar.first}–${bar.last}, ${counted(bar.records, "record")}`))),
     together ? line(part.hw, "hw", `LSO = HW ${num(part.hw)}`, hwSide, floor + 10) : [line(part.lso, "lso", `LSO ${num(part.lso)}`, lsoSide, floor + 10), line(part.hw, "hw", `HW ${num(part.hw)}`, hwSide, x(part.hw) - x(part.lso) < 170 && lsoSide > 0 || hwSide < 0 && x(part.hw) - x(part.lso) < 80 ? 9 : floor + 10)],
     together && x(part.hw) < 120 ? null : s("text", { x: 2, y: lsoSide > 0 && !together ? 9 : floor + 10 }, num(from)),
-    marks.fenced.length ? s("text", { x: width - right + 6, y: LANE.top + 14, class: "x-bad hit", tabindex: "0", role: "button", onclick: () => { location.hash = `exchanges/${marks.fenced[0]}`; }, onkeydown: (event) => key(event, () => { location.hash = `exchanges/${marks.fenced[0]}`; }) }, `✕ ${marks.fenced.length}`, s("title", null, `fenced or refused writes: ${marks.fenced.map((n) => "#" + n).join(", ")}`)) : null);
+    marks.fenced.length ? s("text", { ...opens(`exchanges/${marks.fenced[0]}`), x: width - right + 6, y: LANE.top + 14, class: "x-bad hit" }, `✕ ${marks.fenced.length}`, s("title", null, `fenced or refused writes: ${marks.fenced.map((n) => "#" + n).join(", ")}`)) : null);
 }
 // What the exchanges say about a partition: batches that came again by offset, and writes that were refused.
 function marksOf(topic, index) {
   const again = new Map(), fenced = [];
-  for (const row of S.rows.values()) for (const each of row.batches || []) {
-    if (each.topic !== topic || each.partition !== index) continue;
+  for (const [row, each] of writes(topic, index)) {
     if (each.again !== undefined && each.offset !== undefined && !(S.rows.has(each.again) && S.rows.get(each.again).outcome === "refused")) again.set(each.offset, [...(again.get(each.offset) || []), row.n]);
     if (each.code) fenced.push(row.n);
   }
@@ -60,7 +56,6 @@ const legend = () => h("p", { class: "legend" },
   h("span", null, "×2: the batch came twice"), h("span", null, "✕ 1: a write was refused"));
 const Topics = {
   mount(root) {
-    this.root = root;
     this.names = "";
     this.body = h("div");
     this.choice = h("select", { "aria-label": "Topic", onchange: (event) => { location.hash = `topics/${enc(event.target.value)}`; } });
@@ -75,7 +70,7 @@ const Topics = {
   update(args) {
     const topics = S.snapshot.topics;
     const chosen = topics.find((each) => each.name === args[0]) || topics.find((each) => !each.internal) || topics[0];
-    if (!chosen) { put(this.body, panel(null, null, h("p", { class: "empty" }, "There is no topic yet."))); return; }
+    if (!chosen) { put(this.body, panel(null, null, empty("There is no topic yet."))); return; }
     const names = topics.map((each) => each.name).join("\n");
     if (this.names !== names) { this.names = names; put(this.choice, topics.map((each) => h("option", { value: each.name }, cut(shown(each.name), 80)))); }
     this.choice.value = chosen.name;
@@ -87,8 +82,8 @@ const Topics = {
         shownParts.map((part) => h("div", { class: "lane" }, h("div", null, h("b", null, link(lane(chosen.name, part.index), `partition ${part.index}`)),
           h("dl", null, h("dt", null, "leader"), h("dd", null, part.leader < 0 ? pill("bad", "none") : `${part.leader} in epoch ${part.leader_epoch}`), h("dt", null, "ISR"), h("dd", null, `${part.isr.join(",") || "none"} of ${part.replicas.join(",")}`, part.isr.length < part.min_isr && [" ", pill("bad", `min ${part.min_isr}`)]),
             h("dt", null, "offsets"), h("dd", null, `${num(part.start)}–${num(part.end)}`), part.held && [h("dt", null, "held by"), h("dd", null, part.held.txn ? shown(part.held.txn) : `pid ${part.held.pid}`, `, ${ago(now() - part.held.since_ms)}`)])),
-          h("div", { class: "wrap" }, part.end > 0 && !chosen.internal ? laneOf(chosen, part, width) : h("p", { class: "empty" }, chosen.internal ? `${num(part.end)} records of Kafka itself` : "No records yet.")))),
-        chosen.partitions.length > shownParts.length && index === null && h("p", { class: "empty" }, `${chosen.partitions.length - shownParts.length} more partitions`)),
+          h("div", { class: "wrap" }, part.end > 0 && !chosen.internal ? laneOf(chosen, part, width) : empty(chosen.internal ? `${num(part.end)} records of Kafka itself` : "No records yet.")))),
+        chosen.partitions.length > shownParts.length && index === null && empty(`${chosen.partitions.length - shownParts.length} more partitions`)),
       index !== null && shownParts.length ? [this.records(chosen, shownParts[0], args[2]), partitionDetail(chosen, shownParts[0])] : null);
   },
 };
@@ -98,15 +93,15 @@ function recordsPanel(topic, part, offset) {
   const show = async (at) => {
     try {
       const told = await ask("GET", `records?topic=${enc(topic.name)}&partition=${part.index}&offset=${at}`);
-      put(records, told.records.length ? table(["#offset", "time", "key", "value", "headers"], told.records.map((each) => h("tr", null, cell(num(each.offset), "num"), cell(time(each.timestamp), "mono"), cell(each.key === null ? "–" : shown(each.key), "mono"), cell(each.value === null ? "null" : shown(each.value), "wide mono"), cell(each.headers.map(([name, value]) => `${shown(name)}=${shown(value)}`).join(", "), "wide mono")))) : h("p", { class: "empty" }, "No record there."));
-    } catch (error) { put(records, h("p", { class: "empty" }, error.message)); }
+      put(records, told.records.length ? table(["#offset", "time", "key", "value", "headers"], told.records.map((each) => h("tr", null, cell(num(each.offset), "num"), cell(time(each.timestamp), "mono"), cell(each.key === null ? "–" : shown(each.key), "mono"), cell(each.value === null ? "null" : shown(each.value), "wide mono"), cell(each.headers.map(([name, value]) => `${shown(name)}=${shown(value)}`).join(", "), "wide mono")))) : empty("No record there."));
+    } catch (error) { put(records, empty(error.message)); }
   };
   const at = h("input", { type: "number", min: 0, value: offset === undefined ? Math.max(part.start, part.end - 20) : offset, "aria-label": "Offset" });
   if (S.live && offset !== undefined) show(offset);
   return panel("Records", "a share file has none", h("div", { class: "bars" }, "from offset", at, h("button", { onclick: () => show(at.value) }, "Show")), records);
 }
 function partitionDetail(topic, part) {
-  const related = rows().filter((row) => !row.quiet && (row.batches || []).some((each) => each.topic === topic.name && each.partition === part.index)).slice(-60).reverse();
+  const related = [...new Set([...writes(topic.name, part.index)].map(([row]) => row))].filter((row) => !row.quiet).sort((a, b) => b.n - a.n).slice(0, 60);
   return [
     panel("Replicas", "", table(["broker", "#end of its log", "#behind", ""], part.ends.map(([node, end]) => h("tr", null, cell(node), cell(num(end), "num"), cell(num(Math.max(0, part.end - end)), "num"), cell([node === part.leader && pill("ok", "leader"), " ", part.isr.includes(node) ? pill("", "in sync") : pill("warning", "not in sync")]))))),
     panel("Writes", "exchanges with a batch for this partition, newest first", exchangeTable(related)),

@@ -10,7 +10,8 @@ function draw() {
     $("view").replaceChildren();
     const root = h("div", { class: view[0] });
     $("view").append(root);
-    view[2].mount(root);
+    view[2].root = root;
+    if (view[2].mount) view[2].mount(root);
   }
   put($("tabs"), VIEWS.map(([key, text], at) => h("a", { href: `#${key}`, "aria-current": key === view[0] ? "page" : null }, text, h("kbd", null, at + 1), key === "overview" && S.findings.some((each) => each.level === "bad") ? h("b", { title: "records lost, or readers wait", class: "hot" }, S.findings.filter((each) => each.level === "bad").length) : null, key === "faults" && S.faults.length ? h("b", { title: "rules" }, S.faults.length) : null)));
   view[2].update(args);

@@ -1,6 +1,6 @@
 // The first view: what went wrong, the leaders, what readers wait for, and what changed.
 function findingList(found) {
-  if (!found.length) return h("p", { class: "empty" }, "Nothing went wrong in what the journal and the logs have.");
+  if (!found.length) return empty("Nothing went wrong in what the journal and the logs have.");
   return h("ul", { class: "found" }, found.map((each) => h("li", { class: each.level },
     h("span", { class: "dot", title: each.level }),
     h("div", null,
@@ -13,13 +13,12 @@ function placeOf(each) {
   return each.rows.length && !each.tab ? `#exchanges/${each.rows[0]}` : `#${each.tab || "exchanges"}`;
 }
 const Overview = {
-  mount(root) { this.root = root; },
   update() {
     const snap = S.snapshot, all = partitions();
     const waiting = all.filter((each) => each.part.held);
     const isrShort = all.filter((each) => each.part.isr.length < each.part.replicas.length).length;
     const leaderless = all.filter((each) => each.part.leader < 0).length;
-    const open = snap.transactions.filter((txn) => /^(Ongoing|Prepare)/.test(txn.state)).length;
+    const open = snap.transactions.filter((txn) => isOpen(txn.state)).length;
     const stat = (value, text, hot) => h("div", null, h("b", { class: hot && value ? "hot" : null }, num(value)), text);
     put(this.root,
       h("div", { class: "strip" },
@@ -33,12 +32,12 @@ const Overview = {
           panel("What went wrong", counted(S.findings.length, "finding"), findingList(S.findings)),
           panel("Readers wait", "open transactions that hold the last stable offset (LSO) back", waiting.length ? table(["partition", "#LSO", "#high watermark", "held by", "since"],
             waiting.map(({ topic, part }) => pick(lane(topic.name, part.index), `w${topic.name}${part.index}`, [cell(`${shown(topic.name)}-${part.index}`), cell(num(part.lso), "num"), cell(num(part.hw), "num"),
-              cell(part.held.txn ? `${shown(part.held.txn)} (pid ${part.held.pid} epoch ${part.held.epoch})` : `pid ${part.held.pid} epoch ${part.held.epoch}, no coordinator knows it`, "wide"), cell(ago(now() - part.held.since_ms))]))) : h("p", { class: "empty" }, "No open transaction holds readers back."))),
+              cell(part.held.txn ? `${shown(part.held.txn)} (pid ${part.held.pid} epoch ${part.held.epoch})` : `pid ${part.held.pid} epoch ${part.held.epoch}, no coordinator knows it`, "wide"), cell(ago(now() - part.held.since_ms))]))) : empty("No open transaction holds readers back."))),
         h("div", null,
           panel("Brokers", snap.severed && snap.severed.length ? `links cut: ${snap.severed.map((each) => each.join("→")).join(", ")} (0 is the controller)` : "", table(["node", "address", "state", "#connections", "#leads", "#replicas"],
             snap.brokers.map((each) => h("tr", null, cell(each.node), cell(shown(each.address), "mono"), cell(pill(each.state, each.state)), cell(num(each.connections), "num"), cell(num(each.leads), "num"), cell(num(each.replicas), "num"))))),
           panel("Topics", snap.topics_left_out ? `${counted(snap.topics_left_out, "topic")} more` : "", topicTable(snap.topics)),
-          panel("Changes", "leaders, in-sync replicas and brokers, newest first", snap.changes.length ? table(["at", "what"], snap.changes.slice(-30).reverse().map((each) => h("tr", null, cell(time(each.at), "mono"), cell(changeText(each), "wide")))) : h("p", { class: "empty" }, "None.")))));
+          panel("Changes", "leaders, in-sync replicas and brokers, newest first", snap.changes.length ? table(["at", "what"], snap.changes.slice(-30).reverse().map((each) => h("tr", null, cell(time(each.at), "mono"), cell(changeText(each), "wide")))) : empty("None.")))));
   },
 };
 function topicTable(topics) {

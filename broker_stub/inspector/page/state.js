@@ -35,20 +35,18 @@ async function ask(method, path, body) {
   if (!answer.ok) throw new Error(told.error || answer.statusText);
   return told;
 }
+// Asks, and says in a line that it is done, or why not.
+async function order(done, ...asked) { try { await ask(...asked); if (done) toast(done); } catch (error) { toast(error.message); } }
 const clientOf = (row) => row.client ? shown(row.client) : `connection ${row.conn}`;
+const isOpen = (state) => /^(Ongoing|Prepare)/.test(state || "");
 const partitions = () => S.snapshot.topics.flatMap((topic) => topic.partitions.map((part) => ({ topic, part })));
 const partitionOf = (topic, index) => partitions().find((each) => each.topic.name === topic && each.part.index === index);
-// The exchange that wrote a batch: the first with its identity that may have, by pid, epoch and sequence.
-function writerOf(topic, index, pid, epoch, seq) {
-  if (pid < 0) return null;
-  for (const row of S.rows.values())
-    for (const each of row.batches || []) if (each.topic === topic && each.partition === index && each.pid === pid && each.epoch === epoch && each.seq === seq) return row;
-  return null;
-}
-function writerAt(topic, index, offset) {
-  for (const row of S.rows.values()) for (const each of row.batches || []) if (each.topic === topic && each.partition === index && each.offset === offset) return row;
-  return null;
-}
+// What the exchanges wrote to a partition: each batch with its exchange.
+function* writes(topic, index) { for (const row of S.rows.values()) for (const each of row.batches) if (each.topic === topic && each.partition === index) yield [row, each]; }
+function writer(topic, index, is) { for (const [row, each] of writes(topic, index)) if (is(each)) return row; return null; }
+// The exchange that wrote a batch: the first with its identity that may have, by pid, epoch and sequence; or the one that was told its offset.
+const writerOf = (topic, index, pid, epoch, seq) => pid < 0 ? null : writer(topic, index, (each) => each.pid === pid && each.epoch === epoch && each.seq === seq);
+const writerAt = (topic, index, offset) => writer(topic, index, (each) => each.offset === offset);
 const hasProblem = (row) => row.doubt || row.again !== undefined || row.codes.length > 0 || row.faults.length > 0 || row.throttle > 0 || ["lost", "unheard", "refused"].includes(row.outcome);
 function changeText(change) {
   if (change.node !== undefined) return `broker ${change.node} ${{ started: "started", stopped: "stopped", killed: "was killed", paused: "is paused", resumed: "goes on", fenced: "is fenced by the controller", unfenced: "is no longer fenced" }[change.what]}`;
