@@ -65,29 +65,4 @@ def broker(
     log_dirs: Annotated[int, typer.Option(min=1, help="The number of log directories that each broker has (JBOD).")] = 1,
 ) -> None:
     """Run a Kafka-compatible cluster, until Ctrl-C."""
-    raise typer.Exit(
-        run_broker(
-            brokers=brokers,
-            host=host,
-            port=port,
-            advertised_host=advertised_host,
-            partitions=partitions,
-            config=config,
-            properties=properties,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_client_ca=tls_client_ca,
-            sasl_user=sasl_user,
-            sasl_mechanism=sasl_mechanism,
-            authorizer=authorizer,
-            super_user=super_user,
-            acl=acl,
-            control=control,
-            ui=ui,
-            ui_port=ui_port,
-            virtual_clock=virtual_clock,
-            emulate=emulate,
-            data_dir=data_dir,
-            log_dirs=log_dirs,
-        )
-    )
+    raise typer.Exit(run_broker(**locals()))  # `run` has the same names; a test compares them.

@@ -147,16 +147,11 @@ def _refuse_no_places(position: Any) -> None:
 
 
 def _row(job: str, found: FoundJob) -> dict[str, Any]:
-    """A job's entry with its place. For an unreadable entry it has the readable fields."""
+    """A job's entry with its place. Of an entry that cannot be read it has only the place."""
     entry = found.entry
     return {
         "job": job,
-        "source": entry.source if entry is not None else None,
-        "position": entry.position if entry is not None else None,
-        "records": entry.records if entry is not None else None,
-        "topic": entry.topic if entry is not None else None,
-        "transactional_id": entry.transactional_id if entry is not None else None,
-        "library": entry.library if entry is not None else None,
+        **{name: getattr(entry, name, None) for name in ("source", "position", "records", "topic", "transactional_id", "library")},
         "written": moment(entry.at_ms) if entry is not None else None,
         "partition": found.partition,
         "offset": found.offset,

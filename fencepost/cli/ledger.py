@@ -53,11 +53,7 @@ def show_sink(
 ) -> None:
     """Show the newest committed entry of a sink. Exit code 1 if there is none."""
     with reporting_errors("ledger show"):
-        kept = _ledger(cluster, topic)
-        each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
-        row = _row(kept, sink, each) if each is not None else None
-        if row is None:
-            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=NO)
+        row = _row_of(_ledger(cluster, topic), sink, cluster, topic)
         partitions = [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]
         show_fields(row if json else {**row, "partitions": partitions}, json=json)
 
@@ -78,10 +74,7 @@ def reset_sink(
     """Delete a sink's entry in the ledger. Stop the sink's query first. Exit code 1 if there is no entry."""
     with reporting_errors("ledger reset"):
         kept = _ledger(cluster, topic)
-        each = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s)).get(sink)
-        row = _row(kept, sink, each) if each is not None else None
-        if row is None:
-            raise CommandError(f"the ledger has no entry of sink {sink!r}", code=NO)
+        row = _row_of(kept, sink, cluster, topic)
         has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
         if not yes:
             raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
@@ -90,6 +83,15 @@ def reset_sink(
             show([row], json=True, columns=())
         else:
             say(f"{sink}: entry deleted; it had {has}")
+
+
+def _row_of(ledger: Ledger, sink: str, cluster: ClusterOptions, topic: str) -> dict[str, Any]:
+    """The sink's entry. The command ends if there is none."""
+    found = _ask(cluster, topic, lambda: ledger.look(cluster.timeout_s)).get(sink)
+    row = _row(ledger, sink, found) if found is not None else None
+    if row is None:
+        raise CommandError(f"the ledger has no entry of sink {sink!r}", code=NO)
+    return row
 
 
 def _row(ledger: Ledger, key: str, found: Found) -> dict[str, Any] | None:

@@ -77,7 +77,6 @@ class Blocking:
 
     def __init__(self, stopped: Callable[[], bool]) -> None:
         self._stopped = stopped
-
         self._thread: ThreadPoolExecutor | None = None
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

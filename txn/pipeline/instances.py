@@ -7,22 +7,15 @@ for it: it goes for a while, and its partitions wait. Its transactional id is fe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.producer.config.reader import read_settings
-from fencepost.producer.errors import FencepostError
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.consumer_group_admin import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.pipeline.consumer_settings import INSTANCE, has_consumer_protocol
-from fencepost.txn.pipeline.leaving import last_heartbeat
-from fencepost.txn.protocol.ask_now import ask_patiently
+from fencepost.txn.pipeline.leaving import last_heartbeat, try_to_ask
 from fencepost.txn.protocol.cluster_client import ClusterClient, the_one
 from fencepost.txn.protocol.requests import GROUP
-
-log = logging.getLogger("fencepost.pipeline")
 
 LIMIT_S: Final = 5.0
 LEAST_S: Final = 0.1
@@ -48,7 +41,5 @@ def release_instance(own: Mapping[str, Any], group: str, consumer: Mapping[str, 
             if member.instance_id == instance:
                 await last_heartbeat(client, group, subject, member.member_id, instance)
 
-    try:
-        ask_patiently(read_settings(read_transaction_settings(own)[1]), ask, max(LEAST_S, min(LIMIT_S, left_s)))
-    except (FencepostError, OSError) as error:
-        log.info("group %r may refuse instance %r until the session of its former process ends: %s", group, instance, error)
+    otherwise = f"{subject} may refuse instance {instance!r} until the session of its former process ends"
+    try_to_ask(own, ask, max(LEAST_S, min(LIMIT_S, left_s)), otherwise)

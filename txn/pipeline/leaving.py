@@ -11,7 +11,7 @@ that it leaves with a heartbeat, too; a static one says that it goes for a while
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from fencepost.producer.config.reader import read_settings
@@ -49,10 +49,15 @@ def leave_group(own: Mapping[str, Any], group: str, consumer: Mapping[str, Any],
         else:
             await _leave(client, group, subject, member_id)
 
+    try_to_ask(own, ask, LIMIT_S, f"{subject} may wait for member {member_id!r} until its session ends")
+
+
+def try_to_ask(own: Mapping[str, Any], ask: Callable[[ClusterClient], Awaitable[None]], limit_s: float, otherwise: str) -> None:
+    """Ask with the settings of a transactional producer. `otherwise`: what a failure means, for the log."""
     try:
-        ask_patiently(read_settings(read_transaction_settings(own)[1]), ask, LIMIT_S)
+        ask_patiently(read_settings(read_transaction_settings(own)[1]), ask, limit_s)
     except (FencepostError, OSError) as error:
-        log.info("group %r may wait for member %r until its session ends: %s", group, member_id, error)
+        log.info("%s: %s", otherwise, error)
 
 
 async def _leave(client: ClusterClient, group: str, subject: str, member_id: str) -> None:

@@ -12,6 +12,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Final, SupportsFloat
 
+from msgspec.structs import asdict
+
 from fencepost.producer.errors import FencepostError, ProducerClosed
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.timeouts import seconds
@@ -150,7 +152,7 @@ class SlotKeeper:
 
     def stats(self) -> PoolStats:
         """The counters now."""
-        counters, slots, now = self._counters, self._slots, time.monotonic()
+        slots, now = self._slots, time.monotonic()
         with self._lock:
             self._settle()
             self._serve()
@@ -162,13 +164,7 @@ class SlotKeeper:
                 settling=slots.count(Phase.SETTLING),
                 waiting=len(self._tickets),
                 longest_s=slots.longest_s(now),
-                opened=counters.opened,
-                committed=counters.committed,
-                aborted=counters.aborted,
-                prepared=counters.prepared,
-                unknown=counters.unknown,
-                replaced=counters.replaced,
-                timeouts=counters.timeouts,
+                **asdict(self._counters),
             )
 
     def _refuse(self) -> None:

@@ -48,11 +48,8 @@ class PoolProgram(SlotKeeper):
                 transaction = await self._edge.call(slot.producer.begin, max(LEAST_BEGIN_S, patience.left_s))
                 transaction._timeout = timeout
             except BaseException as error:
-                self._stumbled(slot)
-                if not _is_passing(error):
+                if not self._passes_over(slot, error, patience):
                     raise
-                self._refuse()
-                patience.trouble = error
                 continue
             with self._lock:
                 slot.transaction, slot.phase = transaction, Phase.IN_USE
@@ -102,13 +99,19 @@ class PoolProgram(SlotKeeper):
             try:
                 await self._open(slot, patience.deadline)
             except BaseException as error:
-                self._stumbled(slot)
-                if not _is_passing(error):
+                if not self._passes_over(slot, error, patience):
                     raise
-                self._refuse()
-                patience.trouble = error
                 continue
             return slot
+
+    def _passes_over(self, slot: Slot, error: BaseException, patience: Patience) -> bool:
+        """No transaction has begun in the slot. Returns whether the call may try another one."""
+        self._stumbled(slot)
+        if not _is_passing(error):
+            return False
+        self._refuse()
+        patience.trouble = error
+        return True
 
     # -- opening -----------------------------------------------------------------------------------------------------
 

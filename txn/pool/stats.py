@@ -54,14 +54,13 @@ describe(
 )
 
 
-class Counters:
-    """Changed under the pool's lock."""
+class Counters(Struct):
+    """The counters of PoolStats. Changed under the pool's lock."""
 
-    def __init__(self) -> None:
-        self.opened = 0
-        self.committed = 0
-        self.aborted = 0
-        self.prepared = 0
-        self.unknown = 0
-        self.replaced = 0
-        self.timeouts = 0
+    opened: int = 0
+    committed: int = 0
+    aborted: int = 0
+    prepared: int = 0
+    unknown: int = 0
+    replaced: int = 0
+    timeouts: int = 0
