@@ -14,11 +14,12 @@ from threading import Event, Lock, Thread
 
 from confluent_kafka import KafkaError
 
-from fencepost.compat.confluent.errors import kafka_error, made
+from fencepost.compat.confluent.errors import kafka_error, made, raised
 from fencepost.compat.confluent.message import Message
 from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.underlying import Underlying, log
 from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, ProducerClosed, RecordRefused, TopicUnavailable
+from fencepost.txn import Transaction
 
 ALONE_S = 0.2
 """How long one question for the only topic may take."""
@@ -69,6 +70,8 @@ class HeldMessages:
                 raise BufferError(f"Local: Queue full: {self._bytes} bytes wait for the metadata of their topics")
             if self._ended.is_set():
                 raise RuntimeError("Producer has been closed")
+            if not self.underlying.takes_messages:
+                raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open, or it is being committed")
             self._topics.setdefault(topic, deque()).append(message)
             self.count += 1
             self._bytes += size
@@ -77,12 +80,19 @@ class HeldMessages:
                 self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
                 self._thread.start()
 
+    def finish(self) -> bool:
+        """Take no more messages for the open transaction. False if some are held: they have to be sent first."""
+        with self._lock:
+            self.underlying.ending = not self.count
+        return self.underlying.ending
+
     def purge(self, code: int) -> None:
         """Fail everything that is held with this code."""
         with self._lock:
+            transaction = self.underlying.transaction
             taken = [message for messages in self._topics.values() for message in messages]
             self._topics.clear()
-        self._fail(taken, made(code))
+        self._fail(taken, made(code), transaction)
 
     def hold_everything(self) -> None:
         """Hold messages of all topics until as many calls of `release`."""
@@ -139,19 +149,20 @@ class HeldMessages:
                         self._reports.holding = False
                     return True
                 message = messages.popleft()
+                transaction = self.underlying.transaction  # Its own: the next one begins after all held messages were taken.
             try:
-                self.underlying.send(message)
+                self.underlying.send(message, transaction)
             except (BufferFull, TopicUnavailable, NoUsableBroker, ProducerClosed) as error:
                 if isinstance(error, TopicUnavailable) and self.lacks(topic, message._partition):
-                    self._fail([message], made(KafkaError._UNKNOWN_PARTITION, str(error)))
+                    self._fail([message], made(KafkaError._UNKNOWN_PARTITION, str(error)), transaction)
                     continue
                 with self._lock:
                     if self._topics.get(topic) is messages:
                         messages.appendleft(message)
                         return False
-                self._fail([message], made(KafkaError._PURGE_QUEUE))
+                self._fail([message], made(KafkaError._PURGE_QUEUE), transaction)
             except Exception as error:  # noqa: BLE001  # the message's callback hears of it
-                self._fail([message], kafka_error(error))
+                self._fail([message], kafka_error(error), transaction)
             else:
                 if message._callback is not None:
                     self._reports.watched += 1
@@ -196,22 +207,25 @@ class HeldMessages:
         for topic in topics:
             late = []
             with self._lock:
+                transaction = self.underlying.transaction
                 messages = self._topics.get(topic)
                 while messages and messages[0]._began <= oldest:
                     late.append(messages.popleft())
-            self._fail(late, made(KafkaError._MSG_TIMED_OUT, f"{topic}: no broker told the topic's partitions in time"))
+            self._fail(late, made(KafkaError._MSG_TIMED_OUT, f"{topic}: no broker told the topic's partitions in time"), transaction)
 
     def _fail_all(self, topic: str, error: KafkaError) -> None:
         with self._lock:
+            transaction = self.underlying.transaction
             messages = self._topics.pop(topic, deque())
             self._missing_since.pop(topic, None)
-        self._fail(messages, error)
+        self._fail(messages, error, transaction)
 
-    def _fail(self, messages: Collection[Message], error: KafkaError) -> None:
+    def _fail(self, messages: Collection[Message], error: KafkaError, transaction: Transaction | None) -> None:
+        """Fail messages, which spoils the transaction that they were produced in."""
         silent = 0
         for message in messages:
-            if self.underlying.transactional is not None and self.underlying.spoilt is None:
-                self.underlying.spoilt = FencepostError(f"a message for {message._topic} was not sent: {error.str()}")
+            if transaction is not None:
+                self.underlying.spoil(transaction, f"a message for {message._topic} was not sent: {error.str()}")
             if message._callback is not None:
                 self._reports.watched += 1
                 message.fail(error)

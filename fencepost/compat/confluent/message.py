@@ -132,12 +132,14 @@ class Message(Report):
 
     def timestamp(self) -> tuple[int, int]:
         """(TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME, milliseconds since 1970); (TIMESTAMP_NOT_AVAILABLE, -1) for a failed
-        message."""
+        message and for a time that no broker told."""
         future = self.underlying
         if future is None or future.exception(0) is not None:
             return TIMESTAMP_NOT_AVAILABLE, -1
         told = future.result(0).timestamp
-        return (TIMESTAMP_CREATE_TIME if told == self._timestamp else TIMESTAMP_LOG_APPEND_TIME), told
+        if told < 0:
+            return TIMESTAMP_NOT_AVAILABLE, -1
+        return (TIMESTAMP_CREATE_TIME if future.batch.log_append_time == -1 else TIMESTAMP_LOG_APPEND_TIME), told
 
     def latency(self) -> float:
         """Seconds from `produce` to the outcome."""

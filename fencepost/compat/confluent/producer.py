@@ -83,7 +83,7 @@ class Producer(Sending):
             bytes_max=settings["buffer_memory"],
             trouble=self._watch.trouble,
         )
-        self._transactions = Transactions(underlying, drain=self._drain, drop=self._drop, changed=self._hand_over)
+        self._transactions = Transactions(underlying, drain=self._drain, finish=self._held.finish, drop=self._drop, changed=self._hand_over)
         limit = self._config.messages_max or 1 << 62
         self._begin(underlying.plain, reports, limit=limit, callback=self._config.on_delivery)
         self._looks = self._watch.wanted

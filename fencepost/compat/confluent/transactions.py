@@ -19,14 +19,22 @@ from fencepost.txn import CommitOutcomeUnknown, TransactionalProducer, Transacti
 
 
 class Transactions:
-    """See the module. `drain(seconds)`: waits for the messages so far and calls their callbacks; returns how many are left. `drop()`: fails
-    the held messages. `changed(transaction)`: tells which transaction is open."""
+    """See the module. `drain(seconds)`: waits for the messages so far and calls their callbacks; returns how many are left. `finish()`:
+    takes no more messages, unless some are held. `drop()`: fails the held messages. `changed(transaction)`: tells which transaction is
+    open."""
 
     def __init__(
-        self, underlying: Underlying, *, drain: Callable[[float], int], drop: Callable[[], None], changed: Callable[[Any], None]
+        self,
+        underlying: Underlying,
+        *,
+        drain: Callable[[float], int],
+        finish: Callable[[], bool],
+        drop: Callable[[], None],
+        changed: Callable[[Any], None],
     ) -> None:
         self._underlying = underlying
         self._drain = drain
+        self._finish = finish
         self._drop = drop
         self._changed = changed
         self._registered = False
@@ -65,11 +73,17 @@ class Transactions:
         deadline = time.monotonic() + limit(timeout)
         unknown = self._unknown
         if unknown is None:
-            self._drain(limit(timeout))
+            left = self._drain(limit(timeout))
             if self._underlying.spoilt is not None:
                 raise raised(KafkaError._STATE, str(self._underlying.spoilt), abort=True)
+            if left or not self._finish():
+                text = f"commit_transaction: {max(left, 1)} messages have no outcome yet: call it again, or abort_transaction"
+                raise raised(KafkaError._TIMED_OUT, text, retriable=True)
         left_s = max(0.0, deadline - time.monotonic())
-        self._call("commit_transaction", lambda: producer.commit(left_s) if unknown is None else unknown.resolve(left_s))
+        try:
+            self._call("commit_transaction", lambda: producer.commit(left_s) if unknown is None else unknown.resolve(left_s))
+        finally:
+            self._underlying.ending = self._unknown is not None
         self._set(None)  # First: what a callback raises does not change that it is committed.
         self._drain(0.0)
 
@@ -80,11 +94,11 @@ class Transactions:
         self._drop()
         self._call("abort_transaction", lambda: producer.abort(limit(timeout)))
         self._set(None)
+        self._drop()  # What another thread produced meanwhile.
         self._drain(1.0)
 
     def _set(self, transaction: Any) -> None:
-        self._underlying.transaction = transaction
-        self._underlying.spoilt = None
+        self._underlying.set(transaction)
         self._unknown = None
         self._changed(transaction)
 

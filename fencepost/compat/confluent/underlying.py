@@ -15,7 +15,7 @@ log = logging.getLogger("fencepost.compat.confluent")
 
 class Underlying:
     """See the module. `spoilt`: why the open transaction can only be aborted, although our producer does not know: a message failed before
-    it got there."""
+    it got there. `ending`: the open transaction is being committed, and takes no more messages."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = dict(settings)
@@ -23,6 +23,7 @@ class Underlying:
         self.transactional: TransactionalProducer | None = None
         self.transaction: Transaction | None = None
         self.spoilt: Exception | None = None
+        self.ending = False
         if "transactional_id" in settings:
             # Without a wait: the call that must not wait is `produce`, and every other one brings its own limit.
             self.transactional = TransactionalProducer({**settings, "max_block_ms": 0})
@@ -36,10 +37,26 @@ class Underlying:
         assert producer is not None
         return producer
 
-    def send(self, message: Message) -> None:
-        """Send a message that was held. Raises as `try_send` does."""
+    @property
+    def takes_messages(self) -> bool:
+        """Whether messages can be produced: without transactions always, otherwise in an open one."""
+        return self.plain is not None or (self.transaction is not None and not self.ending)
+
+    def set(self, transaction: Transaction | None) -> None:
+        """Another transaction is open, or none."""
+        self.transaction = transaction
+        self.spoilt = None
+        self.ending = False
+
+    def spoil(self, transaction: Transaction, text: str) -> None:
+        """The transaction can only be aborted. Without effect if it is over."""
+        if transaction is self.transaction and self.spoilt is None:
+            self.spoilt = FencepostError(text)
+
+    def send(self, message: Message, transaction: Transaction | None) -> None:
+        """Send a message that was held, in the transaction that it was produced in. Raises as `try_send` does."""
         callback = message if message._callback is not None else None
-        send: Any = self.plain.try_send if self.plain is not None else self.transaction.send if self.transaction is not None else None
+        send: Any = self.plain.try_send if self.plain is not None else transaction.send if transaction is not None else None
         if send is None:
             raise FencepostError("the transaction of the message is over")
         send(

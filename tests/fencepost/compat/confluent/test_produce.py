@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
 
-from fencepost import Api, BrokerStub
+from fencepost import Api, BrokerStub, VirtualClock
 from fencepost.compat.confluent import Message, Producer, SerializingProducer
 from fencepost.producer import Producer as PlainProducer
 from tests.waiting import until
@@ -150,6 +150,17 @@ def test_the_brokers_time(stub: BrokerStub) -> None:
         producer.flush(10)
     kind, at = heard[0][1].timestamp()
     assert (kind, at) == (2, stub.records("theirs", 0)[0].timestamp)
+
+
+def test_the_brokers_time_is_the_messages_own() -> None:
+    """A broker's time that happens to be the message's own is still the broker's."""
+    clock = VirtualClock()
+    heard = Heard()
+    with BrokerStub(clock=clock) as stub, made(stub) as producer:
+        stub.create_topic("theirs", config={"message.timestamp.type": "LogAppendTime"})
+        producer.produce("theirs", b"v", timestamp=clock.now_ms(), on_delivery=heard)
+        producer.flush(10)
+        assert heard[0][1].timestamp() == (2, clock.now_ms()) == (2, stub.records("theirs", 0)[0].timestamp)
 
 
 def test_callbacks_run_in_poll_only(stub: BrokerStub) -> None:

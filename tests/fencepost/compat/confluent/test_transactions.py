@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from fencepost import Api, BrokerStub, ErrorCode
 from fencepost.compat.confluent import Producer
+from fencepost.compat.confluent.held_messages import HeldMessages
+from fencepost.compat.confluent.message import Message
+from fencepost.compat.confluent.underlying import Underlying
 from fencepost.txn import TransactionalProducer
 from tests.conformance.fixtures import kafka as kafka
 from tests.conformance.kafka import KafkaCluster
@@ -85,6 +89,82 @@ def test_a_message_for_a_new_topic(stub: BrokerStub) -> None:
         producer.commit_transaction(30)
     assert values(stub, "new") == [b"1", b"2"]
     assert values(stub, "other") == [b"kept"]
+
+
+def test_a_commit_waits_for_a_new_topic(stub: BrokerStub) -> None:
+    """A commit whose time passes while a message waits for its topic commits nothing. The same call later commits the message, too."""
+    with made(stub.bootstrap) as producer:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("t", "before")
+        assert producer.flush(10) == 0
+        metadata = stub.faults.on(Api.METADATA).hold()
+        producer.produce("new", "waits")
+        for _ in range(3):
+            assert refused(lambda: producer.commit_transaction(0.0)) == (KafkaError._TIMED_OUT, True, False, False)
+        assert values(stub) == []
+        metadata.release()
+        producer.commit_transaction(30)
+    assert (values(stub), values(stub, "new")) == ([b"before"], [b"waits"])
+
+
+def test_a_message_of_an_aborted_transaction(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that was about to be sent when its transaction was aborted fails. It gets into no other transaction, and spoils none."""
+    about_to, go_on = Event(), Event()
+    real = Underlying.send
+
+    def slow(underlying: Underlying, message: Message, *more: Any) -> None:
+        about_to.set()
+        assert go_on.wait(20)
+        real(underlying, message, *more)
+
+    heard: list[Any] = []
+    with made(stub.bootstrap) as producer:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        monkeypatch.setattr(Underlying, "send", slow)
+        producer.produce("new", "aborted", on_delivery=lambda error, message: heard.append(error.code()))
+        assert about_to.wait(20)
+        producer.abort_transaction(30)
+        producer.begin_transaction()
+        producer.produce("t", "second")
+        go_on.set()
+        assert producer.flush(20) == 0
+        producer.commit_transaction(30)
+    assert heard == [KafkaError._STATE]
+    assert (values(stub), values(stub, "new")) == ([b"second"], [])
+
+
+def test_a_message_while_a_transaction_is_committed(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`produce` refuses a message that would have to wait for its topic while the transaction is being committed: nothing is accepted that
+    the commit would leave out."""
+    about_to, go_on = Event(), Event()
+
+    def slow(held: HeldMessages, topic: str, partition: int | None) -> bool:
+        about_to.set()
+        assert go_on.wait(20)
+        return False
+
+    codes: list[int] = []
+    with made(stub.bootstrap) as producer:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("t", "committed")
+        assert producer.flush(10) == 0
+        monkeypatch.setattr(HeldMessages, "lacks", slow)
+        late = Thread(target=lambda: codes.append(refused(lambda: producer.produce("new", "late"))[0]))
+        late.start()
+        assert about_to.wait(20)
+        end = stub.faults.on(Api.END_TXN).hold()
+        committing = Thread(target=producer.commit_transaction, args=(30,))
+        committing.start()
+        until(lambda: end.holding == 1, "the commit was asked for")
+        go_on.set()
+        late.join(20)
+        end.release()
+        committing.join(30)
+    assert codes == [KafkaError._STATE]
+    assert values(stub) == [b"committed"]
 
 
 def test_a_message_that_fails_before_it_is_sent() -> None:
