@@ -1,5 +1,6 @@
 """10: a trace through Kafka. With `telemetry=True` each send has a span of OpenTelemetry, and the record carries its context in a
-`traceparent` header (W3C). A consumer continues the same trace. The transaction has a span of its own, to which the sends link.
+`traceparent` header (W3C). A consumer continues the same trace. The transaction has a span of its own, to which the sends link. So has each
+batch, which links to its sends.
 
 It needs opentelemetry-sdk. A service sets up its tracer once, with an exporter that sends the spans to its collector.
 """
@@ -36,5 +37,5 @@ with BrokerStub() as broker:
 
 for span in exporter.get_finished_spans():
     print(f"{span.name:20} {dict(span.attributes or {})}")
-names = ["send payments", "transaction shop-1", "order 1 is paid", "receive payments"]
+names = ["produce payments", "send payments", "transaction shop-1", "order 1 is paid", "receive payments"]
 assert [span.name for span in exporter.get_finished_spans()] == names

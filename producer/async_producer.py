@@ -258,10 +258,10 @@ class AsyncProducer(BaseProducer):
         if span is None:
             return await self._send_bulk(topic, chunks, partition)
         with span:
-            return span.accepted(await self._send_bulk(topic, chunks, partition))
+            return span.accepted(await self._send_bulk(topic, chunks, partition, span.context))
 
-    async def _send_bulk(self, topic: str, chunks: Chunks, partition: int | None) -> BulkFuture:
-        bulk = BulkFuture(self._shared)
+    async def _send_bulk(self, topic: str, chunks: Chunks, partition: int | None, span_context: object = None) -> BulkFuture:
+        bulk = BulkFuture(self._shared, span_context)
         try:
             check_topic(topic)
             where = place_of(partition)

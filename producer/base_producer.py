@@ -95,6 +95,8 @@ class BaseProducer:
         ]
         # One question for a producer that has neither serializers nor interceptors.
         self._interceptors: Interceptors | None = traced(self._settings) if self._settings.telemetry else chain(self._settings.interceptors)
+        if isinstance(self._interceptors, TracedInterceptors):
+            self._accumulator.on_outcome = self._interceptors.telemetry.batch
         self._serializes = self._serialize_key is not None or self._serialize_value is not None or self._interceptors is not None
 
     def __repr__(self) -> str:

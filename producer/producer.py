@@ -236,10 +236,10 @@ class Producer(BaseProducer):
         if span is None:
             return self._send_bulk(topic, chunks, partition)
         with span:
-            return span.accepted(self._send_bulk(topic, chunks, partition))
+            return span.accepted(self._send_bulk(topic, chunks, partition, span.context))
 
-    def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None) -> BulkFuture:
-        bulk = BulkFuture(self._shared)
+    def _send_bulk(self, topic: str, chunks: Iterator[Chunk | None], partition: int | None, span_context: object = None) -> BulkFuture:
+        bulk = BulkFuture(self._shared, span_context)
         try:
             if self._shared.inside():
                 raise Misuse(f"{INSIDE}: records are taken one by one here (`send`)")

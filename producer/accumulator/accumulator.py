@@ -17,7 +17,7 @@ from mypy_extensions import i64
 
 from fencepost.producer.accumulator.batch import COMPILED, INSIDE, Batch, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.partitioner import RoundRobin, Sticky, partition_for_range
-from fencepost.producer.errors import FencepostError, Misuse, again
+from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again
 from fencepost.producer.wire.records.sizes import BATCH_OVERHEAD, RECORD_BOUND
 
 CALLBACK_BYTES: Final[i64] = 80
@@ -75,7 +75,8 @@ class Accumulator:
     `batch_size`: the bytes after which a batch takes no more records. `buffer_memory`: the bytes that records, callbacks and rows may take,
     queued and in flight. `clock`: milliseconds. `waiting`: how many callers wait for room. `flushes`: how many flushes have begun.
     `refusal`: the error that every append raises, once it is set. `takes_aside`: a record that is sent in the middle of another call of the
-    same thread is accepted.
+    same thread is accepted. `on_outcome`: called with each batch that is about to have its outcome, with its first record's offset, its
+    failure, and its age in milliseconds.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -87,6 +88,7 @@ class Accumulator:
         self._flushing: dict[object, None] = {}
         self.refusal: FencepostError | None = None
         self.takes_aside = True
+        self.on_outcome: Callable[[Batch, int, DeliveryError | None, float], object] | None = None
         self._memory: i64 = buffer_memory
         self._limit: i64 = buffer_memory
         self._turn: i64 = 0

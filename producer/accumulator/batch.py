@@ -190,6 +190,10 @@ def no_sender() -> None:
 class Follower:
     """Follows some of a batch's records without a future for each (`bulk`)."""
 
+    def span_context(self) -> object:
+        """The span of the call that sent the records; None without one."""
+        return None
+
     def settle(self) -> None:
         """The batch has its outcome."""
         raise NotImplementedError
@@ -304,6 +308,13 @@ class Batch:
             del self._callbacks[-1], self._watched[-1]
 
     # -- the outcome -------------------------------------------------------------------------------------------------
+
+    def span_contexts(self) -> list[object]:
+        """The spans of the calls that sent the batch's records, where calls have spans (`telemetry`)."""
+        with self.shared.region:
+            callbacks, followers = [*(self._callbacks or [])], [*(self._followers or [])]
+        found = [*(getattr(each, "span_context", None) for each in callbacks), *(each.span_context() for each in followers)]
+        return [each for each in found if each is not None]
 
     def settle(self, base_offset: i64, log_append_time: i64, failure: DeliveryError | None) -> None:
         """Publish the outcome, wake the waiting threads and run the callbacks. Only the first call has an effect."""

@@ -31,8 +31,9 @@ ROW_MASK: Final[i64] = 0xFFFFFFFF
 class BulkFuture:
     """The outcome of one `send_many` or `send_arrow`, now or later. `accepted`: the number of appended rows."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, span_context: object = None) -> None:
         self.accepted = 0
+        self._span_context = span_context
         # No more rows will follow. It is set without a call, at which Ctrl-C could strike, and before the caller has the future.
         self._whole = False
         self._shared = shared
@@ -250,6 +251,9 @@ class Part(Follower):
         self.count = count
         if count == 0:
             self.bulk._give_up(self)
+
+    def span_context(self) -> object:
+        return self.bulk._span_context
 
     def settle(self) -> None:
         self.bulk._settled(self, self._pairs.getvalue())

@@ -180,6 +180,9 @@ class Engine:
 
     def _do_settle(self, command: Settle) -> None:
         batch = command.batch
+        on_outcome = self._accumulator.on_outcome
+        if on_outcome is not None and not batch.settled:
+            on_outcome(batch, int(command.base_offset), command.failure, now_ms() - batch.created_ms)
         self.core.metrics.settled(batch.topic, int(batch.count), failed=command.failure is not None)
         batch.settle(command.base_offset, command.log_append_time, command.failure)
         # In a transaction the commit raises the failure, and an abort makes it irrelevant.

@@ -1,7 +1,8 @@
 """Spans and metrics of sends and transactions, by OpenTelemetry's conventions for messaging and for Kafka.
 
 A span of a send lasts from the call to the record's outcome. Its context goes into the record's headers, in the program's format, which is
-W3C's by default. `send_many` has one span for all of its rows. A transaction's span lasts from its begin to its end. The spans of sends in
+W3C's by default. `send_many` has one span for all of its rows. The span of a batch, which has records of many sends, begins a trace of its
+own, and links to the spans of its sends. A transaction's span lasts from its begin to its end. The spans of sends in
 it link to it, and stay children of the caller's span.
 
 With the API alone, without an SDK, all of this does nothing.
@@ -9,18 +10,27 @@ With the API alone, without an SDK, all of this does nothing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 HeaderList = list[tuple[str, bytes | None]]
 
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The conventions' buckets of a duration."""
 ERROR: Final = "error.type"
+COUNT: Final = "messaging.batch.message_count"
+PARTITION: Final = "messaging.destination.partition.id"
+OFFSET: Final = "messaging.kafka.offset"
+LINKS: Final = 128
+"""A span's links at most: as many as an SDK keeps if it is not told otherwise."""
 
 
 class Telemetry:
@@ -59,6 +69,44 @@ class Telemetry:
         span = self._tracer.start_span(f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links)
         return Sending(self, span, attributes)
 
+    def batch(self, batch: Batch, base_offset: int, failure: BaseException | None, age_ms: float) -> None:
+        """The span of a batch, from its first record to its outcome. An error of the tracer is logged: it must not end the sender."""
+        try:
+            self._batch(batch, base_offset, failure, age_ms)
+        except Exception:
+            log.exception("no span for a batch of topic %s", batch.topic)
+
+    def _batch(self, batch: Batch, base_offset: int, failure: BaseException | None, age_ms: float) -> None:
+        trace = self._trace
+        attributes = {
+            **self._client,
+            "messaging.operation.name": "produce",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": batch.topic,
+            PARTITION: str(batch.partition),
+            COUNT: int(batch.count),
+        }
+        span = self._tracer.start_span(
+            f"produce {batch.topic}",
+            context=trace.set_span_in_context(trace.INVALID_SPAN),
+            kind=trace.SpanKind.CLIENT,
+            attributes=attributes,
+            links=[trace.Link(each) for each in batch.span_contexts()[:LINKS]],
+            start_time=time.time_ns() - int(age_ms * 1_000_000),
+        )
+        if failure is not None:
+            self.fail(span, failure)
+        elif base_offset >= 0:
+            span.set_attribute(OFFSET, base_offset)
+        span.end()
+
+    def fail(self, span: Any, error: BaseException) -> str:
+        """Note the error in the span. Returns its class."""
+        kind = type(error).__qualname__
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error)))
+        span.set_attribute(ERROR, kind)
+        return kind
+
     def begin_transaction(self, transactional_id: str) -> Sending:
         """The span of a transaction. Sends link to it until it ends."""
         attributes = {**self._client, "messaging.operation.name": "transaction", "messaging.kafka.transactional_id": transactional_id}
@@ -80,6 +128,7 @@ class Sending:
         self._span = span
         self._attributes = attributes
         self._began = time.perf_counter()
+        self.context = span.get_span_context()
 
     def headers(self, given: Sequence[tuple[str, bytes | None]]) -> HeaderList:
         """The headers with the span's context in place of another one."""
@@ -93,21 +142,19 @@ class Sending:
         """The outcome of one record."""
         where: dict[str, Any] = {}
         if metadata.partition >= 0:
-            where["messaging.destination.partition.id"] = str(metadata.partition)
+            where[PARTITION] = str(metadata.partition)
         if error is None and metadata.offset >= 0:
-            where["messaging.kafka.offset"] = metadata.offset
+            where[OFFSET] = metadata.offset
         self.end(error, where, failed=error is not None, acknowledged=error is None)
 
     def end(self, error: BaseException | None, more: dict[str, Any], *, failed: int = 0, acknowledged: int = 0) -> None:
         """End the span. `failed`, `acknowledged`: how many records have these outcomes with it."""
         telemetry = self._telemetry
-        counted = {**self._attributes, **{name: more[name] for name in ("messaging.destination.partition.id",) if name in more}}
+        counted = {**self._attributes, **{name: more[name] for name in (PARTITION,) if name in more}}
         if acknowledged:
             telemetry._sent.add(acknowledged, dict(counted))
         if error is not None:
-            counted[ERROR] = type(error).__qualname__
-            self._span.set_status(telemetry._trace.Status(telemetry._trace.StatusCode.ERROR, str(error)))
-            self._span.set_attribute(ERROR, counted[ERROR])
+            counted[ERROR] = telemetry.fail(self._span, error)
         self._span.set_attributes(more)
         self._span.end()
         if failed:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from msgspec.structs import asdict
 
+from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.interceptors import Interceptors, ProducerRecord
-from fencepost.producer.telemetry.spans import Sending, Telemetry
-
-COUNT: Final = "messaging.batch.message_count"
+from fencepost.producer.telemetry.spans import COUNT, Sending, Telemetry
 
 
 class TracedRecord(ProducerRecord, kw_only=True):
     """A record with its span."""
 
     sending: Any = None
+
+
+class TracedDelivery:
+    """A delivery callback of a record with a span."""
+
+    def __init__(self, on_delivery: OnDelivery, span_context: object) -> None:
+        self._on_delivery = on_delivery
+        self.span_context = span_context
+
+    def __call__(self, future: RecordFuture) -> object:
+        return self._on_delivery(future)
 
 
 class TracedInterceptors(Interceptors):
@@ -41,6 +51,11 @@ class TracedInterceptors(Interceptors):
         sending = self.telemetry.send(seen.topic, more)
         return TracedRecord(**{**asdict(seen), "headers": sending.headers(seen.headers)}, sending=sending)
 
+    def watched(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> OnDelivery | None:
+        assert isinstance(record, TracedRecord)
+        watched = super().watched(record, on_delivery)
+        return TracedDelivery(watched, record.sending.context) if callable(watched) else watched
+
     def settled(self, record: ProducerRecord, metadata: RecordMetadata, error: BaseException | None) -> None:
         assert isinstance(record, TracedRecord)
         record.sending.delivered(metadata, error)
@@ -56,6 +71,7 @@ class TracedBulk:
         self._interceptors = interceptors
         self._sending: Sending = interceptors.telemetry.send(topic, {})
         self._headers = self._sending.headers(())
+        self.context = self._sending.context
 
     def rows(self, topic: str, records: Iterable[object], *, mappings: bool) -> Iterator[object]:
         """The rows with the span's context in their headers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -37,7 +38,11 @@ class Seen:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        return list(self.exporter.get_finished_spans())
+        return [span for span in self.exporter.get_finished_spans() if not span.name.startswith("produce ")]
+
+    @property
+    def batches(self) -> list[ReadableSpan]:
+        return [span for span in self.exporter.get_finished_spans() if span.name.startswith("produce ")]
 
     def points(self, name: str) -> list[Any]:
         found: Any = self.reader.get_metrics_data()
@@ -145,6 +150,76 @@ def test_many_of_which_some_fail(seen: Seen, stub: BrokerStub) -> None:
     assert counts == {None: 2, "RecordRefused": 1}
     (span,) = seen.spans
     assert (span.attributes or {})["error.type"] == "RecordRefused"
+
+
+def test_a_batch(seen: Seen, stub: BrokerStub) -> None:
+    """Its span begins a trace of its own, with its first record, links to the span of each send in it, and has the outcome."""
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, client_id="shop", linger_ms=5_000) as producer:
+        producer.send("orders", b"first").result(20)
+        began = time.time_ns()
+        with seen.tracers.get_tracer("test").start_as_current_span("request"):
+            producer.send("orders", b"second", on_delivery=lambda _: None)
+        producer.send("orders", b"third")
+        many = producer.send_many("orders", [b"fourth", b"fifth"])
+        time.sleep(0.05)
+        producer.flush(20)
+        many.result(20)
+        stub.faults.on(Api.PRODUCE).before().times(1).error(ErrorCode.INVALID_RECORD)
+        assert producer.send("orders", b"refused").exception(20) is not None
+    first, batch, refused = seen.batches
+    assert (batch.name, batch.kind, batch.parent, batch.status.status_code) == ("produce orders", SpanKind.CLIENT, None, StatusCode.UNSET)
+    assert batch.attributes == {
+        "messaging.system": "kafka",
+        "messaging.client.id": "shop",
+        "messaging.operation.name": "produce",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "0",
+        "messaging.batch.message_count": 4,
+        "messaging.kafka.offset": 1,
+    }
+    sends = [span for span in seen.spans if span.name == "send orders"]
+    alone = {(span.attributes or {}).get("messaging.kafka.offset"): span.get_span_context() for span in sends}
+    (together,) = [span.get_span_context() for span in sends if "messaging.batch.message_count" in (span.attributes or {})]
+    assert [link.context for link in batch.links] == [alone[1], alone[2], together]
+    assert began <= (batch.start_time or 0) <= (batch.end_time or 0) - 50_000_000
+    assert [link.context for link in first.links] == [alone[0]]
+    assert (refused.status.status_code, (refused.attributes or {})["error.type"]) == (StatusCode.ERROR, "RecordRefused")
+    assert "messaging.kafka.offset" not in (refused.attributes or {})
+
+
+def test_the_batches_of_asyncio(seen: Seen, stub: BrokerStub) -> None:
+    """The same on a loop: no task's span becomes the parent of a batch's."""
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+            with seen.tracers.get_tracer("test").start_as_current_span("request"):
+                await (await producer.send("orders", b"v"))
+                await (await producer.send_many("orders", [b"1", b"2"]))
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert [(span.parent, (span.attributes or {})["messaging.batch.message_count"]) for span in seen.batches] == [(None, 1), (None, 2)]
+    sends = [span for span in seen.spans if span.name == "send orders"]
+    assert [[link.context for link in span.links] for span in seen.batches] == [[span.get_span_context()] for span in sends]
+
+
+def test_a_batch_of_more_sends_than_a_span_has_links(seen: Seen, stub: BrokerStub) -> None:
+    """It links to the first 128."""
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, linger_ms=5_000) as producer:
+        for number in range(150):
+            producer.send("orders", b"%d" % number)
+        producer.flush(20)
+    (batch,) = seen.batches
+    assert ((batch.attributes or {})["messaging.batch.message_count"], len(batch.links)) == (150, 128)
+
+
+def test_a_tracer_that_fails(seen: Seen, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The batch has no span, and its records their outcome."""
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        monkeypatch.delattr(trace, "INVALID_SPAN")
+        assert producer.send("orders", b"v").result(20).offset == 0
+    assert seen.batches == []
+    assert "no span for a batch of topic orders" in caplog.text
 
 
 def test_beside_interceptors_and_serializers(seen: Seen, stub: BrokerStub) -> None:
