@@ -36,7 +36,9 @@ def confluent_properties() -> str:
 
 def page() -> str:
     """The whole page, with the tables as they are now."""
-    return PART.sub(lambda part: part[1] + confluent_properties() + part[2], PAGE.read_text(encoding="utf-8"))
+    text, places = PART.subn(lambda part: part[1] + confluent_properties() + part[2], PAGE.read_text(encoding="utf-8"))
+    assert places == 1, f"{PAGE} has {places} places for the tables"
+    return text
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def _api(api: Api) -> str:
     told = api is Api.PRODUCE
     head = ["code", "name", "action", *(["the batch of this attempt is"] if told else []), "because"]
     lines = [f"## {title}", "", words, f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [_row(str(int(code)), code.name, row, told=told) for code, row in sorted(TABLE[api].items(), key=_order)]
+    lines += [_row(str(int(code)), code.name, row, told=told) for code, row in sorted(TABLE[api].items())]
     lines.append(_row("", "any other", OTHERWISE[api], told=told))
     return "\n".join(lines) + "\n"
 
@@ -150,7 +150,7 @@ def _transactions() -> str:
     lines += [f"| {step.name} | {step.value} |" for step in action.Step]
     for api, rows in action.TABLE.items():
         lines += ["", f"### {api.name}", "", "| code | name | step | raises | because |", "|---|---|---|---|---|"]
-        lines += [_step(str(int(code)), code.name, row) for code, row in sorted(rows.items(), key=lambda item: int(item[0]))]
+        lines += [_step(str(int(code)), code.name, row) for code, row in sorted(rows.items())]
         lines.append(_step("", "any other", action.OTHERWISE[api]))
     return "\n".join(lines) + "\n"
 
@@ -171,10 +171,6 @@ def _kinds() -> str:
 def _row(code: str, name: str, row: Row, *, told: bool) -> str:
     cells = [code, name, row.action.name, *([row.landed.value] if told else []), row.why]
     return f"| {' | '.join(cells)} |"
-
-
-def _order(item: tuple[ErrorCode, Row]) -> int:
-    return int(item[0])
 
 
 def _first_sentences(kind: type) -> str:

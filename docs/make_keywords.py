@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fencepost.producer.config.bootstrap_servers import DNS_LOOKUP
 from fencepost.producer.config.callables import PARTITIONERS, SERIALIZERS
@@ -70,15 +70,26 @@ WIDER: Final = {
 }
 """The types that a caller may pass, if the struct's own type is narrower."""
 
-PRODUCER: Final = (
-    ROOT / "producer/config/keywords.py",
-    ROOT / "producer/config/settings.py",
+
+class Target(NamedTuple):
+    """A room with `settings.py`, which has the struct, and `keywords.py`. `owner`: whose keyword arguments they are. `head`: what stands
+    before them, after the future import."""
+
+    room: str
+    struct: str
+    owner: str
+    head: str
+
+    @property
+    def file(self) -> Path:
+        return ROOT / self.room / "keywords.py"
+
+
+PRODUCER: Final = Target(
+    "producer/config",
     "Settings",
-    f'''"""The keyword arguments of a producer, for type checkers. Made by `docs/make_keywords.py` from `Settings`: do not edit."""
-
-from __future__ import annotations
-
-import ssl
+    "a producer",
+    f'''import ssl
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
@@ -129,15 +140,11 @@ class ProducerOptions(TypedDict, total=False):
 
 ''',
 )
-TRANSACTIONS: Final = (
-    ROOT / "txn/config/keywords.py",
-    ROOT / "txn/config/settings.py",
+TRANSACTIONS: Final = Target(
+    "txn/config",
     "TransactionSettings",
-    '''"""The keyword arguments of a transactional producer, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable
+    "a transactional producer",
+    """from collections.abc import Iterable
 from typing import Literal
 
 from fencepost.producer.config.keywords import ProducerKeywords
@@ -146,33 +153,25 @@ from fencepost.txn.recovery.token import PreparedTransaction
 
 
 class TransactionalKeywords(ProducerKeywords, total=False):
-''',
+""",
 )
-SPARK: Final = (
-    ROOT / "txn/spark/sink/keywords.py",
-    ROOT / "txn/spark/sink/settings.py",
+SPARK: Final = Target(
+    "txn/spark/sink",
     "WriterSettings",
-    '''"""The keyword arguments of the Spark writer, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable
+    "the Spark writer",
+    """from collections.abc import Iterable
 
 from fencepost.producer.config.keywords import ProducerOptions
 
 
 class WriterKeywords(ProducerOptions, total=False):
-''',
+""",
 )
-PIPELINE: Final = (
-    ROOT / "txn/pipeline/keywords.py",
-    ROOT / "txn/pipeline/settings.py",
+PIPELINE: Final = Target(
+    "txn/pipeline",
     "PipelineSettings",
-    '''"""The keyword arguments of a pipeline, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+    "a pipeline",
+    """from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from fencepost.txn.pipeline.stats import PipelineStats
@@ -182,34 +181,26 @@ if TYPE_CHECKING:
 
 
 class PipelineKeywords(TypedDict, total=False):
-''',
+""",
 )
-JOB: Final = (
-    ROOT / "txn/jobs/keywords.py",
-    ROOT / "txn/jobs/settings.py",
+JOB: Final = Target(
+    "txn/jobs",
     "JobSettings",
-    '''"""The keyword arguments of a job, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+    "a job",
+    """from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Required, TypedDict
 
 from fencepost.txn.jobs.stats import JobStats
 
 
 class JobKeywords(TypedDict, total=False):
-''',
+""",
 )
-POOL: Final = (
-    ROOT / "txn/pool/keywords.py",
-    ROOT / "txn/pool/settings.py",
+POOL: Final = Target(
+    "txn/pool",
     "PoolSettings",
-    '''"""The keyword arguments of a pool, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable
+    "a pool",
+    """from collections.abc import Iterable
 from os import PathLike
 from typing import Literal
 
@@ -219,8 +210,14 @@ from fencepost.txn.recovery.token import PreparedTransaction
 
 
 class PoolKeywords(ProducerKeywords, total=False):
-''',
+""",
 )
+TARGETS: Final = (PRODUCER, TRANSACTIONS, SPARK, PIPELINE, JOB, POOL)
+HEAD: Final = '''"""The keyword arguments of {owner}, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
+
+from __future__ import annotations
+
+'''
 REQUIRED: Final = {"PipelineSettings": PIPELINE_REQUIRED, "JobSettings": JOB_REQUIRED}
 SERVERS: Final = """
 
@@ -233,9 +230,10 @@ NAMED: Final = {"Settings": ("bootstrap_servers",), "WriterSettings": ("sink_id"
 """Settings that are left out: the Spark writer's signature has them already, or a pool makes them itself."""
 
 
-def types_of(source: Path, name: str) -> dict[str, str]:
+def types_of(target: Target) -> dict[str, str]:
     """The types of a struct's fields, as a caller may pass them."""
-    struct = next(node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name)
+    tree = ast.parse((ROOT / target.room / "settings.py").read_text())
+    struct = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == target.struct)
     return {
         node.target.id: WIDER.get(node.target.id, ast.unparse(node.annotation))
         for node in struct.body
@@ -243,12 +241,11 @@ def types_of(source: Path, name: str) -> dict[str, str]:
     }
 
 
-def page(target: tuple[Path, Path, str, str]) -> str:
+def page(target: Target) -> str:
     """The text of one file."""
-    _, source, name, head = target
-    types = types_of(source, name)
+    name, types = target.struct, types_of(target)
     if name == "PoolSettings":
-        types |= types_of(TRANSACTIONS[1], TRANSACTIONS[2])
+        types |= types_of(TRANSACTIONS)
     if name == "Settings":
         kafkas = {(spelled := dotted.replace(".", "_")): WIDER.get(spelled, types[ours]) for dotted, ours in DOTTED.items()}
         types |= {spelled: kind for spelled, kind in kafkas.items() if spelled not in types}
@@ -256,12 +253,12 @@ def page(target: tuple[Path, Path, str, str]) -> str:
         types["transform"] = "Callable[[Any], object] | None"
     types |= {setting: f"Required[{types[setting]}]" for setting in REQUIRED.get(name, ())}
     lines = [f"    {setting}: {kind}\n" for setting, kind in types.items() if setting not in NAMED.get(name, ())]
-    return head + "".join(lines) + (SERVERS if name == "Settings" else "")
+    return HEAD.format(owner=target.owner) + target.head + "".join(lines) + (SERVERS if name == "Settings" else "")
 
 
 def main() -> None:
-    for target in (PRODUCER, TRANSACTIONS, SPARK, PIPELINE, JOB, POOL):
-        target[0].write_text(page(target))
+    for target in TARGETS:
+        target.file.write_text(page(target))
 
 
 if __name__ == "__main__":

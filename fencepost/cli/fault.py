@@ -119,10 +119,7 @@ def release(
     """Release the exchanges that a rule holds. The rule stays."""
     with reporting_errors("fault release"):
         released = asked(control, "POST", f"/faults/{number}/release", Released, {})
-        if json:
-            say_json(released)
-        else:
-            say(f"fault {released['id']}: {released['released']} released")
+        tell(released, f"fault {released['id']}: {released['released']} released", json=json)
 
 
 @fault.command()
@@ -154,20 +151,14 @@ def slow(
     """Slow the link between two brokers down, or the one to the controller. The command prints all slow links."""
     with reporting_errors("fault slow"):
         told = asked(control, "POST", "/links/slow", Slow, {"one": _end(one), "other": _end(other), "ms": ms})
-        if json:
-            say_json(told)
-        else:
-            say("slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"))
+        tell(told, "slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"), json=json)
 
 
 def _change_link(what: str, one: str, other: str, control: str | None, more: dict[str, bool], *, json: bool) -> None:
     with reporting_errors(f"fault {what}"):
         told = asked(control, "POST", f"/links/{what}", Severed, {"one": _end(one), "other": _end(other), **more})
-        if json:
-            say_json(told)
-            return
         links = [f"{one}-{other}" for one, other in told["severed"]] + [f"{one}>{other}" for one, other in told["severed_one_way"]]
-        say("severed: " + (", ".join(links) or "none"))
+        tell(told, "severed: " + (", ".join(links) or "none"), json=json)
 
 
 def _end(given: str) -> int | str:
@@ -189,7 +180,12 @@ def _tell(faults: list[dict[str, Any]], *, json: bool) -> None:
     if not faults and not json:
         warn("none")
     for each in faults:
-        if json:
-            say_json(each)
-        else:
-            say(one_line(each))
+        tell(each, "" if json else one_line(each), json=json)
+
+
+def tell(answer: object, words: str, *, json: bool) -> None:
+    """Print the control's answer, in words or as JSON."""
+    if json:
+        say_json(answer)
+    else:
+        say(words)

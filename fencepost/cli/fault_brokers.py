@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 import typer
 
 from fencepost.cli.error_lines import reporting_errors
-from fencepost.cli.fault import ControlUrl, Json, Node, asked, fault
-from fencepost.cli.output import say, say_json
+from fencepost.cli.fault import ControlUrl, Json, Node, asked, fault, tell
 
 __all__ = ["fault"]  # the command with all of its own
 
@@ -159,19 +158,11 @@ def corrupt(
 ) -> None:
     """Flip a bit in a batch of a log. Consumers and followers find a wrong checksum."""
     body = {"topic": topic, "partition": partition, "offset": offset, **({} if node is None else {"node": node})}
-    with reporting_errors("fault corrupt"):
-        told: Corrupted = asked(control, "POST", "/logs/corrupt", Corrupted, body)
-        place = told["corrupted"]
-        if json:
-            say_json(told)
-        else:
-            say(f"the batch at offset {place['offset']} of {place['topic']}-{place['partition']} is damaged")
+    damaged = "the batch at offset {corrupted[offset]} of {corrupted[topic]}-{corrupted[partition]} is damaged"
+    _change("corrupt", control, "/logs/corrupt", Corrupted, body, damaged, json=json)
 
 
 def _change(command: str, control: str | None, path: str, shape: object, body: object, says: str, *, json: bool) -> None:
     with reporting_errors(f"fault {command}"):
         told: dict[str, Any] = asked(control, "POST", path, shape, body)
-        if json:
-            say_json(told)
-        else:
-            say(says.format(**{name: "none" if value is None else value for name, value in told.items()}))
+        tell(told, says.format(**{name: "none" if value is None else value for name, value in told.items()}), json=json)

@@ -1,4 +1,4 @@
-"""The keyword arguments of a producer, for type checkers. Made by `docs/make_keywords.py` from `Settings`: do not edit."""
+"""The keyword arguments of a producer, for type checkers. Made by `docs/make_keywords.py`: do not edit."""
 
 from __future__ import annotations
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+from tests.pages import DOCS, ROOT, generator, page_text, programs
+
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 FUNCTION = re.compile(r"`([\w./]+\.py):([\w.]+)`")
 TEST = re.compile(r"`(tests/[\w./]+\.py)::(\w+)`")
 NOTED = re.compile(r"\[\^([\w-]+)\](?!:)")
 NOTE = re.compile(r"^\[\^([\w-]+)\]: (.*)$", re.MULTILINE)
+GENERATORS = sorted(path.stem for path in DOCS.glob("make_*.py") if path.stem != "make_keywords")
+"""The scripts that write pages."""
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -34,16 +35,6 @@ def defined(path: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def generator(name: str) -> ModuleType:
-    """The script that writes a page."""
-    spec = spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def rows(page: Path) -> list[list[str]]:
     """The cells of the rows of a page's tables, without their rulers."""
     lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
@@ -51,15 +42,11 @@ def rows(page: Path) -> list[list[str]]:
     return [row for row in cells if not set("".join(row)) <= set("-:")]
 
 
-def test_the_error_page_is_what_the_verdict_table_says() -> None:
-    """docs/errors.md is what `python docs/make_errors.py` writes from the table and the exceptions."""
-    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == generator("make_errors").page(), "run: python docs/make_errors.py"
-
-
-def test_the_protocol_page_is_what_the_handlers_say() -> None:
-    """docs/protocol.md is what `python docs/make_protocol.py` writes from the handlers and the messages."""
-    written = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-    assert written == generator("make_protocol").page(), "run: python docs/make_protocol.py"
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    """It is what its script writes from the code."""
+    made = generator(name)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), f"run: python docs/{name}.py"
 
 
 def test_the_protocol_page_has_every_api_of_kafka() -> None:
@@ -71,37 +58,17 @@ def test_the_protocol_page_has_every_api_of_kafka() -> None:
     made.page()  # registers the handlers
     assert sorted(Api) == list(range(93))
     assert {each.api for each in served()}.isdisjoint(made.NOT_SERVED)
-    told = {int(row[0]): row[2] for row in reversed(rows(ROOT / "docs" / "protocol.md")) if row[0].isdigit() and len(row) == 3}
+    told = {int(row[0]): row[2] for row in reversed(rows(DOCS / "protocol.md")) if row[0].isdigit() and len(row) == 3}
     assert sorted(told) == list(range(93))
     assert {key for key, why in told.items() if why.startswith("no: ")} == {*made.NOT_SERVED}
 
 
-def test_the_page_about_the_stubs_configs_is_what_its_table_says() -> None:
-    """docs/stub-configs.md is what `python docs/make_stub_configs.py` writes from the table."""
-    written = (ROOT / "docs" / "stub-configs.md").read_text(encoding="utf-8")
-    assert written == generator("make_stub_configs").page(), "run: python docs/make_stub_configs.py"
-
-
-def test_the_configuration_page_is_what_the_settings_say() -> None:
-    """docs/configuration.md is what `python docs/make_configuration.py` writes from the struct, every setting described."""
-    written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert written == generator("make_configuration").page(), "run: python docs/make_configuration.py"
-
-
-def test_the_page_about_compat_is_what_its_tables_say() -> None:
-    """The tables of properties in docs/compat.md are what `python docs/make_compat.py` writes."""
-    written = (ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
-    assert "| `sasl.kerberos" in written
-    assert written == generator("make_compat").page(), "run: python docs/make_compat.py"
-
-
-def test_the_page_of_signatures_is_what_the_sources_say() -> None:
-    """docs/api.md is what `python docs/make_api.py` writes from the public classes. Every public name is there, or is an exception."""
+def test_the_page_of_signatures_has_every_public_name() -> None:
+    """Or it is an exception, which another page has."""
     import fencepost
 
     made = generator("make_api")
-    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert written == made.page(), "run: python docs/make_api.py"
+    written = page_text("api.md")
     named = [name for name in (*fencepost.__all__, *fencepost._SPARK) if name != "__version__" and f"\n### {name}\n" not in written]
     elsewhere = [getattr(fencepost, name) for name in named]
     assert [each for each in elsewhere if each not in made.ELSEWHERE and not issubclass(each, fencepost.FencepostError)] == []
@@ -130,7 +97,7 @@ def test_the_error_page_has_every_row_and_every_exception() -> None:
     from fencepost.txn.ledger import errors as ledger_errors
     from fencepost.txn.protocol import error_table as verdict
 
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    page = page_text("errors.md")
     assert all(f"| {int(code)} | {code.name} | {row.action.name} |" in page for codes in TABLE.values() for code, row in codes.items())
     assert all(f"| {int(code)} | {code.name} | {row.step.name} |" in page for rows in verdict.TABLE.values() for code, row in rows.items())
     modules = (errors, txn_errors, keyed_topic_errors, ledger_errors)
@@ -143,7 +110,7 @@ def test_the_programs_about_observing_run(capsys: pytest.CaptureFixture[str]) ->
     """What docs/observing.md prints makes producers that work."""
     from fencepost import BrokerStub
 
-    stats, interceptors = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "observing.md").read_text(encoding="utf-8"), re.DOTALL)
+    stats, interceptors = programs(page_text("observing.md"))
     for program in (stats, interceptors):
         names: dict[str, Any] = {}
         exec(program, names)
@@ -167,7 +134,7 @@ def test_every_function_that_a_page_names_exists(page: Path) -> None:
 
 def test_the_journey_names_a_function_at_every_step() -> None:
     """Each numbered step of docs/journey.md says where in the code it happens."""
-    text = (ROOT / "docs" / "journey.md").read_text(encoding="utf-8")
+    text = page_text("journey.md")
     steps = re.findall(r"^(\d+)\. (.*(?:\n {3}.*)*)", text, re.MULTILINE)
     assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
     assert len(steps) >= 10
@@ -183,7 +150,7 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_guarantee_names_the_test_that_keeps_it() -> None:
     """Each row of the tables of events in docs/guarantees.md, the producer's and Spark's, ends with at least one test."""
-    page = ROOT / "docs" / "guarantees.md"
+    page = DOCS / "guarantees.md"
     every = rows(page)
     notes = dict(NOTE.findall(page.read_text(encoding="utf-8")))
     starts = [place for place, row in enumerate(every) if row[0] == "event"]
@@ -212,5 +179,5 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_can_be_found_from_the_index() -> None:
     """docs/README.md links to every page beside it."""
-    linked = set(LINK.findall((ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} <= linked
+    linked = set(LINK.findall(page_text("README.md")))
+    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= linked

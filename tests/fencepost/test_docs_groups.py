@@ -13,10 +13,11 @@ from fencepost.broker_stub import BrokerStub
 from tests.broker_stub.groups.assignors.worked_examples import EXAMPLES, Example, section, thread_section
 from tests.fencepost.cli.group_stub import docs_stub
 from tests.fencepost.cli.shell import run
+from tests.pages import page_text
 
 pytestmark = pytest.mark.timeout(200)
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "groups.md").read_text(encoding="utf-8")
+PAGE = page_text("groups.md")
 COMMAND = re.compile(r"^    \$ (fencepost .*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))*)", re.MULTILINE)
 FILE = re.compile(r"^    \$ cat (\S+)\n((?:    (?!\$ ).*\n)+)", re.MULTILINE)
 OWN_IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -13,10 +13,11 @@ import pytest
 from fencepost import BrokerStub
 from fencepost.txn.jobs.settings import JobSettings
 from tests.fencepost.cli.shell import run
+from tests.pages import page_text, programs
 from tests.reading import read_values
 from tests.txn.jobs.pages_server import PagesServer
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "jobs.md").read_text(encoding="utf-8")
+PAGE = page_text("jobs.md")
 
 
 def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,10 +27,10 @@ def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with closing(sqlite3.connect("orders.db")) as connection, connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, amount INTEGER)")
         connection.executemany("INSERT INTO orders VALUES (?, 'c', 5)", [(1,), (2,)])
-    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(programs) == 4
+    printed = programs(PAGE)
+    assert len(printed) == 4
     with BrokerStub() as stub, PagesServer([{"id": 1}]) as server:
-        for program in programs * 2:
+        for program in printed * 2:
             changed = program.replace("localhost:9092", stub.bootstrap).replace('"orders", orders', f'"job{len(program)}", orders')
             changed = changed.replace("https://api.example.com/orders?after=", f"{server.url}?page=").replace(
                 'page["orders"]', 'page["records"]'

@@ -8,8 +8,6 @@ import inspect
 import re
 import time
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import aiokafka
@@ -22,9 +20,9 @@ import pytest
 import fencepost
 from fencepost import Api, AsyncProducer, AsyncTransactionalProducer, BrokerStub, GroupMetadata, Producer, TransactionalProducer
 from fencepost.producer.config.settings import Settings
+from tests.pages import generator, page_text
 from tests.waiting import until
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 CODE = re.compile(r"`([^`]+)`")
 NO_EQUAL = "Settings of confluent-kafka that have no equal here"
 
@@ -32,7 +30,7 @@ NO_EQUAL = "Settings of confluent-kafka that have no equal here"
 @cache
 def table(heading: str) -> list[dict[str, str]]:
     """The rows of the table below a heading, by the names of its columns."""
-    text = (DOCS / "migration.md").read_text(encoding="utf-8").split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    text = page_text("migration.md").split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
 
@@ -84,15 +82,11 @@ def test_confluents_settings_are_theirs(name: str) -> None:
 
 def test_javas_settings_are_kafkas() -> None:
     """They are on the page about configuration, which is compared with Kafka's own list."""
-    spec = spec_from_file_location("make_configuration", DOCS / "make_configuration.py")
-    assert spec is not None
-    assert spec.loader is not None
-    page = module_from_spec(spec)
-    spec.loader.exec_module(page)
-    theirs = {page.kafka_name(setting): setting for setting in page.KAFKA}
+    made = generator("make_configuration")
+    theirs = {made.kafka_name(setting): setting for setting in made.KAFKA}
     for row in table("Settings"):
         (ours,), java = CODE.findall(row["ours"]), CODE.findall(row["Java"])
-        assert [theirs[name] for name in java] == ([ours] if ours in page.KAFKA else [])
+        assert [theirs[name] for name in java] == ([ours] if ours in made.KAFKA else [])
 
 
 def run(code: str, known: dict[str, Any]) -> Any:

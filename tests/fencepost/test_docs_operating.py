@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import fencepost
@@ -12,11 +11,11 @@ from fencepost.producer.observe.prometheus import LINES
 from fencepost.txn.jobs.stats import Counters as JobCounters
 from fencepost.txn.pipeline.stats import Counters as PipelineCounters
 from fencepost.txn.spark import SparkWriterStats
+from tests.pages import page_text
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-PAGE: Final = (DOCS / "operating.md").read_text(encoding="utf-8")
-ALERTS: Final = (DOCS / "operating" / "alerts.yml").read_text(encoding="utf-8")
-DASHBOARD: Final = (DOCS / "operating" / "dashboard.json").read_text(encoding="utf-8")
+PAGE: Final = page_text("operating.md")
+ALERTS: Final = page_text("operating/alerts.yml")
+DASHBOARD: Final = page_text("operating/dashboard.json")
 ELSEWHERE: Final = {"spark.md": "Spark writer", "jobs.md": "jobs"}
 """Pages with a runbook of their own."""
 
@@ -66,7 +65,7 @@ def test_each_alert_is_on_the_page() -> None:
 
 def test_each_error_is_in_a_runbook() -> None:
     """Every public exception is in the table here, or in the runbook of Spark or of jobs."""
-    pages = PAGE + "".join((DOCS / name).read_text(encoding="utf-8") for name in ELSEWHERE)
+    pages = PAGE + "".join(map(page_text, ELSEWHERE))
     names = [name for name in dir(fencepost) if isinstance(kind := getattr(fencepost, name), type) and issubclass(kind, Exception)]
     assert len(names) > 40
     assert [name for name in names if f"`{name}`" not in pages] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ from confluent_kafka import Consumer
 
 from fencepost import Api, BrokerStub, ErrorCode, Producer
 from fencepost.txn.pipeline.settings import PipelineSettings
+from tests.pages import page_text, programs
 from tests.reading import read_values
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
+PAGE = page_text("pipelines.md")
 INPUTS = 2_000
 SESSION_MS = 2_000
 """The group waits so long for the member that was told that it is unknown, and joins again as another one."""
@@ -27,7 +27,7 @@ class Stopped(Exception):
 @pytest.mark.timeout(TIMEOUT_S)
 def test_the_loop_reads_again_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its second transaction must be aborted, and another member comes and goes. Each input has one output."""
-    (program,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "send_offsets" in each]
+    (program,) = [each for each in programs(PAGE) if "send_offsets" in each]
     with BrokerStub(config={"group.min.session.timeout.ms": SESSION_MS}) as stub:
         stub.create_topic("orders", partitions=3)
         stub.create_topic("invoices", partitions=1)

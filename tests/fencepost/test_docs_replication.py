@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "replication.md").read_text(encoding="utf-8")
-PROGRAMS = {re.findall(r"def (\w+)", program)[0]: program for program in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)}
+from tests.pages import page_text, programs
+
+PAGE = page_text("replication.md")
+PROGRAMS = {re.findall(r"def (\w+)", program)[0]: program for program in programs(PAGE)}
 
 
 @pytest.mark.parametrize("name", ["loss", "divergence"])

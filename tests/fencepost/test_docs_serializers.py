@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +14,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.type.money_pb2 import Money
 
 from fencepost.broker_stub import BrokerStub
+from tests.pages import page_text, programs
 from tests.schema_registry import SchemaRegistry, schema_registry
 
-PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "serializers.md").read_text(encoding="utf-8")
-PROGRAMS: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PAGE: Final = page_text("serializers.md")
+PROGRAMS: Final = programs(PAGE)
 PROTOBUF_HEAD: Final = b"\0\0\0\0\1\0"
 """The five bytes, and the index of the first message of its file."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 
 import fencepost
 from fencepost.txn.pool.settings import PoolSettings
+from tests.pages import page_text
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "services.md").read_text(encoding="utf-8")
+PAGE = page_text("services.md")
 
 
 def test_the_table_has_every_setting() -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from fencepost import Api, BrokerStub, ErrorCode, Persisted, Producer, RecordRefused
 from fencepost.broker_stub.faults.rules import Fault, Faults, Rule
+from tests.pages import page_text, programs
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+PAGE = page_text("testing.md")
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     """Each of them, with nothing but pytest and fencepost."""
-    program = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
+    program = "\n\n".join(programs(PAGE))
     (tmp_path / "test_page.py").write_text(program)
     plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "-c", os.devnull, "--rootdir", str(tmp_path), "test_page.py"]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from fencepost import Api, BrokerStub, ErrorCode, Producer
+from tests.pages import page_text, programs
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "transactions.md").read_text(encoding="utf-8")
+PAGE = page_text("transactions.md")
 INPUTS = 20
 TIMEOUT_S = 60
 
@@ -24,7 +23,7 @@ class Stopped(Exception):
 @pytest.mark.parametrize("committed_before", [0, 5], ids=["without a committed offset", "behind committed offsets"])
 def test_the_program_reads_again_after_an_abort(committed_before: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first transaction must be aborted. The program seeks back to the committed offsets, and each input has one output."""
-    (program,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "send_offsets" in each]
+    (program,) = [each for each in programs(PAGE) if "send_offsets" in each]
     assert 'BOOTSTRAP = "localhost:9092"' in program
     with BrokerStub() as stub:
         stub.create_topic("orders")

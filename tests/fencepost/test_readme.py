@@ -13,22 +13,18 @@ from typer.testing import CliRunner
 
 from fencepost.cli.app import app
 from tests.once import once_is_enough
+from tests.pages import ROOT, page_text, programs
 from tests.txn.spark.conftest import provide_java
 from tests.txn.spark.java_flags import java_flags
 
-ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+QUICKSTART = page_text("quickstart.md")
 CODE_LINES_MAX = 12
-
-
-def programs(page: str = README) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_program_runs_as_printed() -> None:
     """The README's program runs, loses a reply, and ends with each record once."""
-    ran = subprocess.run([sys.executable, "-c", programs()[0]], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([sys.executable, "-c", programs(README)[0]], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "RecordMetadata(topic='greetings', partition=0, offset=999" in ran.stdout
     assert "1 batch came twice and was refused" in ran.stdout
@@ -74,7 +70,7 @@ def test_the_program_with_spark_runs_as_printed(tmp_path: Path) -> None:
 
 def test_the_program_is_short() -> None:
     """Twelve lines are enough to write exactly once."""
-    assert len([line for line in programs()[0].splitlines() if line.strip()]) <= CODE_LINES_MAX
+    assert len([line for line in programs(README)[0].splitlines() if line.strip()]) <= CODE_LINES_MAX
 
 
 def test_the_commands_are_there() -> None:

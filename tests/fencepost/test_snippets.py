@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +13,9 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
 from tests.certificates import Authority
+from tests.pages import ROOT, programs
 from tests.waiting import until
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = "here"
 DOCS: Final = "tests/fencepost/test_docs"
 RUN_BY: Final[dict[str, list[str]]] = {
@@ -44,14 +43,10 @@ ENDLESS: Final = {("docs/pipelines.md", 0): "invoices"}
 """Programs that run until they are stopped, and the topic to which they write."""
 
 
-def programs(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-
-
 def test_no_program_is_left_out() -> None:
     """Each page's programs are in the table, and each test of the table is there."""
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    found = {str(page.relative_to(ROOT)): len(programs(str(page.relative_to(ROOT)))) for page in pages if page.name != "api.md"}
+    found = {str(page.relative_to(ROOT)): len(programs(page.read_text(encoding="utf-8"))) for page in pages if page.name != "api.md"}
     assert {page: count for page, count in found.items() if count} == {page: len(each) for page, each in RUN_BY.items()}
     for test in {each for runners in RUN_BY.values() for each in runners} - {HERE}:
         file, _, name = test.partition("::")
@@ -64,7 +59,7 @@ def test_no_program_is_left_out() -> None:
 )
 def test_it_runs_alone(page: str, number: int, tmp_path: Path) -> None:
     """In a process and a directory of its own. Only the address of the brokers and the place of certificates are other ones."""
-    program = programs(page)[number]
+    program = programs((ROOT / page).read_text(encoding="utf-8"))[number]
     authority = Authority(tmp_path)
     server = authority.issue("localhost")
     for name, content in (

@@ -6,26 +6,21 @@ import ast
 import re
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 from tests.once import once_is_enough
+from tests.pages import generator
 
-ROOT = Path(__file__).resolve().parents[2]
 CALLS = Path(__file__).with_name("typed_calls.py")
 
 
 def test_the_keywords_are_what_the_structs_say() -> None:
     """`keywords.py` is what `python docs/make_keywords.py` writes from the structs."""
-    spec = spec_from_file_location("make_keywords", ROOT / "docs" / "make_keywords.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
-    for target in (made.PRODUCER, made.TRANSACTIONS, made.SPARK, made.PIPELINE, made.JOB, made.POOL):
-        assert target[0].read_text() == made.page(target), "run: python docs/make_keywords.py"
+    made = generator("make_keywords")
+    for target in made.TARGETS:
+        assert target.file.read_text() == made.page(target), "run: python docs/make_keywords.py"
 
 
 @pytest.mark.timeout(300)

@@ -18,14 +18,14 @@ from fencepost.txn.spark.guards.selection import GUARDS, TABLE
 from fencepost.txn.spark.sink.metrics import BatchMetrics
 from fencepost.txn.spark.sink.settings import WriterSettings
 from tests.drawn import drawn
+from tests.pages import ROOT, page_text, programs
 from tests.schema_registry import schema_registry
 from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-REFERENCE = (ROOT / "docs" / "spark-reference.md").read_text(encoding="utf-8")
-GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-SOURCE = (ROOT / "docs" / "spark-source.md").read_text(encoding="utf-8")
+PAGE = page_text("spark.md")
+REFERENCE = page_text("spark-reference.md")
+GUARANTEES = page_text("guarantees.md")
+SOURCE = page_text("spark-source.md")
 WRITTEN = (("orders", 12), ("invoices", 1), ("reminders", 1))
 """The topics to which the programs write, and their partitions."""
 CODE = re.compile(r"`([^`]+)`")
@@ -76,7 +76,7 @@ def test_every_event_names_the_test_that_keeps_its_promise() -> None:
 )
 def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path: Path) -> None:
     """As it stands, but for the brokers' address and the place of checkpoints. A query has written a batch."""
-    program = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)[number]
+    program = programs(page_text(f"{page}.md"))[number]
     with BrokerStub(brokers=3) as stub:
         for topic, partitions in WRITTEN:
             stub.create_topic(topic, partitions=partitions)
@@ -97,7 +97,7 @@ def test_each_program_runs(spark: SparkSession, page: str, number: int, tmp_path
 
 def test_values_in_avro(spark: SparkSession) -> None:
     """The program of docs/serializers.md: what it writes has the five bytes, and Confluent's deserializer reads it."""
-    program = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "serializers.md").read_text(encoding="utf-8"), re.DOTALL)[-1]
+    program = programs(page_text("serializers.md"))[-1]
     with BrokerStub(default_partitions=2) as stub, schema_registry() as registry:
         exec(program.replace("localhost:9092", stub.bootstrap).replace("http://localhost:8081", registry.url), {"__name__": "__main__"})
         values = [record.value for partition in range(2) for record in stub.records("orders", partition)]
