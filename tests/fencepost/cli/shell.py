@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -87,11 +89,9 @@ class Ran(NamedTuple):
 
 
 def invoke(*arguments: object, given: str | None = None) -> Ran:
-    """Run a command in this process, without a terminal, and without any address from outside."""
-    environment = {"COLUMNS": "200", "NO_COLOR": "1", "FENCEPOST_BOOTSTRAP": "", "KAFKA_BOOTSTRAP_SERVERS": ""}
-    ran = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    return Ran(ran.exit_code, ran.stdout, ran.stderr)
+    """`run`, with a result that has names for what these tests look at most."""
+    ran = run(*arguments, given=None if given is None else given.encode())
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 def produce(stub: BrokerStub, *arguments: object, given: bytes | None = None, apart: bool = False) -> subprocess.CompletedProcess[str]:
@@ -130,6 +130,34 @@ def running(*arguments: object, **environment: str) -> Iterator[subprocess.Popen
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=DEADLINE_S)
+
+
+def first_lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
+    """The first lines that it prints on standard output."""
+    assert process.stdout is not None
+    said = b""
+    while said.count(b"\n") < count:
+        assert select.select([process.stdout], [], [], DEADLINE_S)[0], f"it is not up in time: {said!r}"
+        came = os.read(process.stdout.fileno(), 4096)
+        assert came, f"it has ended: {said!r}"
+        said += came
+    return said.decode().splitlines()
+
+
+@contextmanager
+def serving(*arguments: object) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The running broker or proxy, and its address."""
+    with running(*arguments) as process:
+        (line,) = first_lines(process, 1)
+        assert " listening on " in line
+        yield process, line.split()[-1]
+
+
+def ended(process: subprocess.Popen[bytes], number: signal.Signals) -> tuple[int, str]:
+    """Send the signal; the exit code and standard error."""
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    return process.returncode, errors.decode()
 
 
 def complaint(ran: subprocess.CompletedProcess[str]) -> str:

@@ -8,10 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,48 +30,11 @@ from fencepost.producer.wire import (
 )
 from tests.certificates import Authority
 from tests.credentials import jwt
+from tests.fencepost.cli.shell import DEADLINE_S, ended, run_apart, running, serving, surroundings
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
 COLD_STARTS_MAX = 8
-DEADLINE_S = 20.0
-
-
-def fencepost_runs(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fencepost", *arguments], capture_output=True, text=True, timeout=60, check=False, env=plain_terminal()
-    )
-
-
-def plain_terminal() -> dict[str, str]:
-    """Wide and without colours, so that no message is wrapped."""
-    return {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-
-
-@contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running command and the address that its first line ends with."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fencepost", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_terminal()
-    )
-    watchdog = threading.Timer(DEADLINE_S, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert " listening on " in line, process.stderr.read() if process.stderr else ""
-        yield process, line.split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=DEADLINE_S)
-        watchdog.cancel()
-
-
-def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
-    """Send the signal; the exit code and standard error."""
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    return process.returncode, errors
 
 
 def ask(connection: socket.socket, request: Message, version: int) -> Message:
@@ -137,16 +98,16 @@ def connected(port: int) -> socket.socket:
 
 def test_the_version_says_what_runs() -> None:
     """`fencepost --version` prints the version and whether it is compiled or pure."""
-    ran = fencepost_runs("--version")
+    ran = run_apart("--version")
     assert ran.stdout.strip() == str(fencepost.build_info())
     assert ran.returncode == 0
 
 
 def test_help_names_every_command() -> None:
     """Without a command, and with --help, every command is listed."""
-    shown = fencepost_runs("--help").stdout
+    shown = run_apart("--help").stdout
     assert all(command in shown for command in ("broker", "consume", "demo", "doctor", "produce", "proxy", "topics", "txn"))
-    assert "broker" in fencepost_runs().stderr + fencepost_runs().stdout
+    assert "broker" in run_apart().stderr + run_apart().stdout
 
 
 @pytest.mark.alone
@@ -301,7 +262,7 @@ def test_a_broker_is_where_its_file_says(tmp_path: Path) -> None:
         (["--properties", str(tmp_path / "none")], "No such file"),
         (["--port", "0", "--advertised-host", "0.0.0.0"], "clients connect to it"),
     ):
-        refused = fencepost_runs("broker", *arguments)
+        refused = run_apart("broker", *arguments)
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
         assert words in refused.stderr
 
@@ -360,7 +321,7 @@ def test_a_broker_checks_permissions() -> None:
 )
 def test_a_broker_says_what_is_wrong_with_its_security(arguments: list[str], words: str) -> None:
     """One line on standard error, beside the warning that others can see the password; an exit code, and no password in it."""
-    refused = fencepost_runs("broker", "--port", "0", *arguments)
+    refused = run_apart("broker", "--port", "0", *arguments)
     [complaint] = [line for line in refused.stderr.splitlines() if not line.startswith("--sasl-user ")]
     assert refused.returncode == 2
     assert complaint.startswith("fencepost broker: ")
@@ -371,13 +332,13 @@ def test_a_broker_says_what_is_wrong_with_its_security(arguments: list[str], wor
 def test_a_broker_says_why_it_cannot_start() -> None:
     """A port in use, a config that is none and a count out of range end with one line on standard error and an exit code."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        refused = fencepost_runs("broker", "--port", str(taken.getsockname()[1]))
+        refused = run_apart("broker", "--port", str(taken.getsockname()[1]))
     assert refused.returncode == 2
     assert refused.stderr.startswith("fencepost broker: ")
     assert len(refused.stderr.splitlines()) == 1
-    unknown = fencepost_runs("broker", "--port", "0", "--config", "min.insync.replicas")
+    unknown = run_apart("broker", "--port", "0", "--config", "min.insync.replicas")
     assert (unknown.returncode, unknown.stderr.strip()) == (2, "fencepost broker: --config 'min.insync.replicas' is not NAME=VALUE")
-    few = fencepost_runs("broker", "--brokers", "0")
+    few = run_apart("broker", "--brokers", "0")
     assert few.returncode == 2
     assert "--brokers" in few.stderr
 
@@ -402,16 +363,16 @@ def test_a_proxy_loses_replies_on_demand() -> None:
 
 def test_a_proxy_says_why_it_cannot_start() -> None:
     """An upstream that is no address ends with one line and an exit code."""
-    wrong = fencepost_runs("proxy", "nowhere")
+    wrong = run_apart("proxy", "nowhere")
     assert (wrong.returncode, wrong.stderr.strip()) == (2, "fencepost proxy: 'nowhere' is not HOST:PORT with a port from 1 to 65535")
-    wrong = fencepost_runs("proxy", "localhost:99999")
+    wrong = run_apart("proxy", "localhost:99999")
     assert (wrong.returncode, wrong.stderr.strip()) == (
         2,
         "fencepost proxy: 'localhost:99999' is not HOST:PORT with a port from 1 to 65535",
     )
 
 
-def test_every_public_name_is_behind_the_door() -> None:
+def test_fencepost_has_every_public_name() -> None:
     """`fencepost` has everything a user needs, loaded when asked for, and says what it does not have."""
     assert fencepost.Producer is Producer
     assert {"Api", "BrokerStub", "DeliveryError", "ErrorCode", "FaultProxy", "Persisted", "Producer", "Settings"} <= set(dir(fencepost))
@@ -421,7 +382,7 @@ def test_every_public_name_is_behind_the_door() -> None:
         _ = fencepost.Producr
 
 
-def test_the_door_and_the_packages_export_the_same_names() -> None:
+def test_fencepost_has_the_names_of_its_packages() -> None:
     """`fencepost` has every public name of `producer` and `broker_stub`, so users need no import from these."""
     from fencepost import broker_stub, producer
 
@@ -433,23 +394,12 @@ def test_the_door_and_the_packages_export_the_same_names() -> None:
 def test_ctrl_c_ends_a_command_without_an_answer(command: tuple[str, ...]) -> None:
     """In front of an address that accepts and says nothing, Ctrl-C ends the command at once, with one line."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(DEADLINE_S)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fencepost", *command, address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=plain_terminal(),
-        )
-        watchdog = threading.Timer(DEADLINE_S, process.kill)
-        watchdog.start()
-        try:
+        with running(*command, address) as process:
             asking, _ = silent.accept()
             with asking:
                 code, errors = ended(process, signal.SIGINT)
-        finally:
-            process.kill()
-            watchdog.cancel()
     assert (code, errors.splitlines()[-1]) == (130, f"fencepost {command[0]}: interrupted")
 
 
@@ -483,7 +433,7 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(module: str, arguments: l
         text=True,
         timeout=60,
         check=False,
-        env=plain_terminal(),
+        env=surroundings(),
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", says)
 
@@ -493,6 +443,6 @@ def test_a_port_that_is_taken_is_named(command: str) -> None:
     """A command that cannot listen names the port."""
     with BrokerStub() as stub, socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        ran = fencepost_runs(command, *([stub.bootstrap] if command == "proxy" else []), "--port", port)
+        ran = run_apart(command, *([stub.bootstrap] if command == "proxy" else []), "--port", port)
     assert ran.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.stderr

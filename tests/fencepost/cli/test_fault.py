@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import select
 import shlex
 import socket
 import subprocess
@@ -18,7 +16,7 @@ import confluent_kafka
 import pytest
 
 from fencepost.producer import Producer, RecordRefused
-from tests.fencepost.cli.shell import DEADLINE_S, answer_once, complaint, run, running
+from tests.fencepost.cli.shell import DEADLINE_S, answer_once, complaint, first_lines, run, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(200)
@@ -35,14 +33,7 @@ class Running(NamedTuple):
 
 def up(process: subprocess.Popen[bytes]) -> Running:
     """Reads its two lines."""
-    assert process.stdout is not None
-    said = b""
-    while said.count(b"\n") < 2:
-        assert select.select([process.stdout], [], [], DEADLINE_S)[0], f"it is not up in time: {said!r}"
-        came = os.read(process.stdout.fileno(), 4096)
-        assert came, f"it has ended: {said!r}"
-        said += came
-    listening, control = said.decode().splitlines()
+    listening, control = first_lines(process, 2)
     return Running(listening.split("listening on ")[1].strip(), control.split("control at ")[1].strip())
 
 
@@ -275,8 +266,8 @@ def test_mistakes_are_one_line(broker: Running, arguments: tuple[object, ...], s
 def test_a_control_that_is_none() -> None:
     """A closed port, no URL, another address and another server: each error says what is wrong, and how to open a control."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    ran = [run("fault", "list", "--control", nobody), run("fault", "list"), run("fault", "list", "--control", "https://x:1")]
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    ran = [run("fault", "list", "--control", closed), run("fault", "list"), run("fault", "list", "--control", "https://x:1")]
     with answer_once(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>") as port:
         ran.append(run("fault", "list", "--control", f"127.0.0.1:{port}"))
     said = [complaint(each) for each in ran]

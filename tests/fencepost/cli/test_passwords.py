@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,15 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from fencepost import Producer
 from fencepost.broker_stub import BrokerStub
-from fencepost.cli.app import app
 from fencepost.cli.passwords import SASL_VARIABLE, is_secret, value_of
 from fencepost.producer.config.security import ALIASES
-from tests.fencepost.cli.shell import DEADLINE_S, surroundings
-from tests.fencepost.cli.test_cli import ended, serving
+from tests.fencepost.cli.shell import DEADLINE_S, ended, run, serving, surroundings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -50,9 +48,8 @@ def line_of(command: tuple[str, ...], stub: BrokerStub, *settings: str) -> list[
 
 
 def ran(words: list[str], **environment: str) -> tuple[int, str]:
-    ran = CliRunner().invoke(app, words, env={"COLUMNS": "200", "FENCEPOST_BOOTSTRAP": "", SASL_VARIABLE: "", **environment}, input="")
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    return ran.exit_code, ran.stderr
+    done = run(*words, given=b"", **{SASL_VARIABLE: "", **environment})
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -146,7 +143,7 @@ def test_the_users_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             sasl = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": name, "sasl_password": password}
             with Producer({"bootstrap_servers": at, **sasl}) as producer:
                 assert producer.partitions_for("t", DEADLINE_S) == [0]
-        _, errors = ended(process, 15)  # type: ignore[arg-type]  # SIGTERM
+        _, errors = ended(process, signal.SIGTERM)
     warning, stopped = errors.splitlines()
     assert stopped == "stopped"
     assert warning.startswith("--sasl-user NAME:PASSWORD: every user that can list this machine's processes sees a password")

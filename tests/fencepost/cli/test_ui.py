@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import select
-import subprocess
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
 from fencepost import Producer
-from tests.fencepost.cli.shell import DEADLINE_S, running
+from tests.fencepost.cli.shell import DEADLINE_S, first_lines, running
 
 pytestmark = pytest.mark.timeout(120)
-
-
-def lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
-    """The first lines that it prints."""
-    assert process.stdout is not None
-    said = b""
-    while said.count(b"\n") < count:
-        assert select.select([process.stdout], [], [], DEADLINE_S)[0], f"it is not up in time: {said!r}"
-        came = os.read(process.stdout.fileno(), 4096)
-        assert came, f"it has ended: {said!r}"
-        said += came
-    return said.decode().splitlines()
 
 
 def moment(line: str) -> dict[str, Any]:
@@ -43,10 +28,10 @@ def moment(line: str) -> dict[str, Any]:
 def test_a_broker_and_a_proxy_with_pages() -> None:
     """Each prints the address of its page, which shows the exchanges of a producer; the proxy's shows the cluster behind it."""
     with running("broker", "--port", 0, "--ui") as broker:
-        listening, page = lines(broker, 2)
+        listening, page = first_lines(broker, 2)
         bootstrap = listening.rpartition(" ")[2]
         with running("proxy", bootstrap, "--ui-port", 0) as proxy:
-            at, proxied = lines(proxy, 2)
+            at, proxied = first_lines(proxy, 2)
             with Producer(bootstrap_servers=at.rpartition(" ")[2]) as producer:
                 producer.send("orders", b"v").result(DEADLINE_S)
             for told, kind in ((page, "stub"), (proxied, "proxy")):

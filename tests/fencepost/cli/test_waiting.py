@@ -10,14 +10,13 @@ from contextlib import suppress
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.proxy import discovery
 from fencepost.cli import consume, control_client, doctor_checks, reachability, topics, waiting
 from fencepost.cli.app import app
 from fencepost.producer.wire import Api
-from tests.fencepost.cli.shell import DEADLINE_S, running
+from tests.fencepost.cli.shell import DEADLINE_S, run, running
 from tests.fencepost.cli.test_hostile_names import names_of
 from tests.fencepost.cli.test_txn import prepare
 
@@ -123,9 +122,7 @@ def stub() -> Iterator[BrokerStub]:
 
 def said(words: list[object]) -> list[str]:
     """What it says of waiting."""
-    ran = CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": "200", "FENCEPOST_BOOTSTRAP": "", "FENCEPOST_CONTROL": ""})
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
-    return [line for line in ran.stderr.splitlines() if "still waiting for " in line]
+    return [line for line in run(*words, FENCEPOST_CONTROL="").stderr.splitlines() if "still waiting for " in line]
 
 
 def line_of(command: str, address: str, token: str) -> list[object]:

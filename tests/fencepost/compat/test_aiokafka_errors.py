@@ -183,7 +183,7 @@ def test_a_refused_record_has_the_brokers_error(code: ErrorCode, name: str) -> N
         assert values(stub, "t") == []
 
 
-def test_a_record_that_nobody_acknowledges_times_out() -> None:
+def test_a_record_without_an_acknowledgement_times_out() -> None:
     """After linger and twice the request's timeout. It may be in the log, and `underlying` says so."""
 
     async def story() -> None:
