@@ -11,22 +11,21 @@ both make the same topics. FastStream's expect port 9092.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from fencepost import BrokerStub
+from tests.compat.side_by_side import HERE, SIDES, Case, Run, run_pytest
 
-HERE: Final = Path(__file__).parent
-SIDES: Final = ("theirs", "ours")
 AIOKAFKA_FILES: Final = (
     "test_producer.py",
     "test_transactional_producer.py",
@@ -44,61 +43,6 @@ FASTSTREAM_PLACES: Final = (
     "tests/asgi/kafka",
 )
 FASTSTREAM_PORT: Final = 9092
-SUITE_LIMIT_S: Final = 3600.0
-
-
-class Case(NamedTuple):
-    """A test of one run. `outcome`: passed, failed or skipped. `words`: why it did not pass."""
-
-    file: str
-    outcome: str
-    words: str
-
-
-Run = dict[str, Case]
-
-
-def run_pytest(directory: Path, side: str, arguments: list[str], environment: Mapping[str, str]) -> Run:
-    """The outcome of each test."""
-    report = Path(tempfile.mkstemp(suffix=".xml")[1])
-    path = os.pathsep.join(filter(None, (environment.get("EXTRA_PATH"), str(HERE), os.environ.get("PYTHONPATH"))))
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        "--tb=short",
-        "--continue-on-collection-errors",
-        *arguments,
-    ]
-    try:
-        subprocess.run(
-            command,
-            cwd=directory,
-            env={**os.environ, "PYTHONPATH": path, "FENCEPOST_SIDE": side, **environment},
-            stdout=sys.stderr,
-            timeout=SUITE_LIMIT_S,
-            check=False,
-        )
-        return dict(read_report(report))
-    finally:
-        report.unlink()
-
-
-def read_report(report: Path) -> Iterator[tuple[str, Case]]:
-    """The tests of a JUnit report by name."""
-    if not report.read_bytes():
-        raise SystemExit("pytest ended before it ran a test: see above")
-    for case in ElementTree.parse(report).iter("testcase"):
-        file = case.get("classname", "").split(".Test")[0].removeprefix("tests.")
-        told = [(kind, case.find(kind)) for kind in ("failure", "error", "skipped")]
-        kind, words = next(((kind, found.get("message", "")) for kind, found in told if found is not None), ("passed", ""))
-        outcome = "failed" if kind in ("failure", "error") else kind
-        yield f"{case.get('classname')}::{case.get('name')}", Case(file, outcome, words)
 
 
 @contextmanager
@@ -114,14 +58,14 @@ def aiokafka_tests(checkout: Path) -> Iterator[Path]:
 def run_aiokafka(checkout: Path, side: str, kafka: str | None, more: list[str]) -> Run:
     with aiokafka_tests(checkout) as place:
         files = [f"tests/{name}" for name in AIOKAFKA_FILES if (kafka is None or name != "test_sasl.py")]
-        return run_pytest(place, side, [*files, *more], {"FENCEPOST_KAFKA_BOOTSTRAP": kafka} if kafka else {})
+        return run_pytest(place, side, [*files, *more], **({"FENCEPOST_KAFKA_BOOTSTRAP": kafka} if kafka else {}))[0]
 
 
 def run_faststream(checkout: Path, side: str, more: list[str]) -> Run:
     with BrokerStub(port=FASTSTREAM_PORT):
         places = [name for name in FASTSTREAM_PLACES if (checkout / name).exists()]
         arguments = ["-p", "aiokafka_patch", "-p", "no:fencepost", "-m", "kafka and not slow", *places, *more]
-        return run_pytest(checkout, side, arguments, {"EXTRA_PATH": str(checkout)})
+        return run_pytest(checkout, side, arguments, path=[str(checkout)])[0]
 
 
 def table(name: str, runs: Mapping[str, Run]) -> Iterator[str]:

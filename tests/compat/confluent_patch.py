@@ -1,6 +1,6 @@
 """A pytest plugin for other projects' tests: before the first of them is imported, `confluent_kafka` gets our producers.
 
-Only names are replaced: `FENCEPOST_COMPAT=ours` puts fencepost.compat.confluent's producers where confluent_kafka has its own. With
+Only names are replaced: `FENCEPOST_SIDE=ours` puts fencepost.compat.confluent's producers where confluent_kafka has its own. With
 `theirs` nothing is replaced, so that both runs have the same plugins.
 """
 
@@ -52,7 +52,7 @@ def without_trivup() -> None:
 
 
 without_trivup()
-if os.environ.get("FENCEPOST_COMPAT") == "ours":
+if os.environ.get("FENCEPOST_SIDE") == "ours":
     replace()
 
 

@@ -9,24 +9,19 @@ it is Apache Kafka. FastStream's tests expect it at localhost:9092.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
-from xml.etree import ElementTree
 
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from fencepost import BrokerStub
+from tests.compat.side_by_side import OUTCOMES, SIDES, run_pytest
 from tests.conformance.kafka import KafkaCluster
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-HERE: Final = Path(__file__).resolve().parent
 
 
 class Suite(NamedTuple):
@@ -54,13 +49,12 @@ SUITES: Final = (
 
 
 class Score(NamedTuple):
-    """What became of a suite's tests. `ended`: pytest came to the end. `made`: how many producers of ours they made."""
+    """What became of a suite's tests. `ended`: pytest came to the end."""
 
     passed: frozenset[str]
     failed: frozenset[str]
     skipped: int
     ended: bool
-    made: int
 
     def __str__(self) -> str:
         early = "" if self.ended else ", ended early"
@@ -69,41 +63,16 @@ class Score(NamedTuple):
 
 def run(suite: Suite, checkout: Path, side: str, broker: str, options: argparse.Namespace) -> Score:
     """Run a suite with one side's producer."""
-    environment = {
-        **os.environ,
-        "FENCEPOST_COMPAT": side,
-        "BROKERS": broker,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), str(HERE), options.ours, os.environ.get("COMPAT_PATH")))),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
     with tempfile.TemporaryDirectory() as directory:
-        report, count = Path(directory, "report.xml"), Path(directory, "count")
-        environment["FENCEPOST_COMPAT_COUNT"] = str(count)
-        command = [options.python, "-m", "pytest", "-p", "confluent_patch", "-p", "no:cacheprovider", "-q", f"--junit-xml={report}"]
-        command += [f"--timeout={suite.timeout}", *suite.arguments, *(options.pytest or "").split()]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=3600, check=False)
-        if not report.exists():
-            sys.exit(f"{suite.title}, {side}: pytest made no report\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        if options.verbose:
-            print(done.stdout[-options.verbose :], file=sys.stderr)
-        score = read_score(report, ended=done.returncode in (0, 1), made=int(count.read_text()))
-        if (score.made > 0) is not (side == "ours"):
-            sys.exit(f"{suite.title}, {side}: {score.made} producers of ours were made")
-        return score
-
-
-def read_score(report: Path, *, ended: bool, made: int) -> Score:
-    """The score in a report of pytest's."""
-    passed, failed, skipped = set(), set(), 0
-    for case in ElementTree.parse(report).iter("testcase"):
-        name = f"{case.get('classname')}::{case.get('name')}"
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(name)
-        elif case.find("skipped") is not None:
-            skipped += 1
-        else:
-            passed.add(name)
-    return Score(frozenset(passed - failed), frozenset(failed), skipped, ended, made)
+        count = Path(directory, "count")
+        arguments = ["-p", "confluent_patch", f"--timeout={suite.timeout}", *suite.arguments, *options.pytest.split()]
+        variables = {"BROKERS": broker, "FENCEPOST_COMPAT_COUNT": str(count)}
+        cases, code = run_pytest(checkout, side, arguments, python=options.python, path=[str(checkout), options.ours], **variables)
+        made = int(count.read_text())
+    if (made > 0) is not (side == "ours"):
+        sys.exit(f"{suite.title}, {side}: {made} producers of ours were made")
+    passed, failed, skipped = (frozenset(name for name, case in cases.items() if case.outcome == each) for each in OUTCOMES)
+    return Score(passed, failed, len(skipped), code in (0, 1))
 
 
 @contextmanager
@@ -130,9 +99,7 @@ def main() -> None:
     parser.add_argument("--ours", default="", help="where it finds fencepost, if that is not installed there")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka instead of the stub, where the tests take an address")
     parser.add_argument("--only", default="", help="suites with this in their title")
-    parser.add_argument("--sides", default="theirs,ours")
     parser.add_argument("--pytest", default="", help="more arguments for pytest")
-    parser.add_argument("--verbose", type=int, default=0, help="print so many characters of pytest's output")
     options = parser.parse_args()
     print(f"{'suite':42} {'theirs':>24} {'ours':>24}   skipped")
     worse = False
@@ -141,17 +108,14 @@ def main() -> None:
         if checkout is None or options.only not in suite.title:
             continue
         scores: dict[str, Score] = {}
-        for side in options.sides.split(","):
+        for side in SIDES:
             with broker_for(suite, kafka=options.kafka and suite.port < 0) as address:
                 scores[side] = run(suite, checkout.resolve(), side, address, options)
-        theirs, ours = scores.get("theirs"), scores.get("ours")
-        skipped = ", ".join(str(score.skipped) for score in scores.values())
-        print(f"{suite.title:42} {theirs or '-'!s:>24} {ours or '-'!s:>24}   {skipped}")
-        if ours is not None:
-            for name in sorted(ours.failed):
-                also = theirs is not None and name in theirs.failed
-                print(f"    {'fails on both' if also else 'fails on ours'}: {name}")
-                worse |= not also
+        theirs, ours = scores["theirs"], scores["ours"]
+        print(f"{suite.title:42} {theirs!s:>24} {ours!s:>24}   {theirs.skipped}, {ours.skipped}")
+        for name in sorted(ours.failed):
+            print(f"    {'fails on both' if name in theirs.failed else 'fails on ours'}: {name}")
+        worse |= bool(ours.failed - theirs.failed)
         sys.stdout.flush()
     sys.exit(1 if worse else 0)
 
