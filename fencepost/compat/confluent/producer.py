@@ -383,6 +383,7 @@ class Producer(Sending):
             raise error
 
     def _refuse_outside(self) -> None:
+        self._transactions.refuse_ended()
         raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open: call begin_transaction first")
 
     def _replace(self, new: PlainProducer, *, timeout_s: float) -> None:

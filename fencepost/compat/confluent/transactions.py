@@ -40,6 +40,7 @@ class Transactions:
         self._registered = False
         self._running = ""
         self._unknown: CommitOutcomeUnknown | None = None
+        self._fatal: FencepostError | None = None
 
     def init(self, timeout: float) -> None:
         """Register with the coordinator."""
@@ -97,16 +98,22 @@ class Transactions:
         self._drop()  # What another thread produced meanwhile.
         self._drain(1.0)
 
+    def refuse_ended(self) -> None:
+        """Raise the fatal error that ended the producer, if there was one."""
+        if self._fatal is not None:
+            raise kafka_exception(self._fatal) from self._fatal
+
     def _set(self, transaction: Any) -> None:
         self._underlying.set(transaction)
         self._unknown = None
         self._changed(transaction)
 
     def _enter(self, call: str, *, registered: bool = False) -> TransactionalProducer:
-        """Refuse a call that does not fit what was called before."""
+        """Refuse a call that does not fit what was called before, and every call after a fatal error."""
         producer = self._underlying.transactional
         if producer is None:
             raise raised(KafkaError._NOT_CONFIGURED, "The Transactional API requires transactional.id to be configured")
+        self.refuse_ended()
         if self._running and self._running != call:
             raise raised(KafkaError._CONFLICT, f"{call}: {self._running} timed out: call it again first", retriable=True)
         if registered and not self._registered:
@@ -127,6 +134,9 @@ class Transactions:
             if isinstance(error, CommitOutcomeUnknown):
                 self._unknown = error
                 self._running = "commit_transaction"
+            elif isinstance(error, Fatal):
+                self._set(None)
+                self._fatal = error
             raise kafka_exception(error) from error
         self._running = ""
 

@@ -33,6 +33,11 @@ from fencepost.producer.core.idempotence.sequence import distance
 from fencepost.producer.errors import DeliveryError, DeliveryFatal, DeliveryTimeout, DeliveryUnknown, Persisted, RecordRefused, plain
 from fencepost.producer.wire.codes import ErrorCode
 
+BROKEN: Final = "the partition's sequence is broken, and a transaction cannot continue with another epoch: abort it"
+OVERTAKEN: Final = (
+    "the partition has seen a newer epoch of this producer id: another process took the transactional id over, or the transaction "
+    "timed out; abort it"
+)
 RETRIED: Final = (ErrorAction.RETRY, ErrorAction.REFRESH, ErrorAction.HEAL)
 
 
@@ -419,7 +424,8 @@ class InFlightWindow:
 
     def spoil(self) -> None:
         """The sequence is broken, and in a transaction the partition must not bump the epoch: fail every batch."""
-        self.drop(RecordRefused, "the partition's sequence is broken, and a transaction cannot continue with another epoch: abort it")
+        overtaken = any(each.last_code == ErrorCode.INVALID_PRODUCER_EPOCH for each in self.in_flight_batches)
+        self.drop(RecordRefused, OVERTAKEN if overtaken else BROKEN)
         self._calm()
 
     def drop(self, kind: type[DeliveryError], reason: str) -> None:

@@ -268,6 +268,33 @@ def test_fenced(stub: BrokerStub) -> None:
     assert values(stub) == [b"second"]
 
 
+def test_a_zombie_is_told_so_by_every_call(stub: BrokerStub) -> None:
+    """A zombie that writes has to abort, as in Java's client. The abort finds out that it was fenced, and from then on each call says so,
+    as in librdkafka: a program that begins again does not hear that a transaction is open."""
+    with made(stub.bootstrap) as first, made(stub.bootstrap) as second:
+        first.init_transactions()
+        first.begin_transaction()
+        first.produce("t", b"first")
+        assert first.flush(10) == 0
+        second.init_transactions()
+        first.produce("t", b"of a zombie")
+        assert first.flush(10) == 0
+        code, _, fatal, abort = refused(lambda: first.commit_transaction(30))
+        assert (code, fatal, abort) == (KafkaError.INVALID_PRODUCER_EPOCH, False, True)
+        calls = (
+            lambda: first.abort_transaction(30),
+            first.begin_transaction,
+            lambda: first.commit_transaction(30),
+            lambda: first.abort_transaction(30),
+            lambda: first.init_transactions(30),
+            lambda: first.produce("t", b"later"),
+        )
+        for call in calls:
+            code, _, fatal, _ = refused(call)
+            assert (code, fatal) == (KafkaError._FENCED, True)
+    assert values(stub) == []
+
+
 def test_not_permitted(stub: BrokerStub) -> None:
     """A coordinator that refuses this principal is fatal."""
     stub.faults.on(Api.INIT_PRODUCER_ID).error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

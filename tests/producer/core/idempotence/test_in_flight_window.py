@@ -808,6 +808,23 @@ def test_a_hole_ends_with_its_transaction() -> None:
     a_doubtful_batch_is_not_rewritten(of)
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, "another process took the transactional id over, or the transaction timed out"),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the partition's sequence is broken"),
+    ],
+)
+def test_why_a_transaction_cannot_go_on(code: ErrorCode, words: str) -> None:
+    """A zombie's records fail with what a zombie has to know, and those behind a gap with the gap."""
+    of = window()
+    first, second = fly(of, 1, 1)
+    refuse(of, first, code)
+    refuse(of, second, code)
+    of.spoil()
+    assert [words in str(each.failure) for each in of.take_finished()] == [True, True]
+
+
 def test_a_brokers_time_that_is_also_the_newest_records() -> None:
     """A first answer that names a time is about a topic with the broker's time, also where that is the very millisecond of the newest
     record: the others of the batch have it, too. Of a batch that was sent before it may be the record's own, and says nothing."""
