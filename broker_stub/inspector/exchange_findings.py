@@ -70,6 +70,11 @@ def fenced(rows: Iterable[Row]) -> Iterator[Data]:
         pid, epoch = identities[0]
         key = (client_of(row), identity(pid, epoch))
         newer = given.get(pid)
+        if newer is not None and newer["response"].get("producer_epoch", -1) <= epoch:
+            newer = None  # Nothing replaced it: a fault rule says so, or the coordinator did it without a client.
+            replaced = ""
+        else:
+            replaced = ", which is replaced,"
         now = f" Exchange {newer['n']} gave {newer['told']} to {client_of(newer)}." if newer is not None else ""
         if key in found:
             found[key]["rows"].append(row["n"])
@@ -78,8 +83,8 @@ def fenced(rows: Iterable[Row]) -> Iterator[Data]:
             "fenced zombie",
             WARNING,
             f"{client_of(row)} is fenced",
-            f"It uses {key[1]}, which is replaced, and {row['api']} in exchange {row['n']} was refused: {', '.join(row['codes'])}.{now} "
-            "None of what it sent then is in the log.",
+            f"It uses {key[1]}{replaced} and {row['api']} in exchange {row['n']} was refused: {', '.join(row['codes'])}.{now} "
+            f"{'These records are not in the log.' if row['batches'] else 'The request changed nothing.'}",
             rows=(row["n"], *((newer["n"],) if newer is not None else ())),
             topic=row["topics"][0] if row["topics"] else None,
         )

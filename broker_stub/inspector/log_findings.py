@@ -45,7 +45,7 @@ def held_back(snapshot: Data) -> Iterator[Data]:
             else "No coordinator has it open, so none will end it: `fencepost txn find-hanging` and `abort-hanging` do."
         )
         yield finding(
-            "hanging transaction",
+            "open transaction" if known else "hanging transaction",
             WARNING if known else BAD,
             f"Readers of {topic}-{index} wait at offset {held['offset']}",
             f"{owner} ({identity(held['pid'], held['epoch'])}) is open{since} and holds the last stable offset at {part['lso']}; the high "
@@ -131,19 +131,28 @@ def _is_another(part: Data, offset: int, batch: Facts) -> bool:
 def aborted(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
     """Transactions that were aborted, with records that readers of committed records skip."""
     ends: dict[int, Row] = {}
+    registered: dict[int, list[Row]] = {}
     for row in rows:
         if row["api"] == "END_TXN" and row["asked"].startswith("ABORT") and row["identity"] is not None:
             ends[row["identity"][0]] = row
+        if row["api"] == "INIT_PRODUCER_ID" and row["outcome"] == OK and row["response"] is not None:
+            registered.setdefault(row["response"].get("producer_id", -1), []).append(row)
     for (topic, index), part in partitions(snapshot).items():
         for bar in part["bars"]:
             if bar["state"] != "aborted" or not bar["records"]:
                 continue
             end = ends.get(bar["pid"])
-            by = (
-                f"{client_of(end)} aborted it in exchange {end['n']}."
-                if end is not None
-                else "No client asked for it: its coordinator did."
-            )
+            newer = [row for row in registered.get(bar["pid"], ()) if row["response"].get("producer_epoch", -1) > bar["epoch"]]
+            if end is not None:
+                by = f"{client_of(end)} aborted it in exchange {end['n']}."
+            elif newer:
+                end = newer[0]
+                by = (
+                    f"Its coordinator aborted it: {client_of(end)} registered the transactional id in exchange {end['n']}, or its "
+                    "timeout had passed before."
+                )
+            else:
+                by = "No client asked for it: its coordinator did, after its timeout."
             yield finding(
                 "aborted batch",
                 NOTE,

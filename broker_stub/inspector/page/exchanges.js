@@ -39,7 +39,7 @@ const Exchanges = {
     const text = (row) => `#${row.n} ${row.api} ${row.client} ${row.asked} ${row.told} ${row.txn} ${row.groups} ${row.faults} ${row.outcome}`.toLowerCase();
     const list = all.filter((row) => (this.quiet || !row.quiet || row.n === chosen) && (!this.api || row.api === this.api) && (!this.client || row.client === this.client) && (!this.problems || hasProblem(row)) && (!words || text(row).includes(words)));
     const from = list.length ? list[0].at : 0;
-    const changes = this.text || this.api || this.client || this.problems ? [] : S.snapshot.changes.filter((each) => each.at >= from).map((change) => ({ change, at: change.at, n: change.after_n + .5 }));
+    const changes = this.text || this.api || this.client || this.problems ? [] : grouped(S.snapshot.changes.filter((each) => each.at >= from)).map((change) => ({ change, at: change.at, n: change.after_n + .5 }));
     const merged = [...list, ...changes].sort((a, b) => b.at - a.at || b.n - a.n), shownRows = merged.slice(0, this.limit);
     const row = chosen === null ? null : S.rows.get(chosen);
     this.split.classList.toggle("two", chosen !== null);
@@ -70,7 +70,7 @@ const placeIn = (item) => item.row ? item.row.n : item.change.after_n + .5;
 function sequence(story, chosen, room) {
   const clients = [...new Set(story.map(clientOf))], nodes = [...new Set(story.map((row) => row.node))].sort((a, b) => a - b);
   const begin = story[0].at, end = Math.max(...story.map((row) => row.end || row.at));
-  const changes = S.snapshot.changes.filter((each) => each.at >= begin - 1500 && each.at <= end + 500 && (each.node !== undefined || story.some((row) => row.topics.includes(each.topic)))).slice(-12);
+  const changes = grouped(S.snapshot.changes.filter((each) => each.at >= begin - 1500 && each.at <= end + 500 && (each.node !== undefined || story.some((row) => row.topics.includes(each.topic))))).slice(-12);
   const heads = [...clients.map((text) => ({ text, client: true })), ...nodes.map((node) => ({ text: `broker ${node}` }))];
   const left = 52, needed = left + 140 + 150 * (heads.length - 1), width = Math.max(560, needed, room || 0), step = Math.min(360, (width - left - 140) / Math.max(1, heads.length - 1));
   const at = (name) => left + 60 + step * heads.findIndex((each) => each.text === name);

@@ -67,9 +67,14 @@ const Topics = {
     if (this.recordsKey !== key) { this.recordsKey = key; this.recordsNode = recordsPanel(topic, part, offset); }
     return this.recordsNode;
   },
+  // Before a topic is chosen: the one that the worst finding is about, or the first one with records.
+  first(topics) {
+    const ours = topics.filter((each) => !each.internal), named = S.findings.map((each) => each.topic);
+    return ours.find((each) => each.name === named.find((name) => ours.some((topic) => topic.name === name))) || ours.find((each) => each.partitions.some((part) => part.end > part.start)) || ours[0] || topics[0];
+  },
   update(args) {
     const topics = S.snapshot.topics;
-    const chosen = topics.find((each) => each.name === args[0]) || topics.find((each) => !each.internal) || topics[0];
+    const chosen = topics.find((each) => each.name === args[0]) || this.first(topics);
     if (!chosen) { put(this.body, panel(null, null, empty("There is no topic yet."))); return; }
     const names = topics.map((each) => each.name).join("\n");
     if (this.names !== names) { this.names = names; put(this.choice, topics.map((each) => h("option", { value: each.name }, cut(shown(each.name), 80)))); }

@@ -18,14 +18,16 @@ const Overview = {
     const waiting = all.filter((each) => each.part.held);
     const isrShort = all.filter((each) => each.part.isr.length < each.part.replicas.length).length;
     const leaderless = all.filter((each) => each.part.leader < 0).length;
+    const topics = snap.topics.filter((each) => !each.internal).length;
     const open = snap.transactions.filter((txn) => isOpen(txn.state)).length;
+    const many = (value, one, more) => value === 1 ? one : more;
     const stat = (value, text, hot) => h("div", null, h("b", { class: hot && value ? "hot" : null }, num(value)), text);
     put(this.root,
       h("div", { class: "strip" },
         stat(snap.brokers.filter((each) => each.state === "up").length, `of ${counted(snap.brokers.length, "broker")} up`),
-        stat(snap.topics.filter((each) => !each.internal).length, "topics"), stat(leaderless, "without leader", true), stat(isrShort, "short of in-sync replicas", true),
-        stat(open, "open transactions"), stat(waiting.length, "partitions hold readers back"), stat(snap.groups.length, "groups"),
-        stat(S.rows.size, "exchanges kept"), Object.entries(snap.stats || {}).filter(([name]) => ["duplicates", "refused", "leader_moves", "connections_cut"].includes(name)).filter(([, value]) => value).map(([name, value]) => stat(value, name.replace("_", " ")))),
+        stat(topics, many(topics, "topic", "topics")), stat(leaderless, "without leader", true), stat(isrShort, "short of in-sync replicas", true),
+        stat(open, many(open, "open transaction", "open transactions")), stat(waiting.length, many(waiting.length, "partition holds readers back", "partitions hold readers back")), stat(snap.groups.length, many(snap.groups.length, "group", "groups")),
+        stat(S.rows.size, many(S.rows.size, "exchange kept", "exchanges kept")), Object.entries(snap.stats || {}).filter(([name]) => ["duplicates", "refused", "leader_moves", "connections_cut"].includes(name)).filter(([, value]) => value).map(([name, value]) => stat(value, name.replace("_", " ")))),
       snap.problem && h("p", { class: "panel told-refused", role: "alert" }, shown(snap.problem), " The exchanges are shown all the same."),
       h("div", { class: "cols" },
         h("div", null,
@@ -37,7 +39,7 @@ const Overview = {
           panel("Brokers", snap.severed && snap.severed.length ? `links cut: ${snap.severed.map((each) => each.join("→")).join(", ")} (0 is the controller)` : "", table(["node", "address", "state", "#connections", "#leads", "#replicas"],
             snap.brokers.map((each) => h("tr", null, cell(each.node), cell(shown(each.address), "mono"), cell(pill(each.state, each.state)), cell(num(each.connections), "num"), cell(num(each.leads), "num"), cell(num(each.replicas), "num"))))),
           panel("Topics", snap.topics_left_out ? `${counted(snap.topics_left_out, "topic")} more` : "", topicTable(snap.topics)),
-          panel("Changes", "leaders, in-sync replicas and brokers, newest first", snap.changes.length ? table(["at", "what"], snap.changes.slice(-30).reverse().map((each) => h("tr", null, cell(time(each.at), "mono"), cell(changeText(each), "wide")))) : empty("None.")))));
+          panel("Changes", "leaders, in-sync replicas and brokers, newest first", snap.changes.length ? table(["at", "what"], grouped(snap.changes).slice(-30).reverse().map((each) => h("tr", null, cell(time(each.at), "mono"), cell(changeText(each), "wide")))) : empty("None.")))));
   },
 };
 function topicTable(topics) {

@@ -48,9 +48,19 @@ function writer(topic, index, is) { for (const [row, each] of writes(topic, inde
 const writerOf = (topic, index, pid, epoch, seq) => pid < 0 ? null : writer(topic, index, (each) => each.pid === pid && each.epoch === epoch && each.seq === seq);
 const writerAt = (topic, index, offset) => writer(topic, index, (each) => each.offset === offset);
 const hasProblem = (row) => row.doubt || row.again !== undefined || row.codes.length > 0 || row.faults.length > 0 || row.throttle > 0 || ["lost", "unheard", "refused"].includes(row.outcome);
+// The same change of a topic's partitions at the same moment is one line: a broker that stops changes many at once.
+function grouped(changes) {
+  const found = new Map();
+  for (const change of changes) {
+    const key = change.node !== undefined ? change : [change.after_n, change.topic, change.what, change.before, change.after].join("|");
+    const known = found.get(key);
+    found.set(key, known ? { ...known, others: (known.others || 0) + 1 } : change);
+  }
+  return [...found.values()];
+}
 function changeText(change) {
   if (change.node !== undefined) return `broker ${change.node} ${{ started: "started", stopped: "stopped", killed: "was killed", paused: "is paused", resumed: "goes on", fenced: "is fenced by the controller", unfenced: "is no longer fenced" }[change.what]}`;
-  const where = `${shown(change.topic)}-${change.partition}`;
+  const where = change.others ? `${shown(change.topic)}, ${counted(change.others + 1, "partition")}` : `${shown(change.topic)}-${change.partition}`;
   const leader = (nodes) => nodes[0] < 0 ? "no leader" : `broker ${nodes[0]}`;
-  return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}, epoch ${change.epoch}` : `${where}: ISR ${change.before.join(",") || "none"} → ${change.after.join(",") || "none"}`;
+  return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}${change.others ? "" : `, epoch ${change.epoch}`}` : `${where}: ISR ${change.before.join(",") || "none"} → ${change.after.join(",") || "none"}`;
 }

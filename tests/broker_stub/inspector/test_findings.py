@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencepost import Api, BrokerStub, ErrorCode, Producer
+from fencepost import Api, BrokerStub, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
 from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, found
 from tests.broker_stub.stub_calls import Talker, batch, numbered
@@ -99,6 +99,48 @@ def test_an_answer_of_a_fault_rule_is_named() -> None:
         talker.produce("orders", batch(b"v"))
         (one,) = found(stub)
     assert one["text"].endswith(" A fault rule gave this answer.")
+
+
+def test_a_fence_that_only_a_rule_says() -> None:
+    """Where a rule refuses an end as if of a zombie, the finding claims neither that the producer was replaced, nor that its records are
+    not in the log."""
+    with BrokerStub() as stub, TransactionalProducer(stub.settings, transactional_id="t", client_id="shop") as producer:
+        stub.faults.on(Api.END_TXN).error(ErrorCode.PRODUCER_FENCED)
+        with pytest.raises(FencepostError), producer.transaction(PATIENCE_S) as tx:
+            tx.send("orders", b"v")
+        (one,) = (each for each in found(stub) if each["kind"] == "fenced zombie")
+    assert "which is replaced" not in one["text"]
+    assert one["text"].endswith(" was refused: PRODUCER_FENCED. The request changed nothing. A fault rule gave this answer.")
+
+
+def test_who_aborted_the_transaction_of_a_dead_process() -> None:
+    """A client that registers the transactional id ends the transaction that is open. Without one it was the timeout."""
+    clock = VirtualClock()
+    with BrokerStub(clock=clock) as stub:
+        with TransactionalProducer(stub.settings, transactional_id="t", transaction_timeout_ms=5_000, client_id="old") as old:
+            old.begin(PATIENCE_S).send("orders", b"v").result(PATIENCE_S)
+            stub.advance(11_000)
+            (one,) = (each for each in found(stub) if each["kind"] == "aborted batch")
+            assert "No client asked for it: its coordinator did, after its timeout." in one["text"]
+        with TransactionalProducer(stub.settings, transactional_id="u", client_id="old") as old:
+            old.begin(PATIENCE_S).send("invoices", b"v").result(PATIENCE_S)
+            with TransactionalProducer(stub.settings, transactional_id="u", client_id="new") as new:
+                new.init(PATIENCE_S)
+            (one,) = (each for each in found(stub) if each["kind"] == "aborted batch" and each["topic"] == "invoices")
+            assert "Its coordinator aborted it: new registered the transactional id in exchange " in one["text"]
+
+
+def test_an_open_transaction_does_not_hang_while_its_coordinator_has_it() -> None:
+    """Readers wait for it, and its coordinator will end it: that is another kind than a transaction that hangs."""
+    with (
+        BrokerStub(clock=VirtualClock()) as stub,
+        TransactionalProducer(stub.settings, transactional_id="t", transaction_timeout_ms=60_000) as producer,
+    ):
+        producer.begin(PATIENCE_S).send("orders", b"v").result(PATIENCE_S)
+        stub.advance(11_000)
+        (one,) = found(stub)
+        assert (one["level"], one["kind"]) == ("warning", "open transaction")
+        assert "Its coordinator aborts it after 60 s." in one["text"]
 
 
 def test_a_title_leads_to_a_view() -> None:
