@@ -109,6 +109,8 @@ class Reader:
                 raise CommandError(f"--partition {number}: topic {topic!r} has partitions 0 to {len(known.partitions) - 1}")
         places = []
         for number in sorted(chosen or known.partitions):
+            if known.partitions[number].leader < 0:
+                raise CommandError(f"partition {number} of topic {topic!r} has no leader: `fencepost topics describe` shows its replicas")
             at = TopicPartition(topic, number)
             low, high = self._ask(partial(self._consumer.get_watermark_offsets, at, timeout=METADATA_TIMEOUT_S))
             at.offset = high if begin is None else low if oldest else begin if begin >= 0 else max(low, high + begin)

@@ -80,11 +80,16 @@ def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Findin
     """Whether writes with acks=all succeed, now and with one broker less."""
     fewest = min((len(each.replica_nodes) for each in topic.partitions), default=0)
     in_sync = min((len(each.isr_nodes) for each in topic.partitions), default=0)
-    stands = f"min.insync.replicas={needed}, {fewest} replicas, at least {in_sync} in sync"
+    behind = sorted({node for each in topic.partitions for node in each.replica_nodes if node not in each.isr_nodes})
+    late = f"{'broker' if len(behind) == 1 else 'brokers'} {', '.join(map(str, behind))}"
+    has, is_ = ("has", "is") if len(behind) == 1 else ("have", "are")
+    stands = f"min.insync.replicas={needed}, {counted(fewest, 'replica')}, at least {in_sync} in sync"
     if fewest < needed:
         return Finding(Verdict.FAIL, subject, f"{stands}: acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)")
     if in_sync < needed:
-        return Finding(Verdict.FAIL, subject, f"{stands}: writes with acks=all wait until replicas have caught up (NOT_ENOUGH_REPLICAS)")
+        return Finding(Verdict.FAIL, subject, f"{stands}: writes with acks=all wait until {late} {has} caught up (NOT_ENOUGH_REPLICAS)")
+    if behind:
+        return Finding(Verdict.WARN, subject, f"{stands}: {late} {is_} down or behind")
     if fewest == 1:
         return Finding(Verdict.WARN, subject, f"{stands}: records that its only broker loses are lost")
     if fewest == needed:

@@ -53,7 +53,10 @@ def list_topics(
 def create(
     name: Annotated[str, typer.Argument(help="Its name.")],
     partitions: Annotated[int | None, typer.Option(min=1, help="The number of partitions; default: the cluster's.")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, help="The number of replicas of each partition; default: the cluster's.")] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option("--replicas", "--replication-factor", min=1, help="The number of replicas of each partition; default: the cluster's."),
+    ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A config of the topic; repeatable.")] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")] = False,
     bootstrap: Bootstrap = None,

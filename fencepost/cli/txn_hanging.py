@@ -8,6 +8,7 @@ committed.
 from __future__ import annotations
 
 import time
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,6 +17,7 @@ from fencepost.cli.error_lines import NO, USAGE, CommandError, reporting_errors
 from fencepost.cli.options import TXN_CLIENT_ID, ClusterOptions, Json, asking_as
 from fencepost.cli.output import say, warn
 from fencepost.cli.tables import moment, show
+from fencepost.producer.foundations.counted import counted
 
 if TYPE_CHECKING:
     from fencepost.cli.txn_asking import OpenTransaction, Owner
@@ -49,15 +51,15 @@ def find_hanging(
         if partition is not None and topic is None:
             raise CommandError("--partition needs --topic")
 
-        async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], dict[str, str]]:
+        async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], int, dict[str, str]]:
             found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=broker_id)
             newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
             old = [each for each in found if each.last_timestamp_ms <= newest_ms]
             theirs = await owners(client, old)
             known = [(each, theirs.get(each)) for each in old]
-            return [(each, owner) for each, owner in known if owner is None or not owner.has_it], left_out
+            return [(each, owner) for each, owner in known if owner is None or not owner.has_it], len(found) - len(old), left_out
 
-        hanging, left_out = cluster.ask(look)
+        hanging, young, left_out = cluster.ask(look)
         for reason in left_out.values():
             warn(f"fencepost txn find-hanging: not checked: {reason}")
         if topic is not None and topic in left_out and not hanging:
@@ -76,7 +78,22 @@ def find_hanging(
             for each, owner in hanging
         ]
         show(rows, json=json, columns=tuple(rows[0]) if rows else ())
+        if not json:
+            for each, owner in hanging:
+                warn(f"to end it: {_ending(each, owner)}")
+            if young:
+                younger = f"{counted(young, 'open transaction')} with a record in the last {counted(max_transaction_timeout, 'minute')}"
+                warn(f"not looked at: {younger}; a smaller --max-transaction-timeout includes more")
         raise typer.Exit(NO if hanging else 0)
+
+
+def _ending(hanging: OpenTransaction, owner: Owner | None) -> str:
+    """The command that ends it as its coordinator did, as far as that is known. `abort-hanging` refuses what is committed."""
+    from fencepost.txn.recovery.outcome import Outcome
+
+    command = "commit-hanging" if owner is not None and owner.outcome is Outcome.COMMITTED else "abort-hanging"
+    place = f"--topic {quote(hanging.topic)} --partition {hanging.partition} --start-offset {hanging.start_offset}"
+    return f"fencepost txn {command} {place}"
 
 
 Topic = Annotated[str, typer.Option(help="The topic.")]

@@ -123,6 +123,31 @@ def test_partitions_without_leaders(stub: BrokerStub) -> None:
     assert [verdict for verdict, _ in of(findings, "bootstrap")].count("WARN") == 1
 
 
+@pytest.mark.parametrize(
+    ("needed", "stopped", "finding"),
+    [
+        (2, [2], ("WARN", "min.insync.replicas=2, 3 replicas, at least 2 in sync: broker 2 is down or behind")),
+        (1, [2, 3], ("WARN", "min.insync.replicas=1, 3 replicas, at least 1 in sync: brokers 2, 3 are down or behind")),
+        (
+            3,
+            [3],
+            (
+                "FAIL",
+                "min.insync.replicas=3, 3 replicas, at least 2 in sync: writes with acks=all wait until broker 3 has caught up "
+                "(NOT_ENOUGH_REPLICAS)",
+            ),
+        ),
+    ],
+)
+def test_brokers_that_are_down(stub: BrokerStub, needed: int, stopped: list[int], finding: tuple[str, str]) -> None:
+    """The doctor names the brokers whose replicas are not in sync, also while writes succeed."""
+    stub.create_topic("t", partitions=3, replication_factor=3, config={"min.insync.replicas": needed})
+    for node in stopped:
+        stub.stop_broker(node)
+    _, findings = doctor(stub.bootstrap, "--topic", "t")
+    assert finding in of(findings, "topic t")
+
+
 def test_missing_permissions(stub: BrokerStub) -> None:
     """A refused InitProducerId names the permission to grant."""
     stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -184,6 +209,6 @@ def test_on_kafka(kafka: KafkaCluster) -> None:
     assert code == 0, findings
     assert of(findings, "version")[0][1].startswith("Apache Kafka 4.")
     assert of(findings, "transactions")[0][0] == "OK"
-    assert ("WARN", "min.insync.replicas=1, 1 replicas, at least 1 in sync: records that its only broker loses are lost") in of(
+    assert ("WARN", "min.insync.replicas=1, 1 replica, at least 1 in sync: records that its only broker loses are lost") in of(
         findings, f"topic {topic}"
     )

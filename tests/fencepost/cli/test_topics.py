@@ -97,6 +97,7 @@ def test_wrong_options_of_topics(stub: BrokerStub) -> None:
     assert "nonsense" in complaint(run(*create, "--config", "nonsense=1"))
     assert "--config 'x' is not NAME=VALUE" in complaint(run(*create, "--config", "x"))
     assert "topic 't': " in complaint(run(*create, "--replicas", 4))
+    assert "topic 't': " in complaint(run(*create, "--replication-factor", 4))  # as kafka-topics calls it
     assert "--client-config: No such configuration property" in complaint(run(*create, "--client-config", "x=1"))
 
 
@@ -194,3 +195,14 @@ def test_mistakes_of_consume(stub: BrokerStub) -> None:
     assert "--offset 3: partition 0 has offsets 0 to 2" in complaint(consume(stub, "--offset", 3))
     assert "--from-beginning and --offset exclude each other" in complaint(consume(stub, "--offset", 1, "--from-beginning"))
     assert "--config: No such configuration property" in complaint(consume(stub, "--config", "x=1"))
+
+
+def test_consume_a_partition_without_a_leader() -> None:
+    """It is named, before anything is read; the others can be read."""
+    with BrokerStub(brokers=2) as stub:
+        stub.create_topic("t", partitions=2, replication_factor=1)
+        fill(stub.bootstrap, "t", 2)
+        stub.stop_broker(stub.leader("t", 1))
+        told = "fencepost consume: partition 1 of topic 't' has no leader: `fencepost topics describe` shows its replicas"
+        assert complaint(consume(stub, "--from-beginning", "--exit-eof")) == told
+        assert consume(stub, "--from-beginning", "--exit-eof", "--partition", 0).stdout.split() == ["0", "1"]

@@ -199,7 +199,10 @@ def test_a_transaction_that_hangs(stub: BrokerStub) -> None:
     assert "does not hang: the coordinator of transactional id 'a' will end it" in kept.err
     forget(stub, "a")
     stub.advance(60_000)
-    assert txn("find-hanging", *at) == (0, "", "none\n")
+    young = "not looked at: 1 open transaction with a record in the last 15 minutes; a smaller --max-transaction-timeout includes more\n"
+    assert txn("find-hanging", *at) == (0, "", f"none\n{young}")
+    command = "fencepost txn abort-hanging --topic t --partition 0 --start-offset 0"
+    assert txn("find-hanging", "--max-transaction-timeout", 0, *at).err == f"to end it: {command}\n"
     ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
     assert ran.code == 1
     (found,) = ran.objects
@@ -237,6 +240,8 @@ def test_a_commit_that_did_not_reach_a_partition() -> None:
         place = ("--topic", TOPIC, "--partition", gone, "--start-offset", 0)
         ran = txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at)
         assert [(found["partition"], found["outcome"]) for found in ran.objects] == [(gone, "COMMITTED")]
+        command = f"fencepost txn commit-hanging --topic {TOPIC} --partition {gone} --start-offset 0"
+        assert txn("find-hanging", "--max-transaction-timeout", 0, *at).err == f"to end it: {command}\n"
         unread = stub.faults.on(Api.FETCH).where(topic=STATE_TOPIC).error(ErrorCode.TOPIC_AUTHORIZATION_FAILED).forever()
         assert txn("find-hanging", "--max-transaction-timeout", 0, "--json", *at).objects == [{**ran.objects[0], "outcome": None}]
         unread.remove()
