@@ -52,15 +52,17 @@ const hasProblem = (row) => row.doubt || row.again !== undefined || row.codes.le
 function grouped(changes) {
   const found = new Map();
   for (const change of changes) {
-    const key = change.node !== undefined ? change : [change.after_n, change.topic, change.what, change.before, change.after].join("|");
-    const known = found.get(key);
-    found.set(key, known ? { ...known, others: (known.others || 0) + 1 } : change);
+    const key = change.node !== undefined ? change : [change.after_n, change.topic, change.what, inOrder(change.before), inOrder(change.after)].join("|"), known = found.get(key);
+    if (known && !known.those.has(change.partition)) known.those.add(change.partition);
+    else found.set(known ? change : key, { ...change, those: new Set([change.partition]) });
   }
   return [...found.values()];
 }
+const inOrder = (nodes) => [...nodes].sort((a, b) => a - b).join(",");
 function changeText(change) {
   if (change.node !== undefined) return `broker ${change.node} ${{ started: "started", stopped: "stopped", killed: "was killed", paused: "is paused", resumed: "goes on", fenced: "is fenced by the controller", unfenced: "is no longer fenced" }[change.what]}`;
-  const where = change.others ? `${shown(change.topic)}, ${counted(change.others + 1, "partition")}` : `${shown(change.topic)}-${change.partition}`;
+  const many = change.those && change.those.size > 1 ? change.those.size : 0;
+  const where = many ? `${shown(change.topic)}, ${counted(many, "partition")}` : `${shown(change.topic)}-${change.partition}`;
   const leader = (nodes) => nodes[0] < 0 ? "no leader" : `broker ${nodes[0]}`;
-  return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}${change.others ? "" : `, epoch ${change.epoch}`}` : `${where}: ISR ${change.before.join(",") || "none"} → ${change.after.join(",") || "none"}`;
+  return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}${many ? "" : `, epoch ${change.epoch}`}` : `${where}: ISR ${inOrder(change.before) || "none"} → ${inOrder(change.after) || "none"}`;
 }

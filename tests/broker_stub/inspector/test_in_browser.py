@@ -284,6 +284,23 @@ def test_keys(look: Callable[..., Look], busy: tuple[BrokerStub, Path]) -> None:
         seen.page.wait_for_selector(f"main > .{view}")
 
 
+def test_many_partitions_change_at_once(look: Callable[..., Look]) -> None:
+    """A broker that stops is a line for each topic, and not for each partition. The view of topics begins with one that has records."""
+    with BrokerStub(brokers=2) as stub:
+        stub.create_topic("a-new-one", replication_factor=1)
+        stub.create_topic("orders", partitions=40, replication_factor=2)
+        with Producer(stub.settings) as producer:
+            producer.send("orders", b"v").result(PATIENCE_S)
+        stub.stop_broker(2)
+        seen = look()
+        seen.page.goto(stub.ui().url)
+        seen.page.wait_for_selector("text=orders, 40 partitions: ISR 1,2 → 1")
+        assert "orders-7: ISR" not in seen.text()
+        seen.page.keyboard.press("2")
+        seen.page.wait_for_selector("main select")
+        assert seen.page.input_value("main select") == "orders"
+
+
 def test_hostile_names_are_texts(look: Callable[..., Look], tmp_path: Path) -> None:
     """Markup in client ids, groups, transactional ids, keys and values is shown as it is, in every view, live and as a file."""
     with BrokerStub() as stub:
