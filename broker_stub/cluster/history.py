@@ -15,6 +15,7 @@ from fencepost.broker_stub.cluster.counters import Counters
 from fencepost.broker_stub.replication.partition_state import NO_LEADER, PartitionState
 
 CHANGES_MAX: Final = 500
+MADE_MAX: Final = 10_000
 
 
 class What(Enum):
@@ -54,14 +55,15 @@ class PartitionChange(NamedTuple):
 
 
 class History:
-    """The newest changes of one cluster, oldest first."""
+    """The newest changes of one cluster, oldest first. `made`: for the newest topics, how many requests came before they were created."""
 
-    __slots__ = ("_counters", "_now_ms", "changes")
+    __slots__ = ("_counters", "_now_ms", "changes", "made")
 
     def __init__(self, now_ms: Callable[[], int], counters: Counters) -> None:
         self._now_ms = now_ms
         self._counters = counters
         self.changes: deque[BrokerChange | PartitionChange] = deque(maxlen=CHANGES_MAX)
+        self.made: dict[UUID, int] = {}
 
     def broker_changed(self, node: int, what: What) -> None:
         self.changes.append(BrokerChange(self._now_ms(), self._counters.requests, what, node))
@@ -69,6 +71,10 @@ class History:
     def partition_changed(self, state: PartitionState, before: PartitionState) -> None:
         """Keeps what is new in `state`."""
         if before.leader == NO_LEADER and before.leader_epoch < 0:
+            if state.topic_id not in self.made:
+                self.made[state.topic_id] = self._counters.requests
+                if len(self.made) > MADE_MAX:
+                    del self.made[next(iter(self.made))]
             return
         if state.leader != before.leader:
             self._add(What.LEADER, state, (before.leader,), (state.leader,))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from fencepost.broker_stub.faults.rules import Point
 from fencepost.broker_stub.inspector.batch_facts import Facts, identity
 from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data, finding
 from fencepost.broker_stub.inspector.rows import LOST, OPEN, UNHEARD, Row
@@ -29,6 +30,11 @@ def client_of(row: Row) -> str:
 
 def where(batch: Facts) -> str:
     return f"{batch['topic']}-{batch['partition']}"
+
+
+def is_told_after(row: Row) -> bool:
+    """Whether a fault rule made the error after the broker had done what was asked."""
+    return any(": error(" in fault and f" {Point.BEFORE.value}: error(" not in fault for fault in row["faults"])
 
 
 def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
@@ -83,8 +89,8 @@ def fenced(rows: Iterable[Row]) -> Iterator[Data]:
             "fenced zombie",
             WARNING,
             f"{client_of(row)} is fenced",
-            f"It uses {key[1]}{replaced} and {row['api']} in exchange {row['n']} was refused: {', '.join(row['codes'])}.{now} "
-            f"{'These records are not in the log.' if row['batches'] else 'The request changed nothing.'}",
+            f"It uses {key[1]}{replaced} and {row['api']} in exchange {row['n']} was refused: {', '.join(row['codes'])}.{now}"
+            + ("" if is_told_after(row) else " These records are not in the log." if row["batches"] else " The request changed nothing."),
             rows=(row["n"], *((newer["n"],) if newer is not None else ())),
             topic=row["topics"][0] if row["topics"] else None,
         )
@@ -102,8 +108,8 @@ def refused_records(rows: Iterable[Row]) -> Iterator[Data]:
                 "poison record",
                 WARNING,
                 f"{where(batch)} refuses a record of {client_of(row)}",
-                f"{batch['code']}: {bad or batch.get('why') or 'the broker gives no reason'}. The whole batch of "
-                f"{counted(batch['count'], 'record')} is not in the log.",
+                f"{batch['code']}: {bad or batch.get('why') or 'the broker gives no reason'}."
+                + ("" if is_told_after(row) else f" The whole batch of {counted(batch['count'], 'record')} is not in the log."),
                 rows=(row["n"],),
                 topic=batch["topic"],
                 partition=batch["partition"],
@@ -123,8 +129,8 @@ def stuck_readers(rows: Iterable[Row]) -> Iterator[Data]:
             yield finding(
                 "poison record",
                 WARNING,
-                f"{client} does not get past offset {offset} of {topic}-{partition}",
-                f"It read from that offset {len(numbers)} times. Its program may fail at the record there.",
+                f"{client} read from offset {offset} of {topic}-{partition} {len(numbers)} times",
+                "Its program may fail at a record there and read it again, or several consumers have that client id.",
                 rows=(numbers[-1], *numbers[:-1]),
                 topic=topic,
                 partition=partition,
@@ -157,12 +163,13 @@ def stale_leaders(rows: Iterable[Row], changes: Iterable[Data]) -> Iterator[Data
             found[key]["rows"].append(row["n"])
             continue
         moved_on = change is not None and change["after"][0] != row["node"]
+        effect = "" if is_told_after(row) else ", so nothing was written"
         led = f" Broker {change['after'][0]} leads in epoch {change['epoch']}." if change is not None and moved_on else ""
         found[key] = finding(
             "stale leader",
             NOTE,
             f"{client_of(row)} asked broker {row['node']}, which does not lead {topic}",
-            f"{row['api']} in exchange {row['n']} got {code}, so nothing was written.{led} The client asks for metadata and goes there.",
+            f"{row['api']} in exchange {row['n']} got {code}{effect}.{led} The client asks for metadata and goes there.",
             rows=(row["n"],),
             topic=topic,
             partition=partition,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from fencepost.broker_stub.inspector import exchange_findings
+from fencepost.broker_stub.inspector.aborted import aborted
 from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data
-from fencepost.broker_stub.inspector.log_findings import aborted, gone, held_back, partitions, unanswered, unavailable
+from fencepost.broker_stub.inspector.log_findings import gone, held_back, partitions, unanswered, unavailable
 from fencepost.broker_stub.inspector.rows import Row
 
 FINDINGS_MAX: Final = 100

@@ -1,4 +1,4 @@
-"""Findings from the logs: what readers wait for, batches without an answer, acknowledged records that are gone, aborted transactions.
+"""Findings from the logs: what readers wait for, batches without an answer, acknowledged records that are gone.
 
 Pure functions of a snapshot and rows.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from fencepost.broker_stub.inspector.batch_facts import Facts, identity
 from fencepost.broker_stub.inspector.exchange_findings import UNANSWERED, client_of, where
-from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data, finding
+from fencepost.broker_stub.inspector.finding import BAD, WARNING, Data, finding
 from fencepost.broker_stub.inspector.rows import OK, Row
 from fencepost.producer.foundations.counted import counted
 
@@ -70,8 +70,14 @@ def unanswered(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
             continue
         if snapshot["now_ms"] - last["at"] < QUIET_MS:
             continue
-        offset = _offset_in(parts.get((topic, index)), pid, epoch, seq)
-        fate = "It is not in the log" if offset is None else f"It is in the log, at offset {offset}, though the client does not know"
+        part = parts.get((topic, index))
+        offset = _offset_in(part, pid, epoch, seq)
+        if offset is not None:
+            fate = f"It is in the log, at offset {offset}, though the client does not know"
+        elif part is not None and _is_whole(part):
+            fate = "It is not in the log"
+        else:
+            fate = "It is not among the newest batches of the log, and older ones are not shown"
         yield finding(
             "expired batch",
             WARNING,
@@ -82,6 +88,11 @@ def unanswered(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
             topic=topic,
             partition=index,
         )
+
+
+def _is_whole(part: Data) -> bool:
+    """Whether the snapshot has every batch of the log."""
+    return bool(part["batches"][0][0] <= part["start"]) if part["batches"] else bool(part["start"] == part["end"])
 
 
 def _offset_in(part: Data | None, pid: int, epoch: int, seq: int) -> int | None:
@@ -108,6 +119,8 @@ def gone(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
             offset = batch.get("offset", -1)
             if part is None or offset < 0 or offset < part["start"] or row["outcome"] != OK:
                 continue
+            if row["n"] <= part["made_n"]:
+                continue  # It was another topic of that name.
             if offset < part["end"] and not _is_another(part, offset, batch):
                 continue
             yield finding(
@@ -115,55 +128,22 @@ def gone(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
                 BAD,
                 f"{where(batch)} lost records that it had acknowledged",
                 f"Exchange {row['n']} of {client_of(row)} was answered with offset {offset} (acks={row['acks']}). The log of the leader, "
-                f"broker {part['leader']}, ends at {part['end']} or has another batch there: a leader without these records took over.",
+                f"broker {part['leader']}, ends at {part['end']} or has another batch there: {_cause(snapshot)}.",
                 rows=(row["n"],),
                 topic=batch["topic"],
                 partition=batch["partition"],
             )
 
 
+def _cause(snapshot: Data) -> str:
+    took_over = "a leader without these records took over"
+    return took_over if snapshot["kind"] == "stub" else f"{took_over}, or the topic was made anew"
+
+
 def _is_another(part: Data, offset: int, batch: Facts) -> bool:
     """Whether the log has another batch at that offset."""
     there = next((each for each in part["batches"] if each[0] <= offset <= each[1]), None)
     return there is not None and batch.get("pid", -1) >= 0 and there[3] >= 0 and there[3:5] != [batch["pid"], batch["epoch"]]
-
-
-def aborted(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
-    """Transactions that were aborted, with records that readers of committed records skip."""
-    ends: dict[int, Row] = {}
-    registered: dict[int, list[Row]] = {}
-    for row in rows:
-        if row["api"] == "END_TXN" and row["asked"].startswith("ABORT") and row["identity"] is not None:
-            ends[row["identity"][0]] = row
-        if row["api"] == "INIT_PRODUCER_ID" and row["outcome"] == OK and row["response"] is not None:
-            registered.setdefault(row["response"].get("producer_id", -1), []).append(row)
-    for (topic, index), part in partitions(snapshot).items():
-        for bar in part["bars"]:
-            if bar["state"] != "aborted" or not bar["records"]:
-                continue
-            end = ends.get(bar["pid"])
-            newer = [row for row in registered.get(bar["pid"], ()) if row["response"].get("producer_epoch", -1) > bar["epoch"]]
-            if end is not None:
-                by = f"{client_of(end)} aborted it in exchange {end['n']}."
-            elif newer:
-                end = newer[0]
-                by = (
-                    f"Its coordinator aborted it: {client_of(end)} registered the transactional id in exchange {end['n']}, or its "
-                    "timeout had passed before."
-                )
-            else:
-                by = "No client asked for it: its coordinator did, after its timeout."
-            yield finding(
-                "aborted batch",
-                NOTE,
-                f"Aborted: {counted(bar['records'], 'record')} of {topic}-{index} from offset {bar['first']} on",
-                f"The transaction of {identity(bar['pid'], bar['epoch'])} ends with an abort marker at offset {bar['last']}. {by} "
-                "Consumers with read_committed skip its records.",
-                rows=() if end is None else (end["n"],),
-                topic=topic,
-                partition=index,
-                tab="topics",
-            )
 
 
 def unavailable(snapshot: Data) -> Iterator[Data]:

@@ -117,7 +117,8 @@ class Snapshots:
             "lso": log.last_stable_offset,
             "hw": log.high_watermark,
             "end": log.log_end_offset,
-            "held": _held(log, open_since, batches, txns),
+            "made_n": self._services.cluster.history.made.get(topic.id, 0),
+            "held": _held((topic.name, partition.index), log, open_since, batches, txns),
             "ends": [[node, each.log_end_offset] for node, each in sorted(partition.logs.items())],
             "batches": batches,
             "bars": [] if topic.internal else bars(batches, open_since=open_since, aborted=log.aborted_transactions),
@@ -138,25 +139,30 @@ class Snapshots:
         }
 
 
-def _held(log: PartitionLog, open_since: dict[int, int], batches: list[list[int]], txns: dict[int, Data]) -> Data | None:
+def _held(
+    place: tuple[str, int], log: PartitionLog, open_since: dict[int, int], batches: list[list[int]], txns: dict[int, Data]
+) -> Data | None:
     if not open_since:
         return None
     pid, first = min(open_since.items(), key=lambda each: each[1])
     if first >= log.high_watermark:
         return None
     written_ms = next((each[7] for each in batches if each[0] <= first <= each[1]), -1)
-    return held_by(pid, log.producers[pid].epoch, first, txns.get(pid), written_ms=written_ms)
+    return held_by(place, pid, log.producers[pid].epoch, first, txns.get(pid), written_ms=written_ms)
 
 
-def held_by(pid: int, epoch: int, offset: int, txn: Data | None, *, written_ms: int) -> Data:
-    """The transaction that holds the last stable offset back, and since when. `txn`: what its coordinator has of it. `written_ms`: counts
-    if no coordinator says when it began."""
+def held_by(place: tuple[str, int], pid: int, epoch: int, offset: int, txn: Data | None, *, written_ms: int) -> Data:
+    """The transaction that holds the last stable offset back, and since when. `txn`: what a coordinator has of the producer; if
+    that lacks the partition, it is about another transaction. `written_ms`: counts if no coordinator says when it began."""
+    name = txn["id"] if txn is not None else None
+    if txn is not None and list(place) not in txn["partitions"]:
+        txn = None
     began = txn is not None and txn["state"] != "Empty" and txn["start_ms"] >= 0
     return {
         "pid": pid,
         "epoch": epoch,
         "offset": offset,
-        "txn": txn["id"] if txn is not None else None,
+        "txn": name,
         "state": txn["state"] if txn is not None else None,
         "since_ms": txn["start_ms"] if txn is not None and began else written_ms,
         "timeout_ms": txn["timeout_ms"] if txn is not None else None,

@@ -137,7 +137,7 @@ class UpstreamSnapshots:
                     left -= 1
                     batches = live.one(part.leader_id, partial(self._newest, place, known)) or []
                 if not each["internal"]:
-                    found.append(_partition(part, known, batches, producers.get(place, []), txns))
+                    found.append(_partition(place, part, known, batches, producers.get(place, []), txns))
             each["partitions"] = found
         return shown, len(metadata.topics) - len(shown)
 
@@ -222,7 +222,9 @@ def _broker(node: int, address: Address, is_up: bool, topics: list[Data]) -> Dat
     }
 
 
-def _partition(part: Any, offsets: Mapping[str, int], batches: list[Batch], producers: list[Any], txns: Mapping[int, Data]) -> Data:
+def _partition(
+    place: Place, part: Any, offsets: Mapping[str, int], batches: list[Batch], producers: list[Any], txns: Mapping[int, Data]
+) -> Data:
     start, high = offsets.get("start", 0), offsets.get("hw", 0)
     stable = offsets.get("lso", high)
     open_since = {each.producer_id: each.current_txn_start_offset for each in producers if each.current_txn_start_offset >= 0}
@@ -237,7 +239,8 @@ def _partition(part: Any, offsets: Mapping[str, int], batches: list[Batch], prod
         "lso": stable,
         "hw": high,
         "end": high,
-        "held": _held(stable, high, producers, txns),
+        "made_n": 0,
+        "held": _held(place, stable, high, producers, txns),
         "ends": [],
         "batches": batches,
         "bars": bars(batches, open_since=open_since),
@@ -256,10 +259,10 @@ def _partition(part: Any, offsets: Mapping[str, int], batches: list[Batch], prod
     }
 
 
-def _held(stable: int, high: int, producers: list[Any], txns: Mapping[int, Data]) -> Data | None:
+def _held(place: Place, stable: int, high: int, producers: list[Any], txns: Mapping[int, Data]) -> Data | None:
     holding = [each for each in producers if 0 <= each.current_txn_start_offset < high]
     if not holding or stable >= high:
         return None
     first = min(holding, key=lambda each: int(each.current_txn_start_offset))
     pid, offset = first.producer_id, first.current_txn_start_offset
-    return held_by(pid, first.producer_epoch, offset, txns.get(pid), written_ms=first.last_timestamp)
+    return held_by(place, pid, first.producer_epoch, offset, txns.get(pid), written_ms=first.last_timestamp)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fencepost import Api, BrokerStub, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
+from fencepost.broker_stub.faults.rules import Point
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
-from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, found
-from tests.broker_stub.stub_calls import Talker, batch, numbered
+from fencepost.broker_stub.inspector.lanes import BATCHES_MAX
+from tests.broker_stub.inspector.seeded_cases import BEFORE_VERIFICATION, CASES, PATIENCE_S, found
+from tests.broker_stub.stub_calls import Talker, batch, numbered, produce_request
+from tests.conformance.raw import Silent
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -63,7 +67,8 @@ def test_a_consumer_that_does_not_get_on() -> None:
         assert kinds(stub) == []
         talker.fetch("orders")
         (one,) = found(stub)
-        assert one["title"] == "stuck does not get past offset 0 of orders-0"
+        assert one["title"] == "stuck read from offset 0 of orders-0 5 times"
+        assert "or several consumers have that client id" in one["text"]
 
 
 def test_too_few_replicas_and_no_leader() -> None:
@@ -141,6 +146,104 @@ def test_an_open_transaction_does_not_hang_while_its_coordinator_has_it() -> Non
         (one,) = found(stub)
         assert (one["level"], one["kind"]) == ("warning", "open transaction")
         assert "Its coordinator aborts it after 60 s." in one["text"]
+
+
+def test_an_error_after_the_append_is_no_word_about_the_log() -> None:
+    """A rule that makes an error of the answer alone leaves the batch in the log, and the finding does not say otherwise."""
+    for point, says in ((Point.BEFORE, True), (Point.AFTER_APPEND, False), (Point.REPLY, False)):
+        with BrokerStub() as stub, Talker(stub) as talker:
+            stub.create_topic("orders")
+            stub.faults.on(Api.PRODUCE).at(point).error(ErrorCode.INVALID_RECORD)
+            talker.produce("orders", batch(b"v"))
+            (one,) = found(stub)
+            assert ("is not in the log" in one["text"]) is says is (stub.records("orders", 0) == [])
+
+
+def aborts(stub: BrokerStub) -> list[str]:
+    """What is said of the aborted transactions, in the order of the log."""
+    return [each["text"] for each in found(stub) if each["kind"] == "aborted batch"]
+
+
+def test_who_aborted_a_transaction() -> None:
+    """A coordinator's abort is not taken for one of the client that asks after it, nor for a later one of the same producer. A fenced
+    client's own identity is not taken for another one's."""
+    with BrokerStub(clock=VirtualClock()) as stub:
+        settings = {**stub.settings, "transactional_id": "id", "client_id": "shop", "transaction_timeout_ms": 1000}
+        with TransactionalProducer(settings) as producer:
+            with pytest.raises(FencepostError), producer.transaction() as tx:
+                tx.send("orders", b"late").result(PATIENCE_S)
+                stub.advance(12_000)
+                tx.send("orders", b"later").result(PATIENCE_S)
+            with pytest.raises(ZeroDivisionError), producer.transaction() as tx:
+                tx.send("orders", b"given up").result(PATIENCE_S)
+                raise ZeroDivisionError
+        first, second = aborts(stub)
+        assert "No client asked for it: its coordinator did, after its timeout." in first
+        assert "shop aborted it in exchange" in second
+        (fenced,) = [each["text"] for each in found(stub) if each["kind"] == "fenced zombie"]
+        assert " gave " not in fenced
+
+
+def test_an_abort_that_the_journal_has_forgotten() -> None:
+    """Where the request is no longer kept, the finding does not say that there was none."""
+    with BrokerStub(journal=10) as stub, Talker(stub) as talker:
+        with TransactionalProducer({**stub.settings, "transactional_id": "id"}) as producer:
+            tx = producer.begin()
+            tx.send("orders", b"v").result(PATIENCE_S)
+            tx.abort()
+        for _ in range(10):
+            talker.fetch("orders")
+        (said,) = aborts(stub)
+    assert "No kept exchange asked for it" in said
+
+
+def test_a_topic_that_was_made_anew_has_lost_nothing() -> None:
+    """What another topic of the same name had is not looked for."""
+    with BrokerStub() as stub, Talker(stub) as talker:
+        for _ in range(2):
+            stub.create_topic("orders")
+            talker.produce("orders", batch(b"1"))
+            stub.delete_topic("orders")
+        stub.create_topic("orders")
+        assert found(stub) == []
+
+
+def test_a_batch_that_is_no_longer_shown() -> None:
+    """A batch without an answer that is older than the batches that are shown is not said to be missing in the log."""
+    clock = VirtualClock()
+    with BrokerStub(clock=clock, journal=2000) as stub, Talker(stub, client_id="gone") as gone, Talker(stub) as talker:
+        stub.create_topic("orders", config={"message.timestamp.type": "LogAppendTime"})
+        reply = stub.faults.on(Api.PRODUCE).drop_reply()
+        with pytest.raises(Silent):
+            gone.produce("orders", batch(b"doubtful", pid=7001, epoch=0, sequence=0))
+        assert reply.hits == 1
+        said: dict[int, str] = {}
+        for count in (0, BATCHES_MAX):
+            for number in range(count):
+                talker.produce("orders", batch(b"v", pid=8000 + number, epoch=0, sequence=0))
+            stub.advance(3_000)
+            (said[count],) = [each["text"] for each in found(stub) if each["kind"] == "expired batch"]
+    assert "It is in the log, at offset 0" in said[0]
+    assert "It is not among the newest batches of the log" in said[BATCHES_MAX]
+
+
+def test_a_hanging_transaction_beside_an_open_one() -> None:
+    """A transaction that its coordinator has open elsewhere does not end what hangs here."""
+    with BrokerStub(clock=VirtualClock(), config={"transaction.partition.verification.enable": "false"}) as stub:
+        stub.create_topic("orders")
+        with TransactionalProducer({**stub.settings, "transactional_id": "id"}) as producer, Talker(stub) as talker:
+            tx = producer.begin()
+            tx.send("invoices", b"v").result(PATIENCE_S)
+            (txn,) = stub.snapshot()["transactions"]
+            late = batch(b"late", pid=txn["pid"], epoch=txn["epoch"], sequence=0, transactional=True)
+            talker.ask(replace(produce_request("orders", late), transactional_id="id"), BEFORE_VERIFICATION)
+            stub.advance(11_000)
+            said = {each["topic"]: (each["kind"], each["text"]) for each in found(stub) if each["kind"].endswith("transaction")}
+            tx.abort()
+    assert said["orders"][0] == "hanging transaction"
+    assert "No coordinator has it open" in said["orders"][1]
+    assert said["invoices"][0] == "open transaction"
+    assert "Its coordinator aborts it" in said["invoices"][1]
 
 
 def test_a_title_leads_to_a_view() -> None:
