@@ -100,6 +100,19 @@ def test_a_client_that_disconnects(stub: BrokerStub, tmp_path: Path) -> None:
     assert written(stub) == [*range(8), 90, 91]
 
 
+def test_the_tests_with_faults(tmp_path: Path) -> None:
+    """The example's own tests pass as their docstring says, with the fixture that comes with the package."""
+    needs("fastapi", "httpx2")
+    command = ["-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-p", "no:hypothesispytest", "test_orders_fastapi.py"]
+    above = str(Path(fencepost.__file__).parents[1])
+    where = {**os.environ, "PYTHONPATH": above, "PYTHONSAFEPATH": "", "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *command], cwd=EXAMPLES, capture_output=True, text=True, timeout=120, check=False, env=where
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "4 passed" in ran.stdout
+
+
 def test_two_instances(stub: BrokerStub, tmp_path: Path) -> None:
     """They run side by side, with ids of their own."""
     needs("fastapi", "uvicorn")
