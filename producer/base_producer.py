@@ -362,8 +362,14 @@ class BaseProducer:
 
     def _refuse_records(self) -> None:
         """The producer is being closed."""
-        if self._accumulator.refusal is None:
-            self._accumulator.refusal = ProducerClosed("the producer is closed: no record can be sent any more")
+        self._refuse_from_now_on(None)
+
+    def _refuse_from_now_on(self, instead_of: FencepostError | None) -> None:
+        """Accept no more records. The reason takes the place of `instead_of`, and of no other, in one step: no record gets in between."""
+        closed = ProducerClosed("the producer is closed: no record can be sent any more")
+        with self._shared.region:
+            if self._accumulator.refusal is None or self._accumulator.refusal is instead_of:
+                self._accumulator.refusal = closed
 
     def _time_to_leave(self, error: BaseException | None) -> float | None:
         """The seconds that `close` waits for deliveries if this error leaves the block; None without a limit. After Ctrl-C or a

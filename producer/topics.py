@@ -160,19 +160,21 @@ class Topics:
         if queues is not None and topic in self._short:
             there = f"{topic!r} has {counted(queues.partitions, 'partition')}, numbered from 0"
             raise UnknownPartition(f"there is no partition {partition}: {there} (the brokers were asked again for this partition)")
-        if topic in self._refused:
-            code = self._refused[topic]
+        # One look at each: the sender thread may take the note away in between.
+        code = self._refused.get(topic)
+        if code is not None:
             raise RecordRefused(judge(Api.METADATA, code).why, topic=topic, partition=partition, persisted=Persisted.NO, code=code)
         if self._dead is not None:
             raise again(self._dead)
-        if topic in self._unheard:
-            raise again(self._unheard[topic])
+        unheard = self._unheard.get(topic)
+        if unheard is not None:
+            raise again(unheard)
         return None
 
     def missing(self, topic: str) -> str:
         """What the brokers said of a topic that is not available; empty if they have not said anything."""
-        with self._lock:
-            return f"the brokers say {self._missing[topic]}" if topic in self._missing else ""
+        said = self._missing.get(topic)
+        return f"the brokers say {said}" if said is not None else ""
 
     def unavailable(self, topic: str, partition: int, timeout_s: float, trouble: str) -> TopicUnavailable:
         """The error of a wait that reached its deadline. `trouble`: why no broker answers."""
@@ -184,8 +186,9 @@ class Topics:
         if queues is not None:
             there = f"{topic!r} has {counted(queues.partitions, 'partition')}"
             return TopicUnavailable(f"{there}; partition {partition} did not appear {limit}")
-        if topic in self._missing:
-            return TopicUnavailable(f"topic {topic!r} did not become available {limit}: the brokers say {self._missing[topic]}")
+        missing = self.missing(topic)
+        if missing:
+            return TopicUnavailable(f"topic {topic!r} did not become available {limit}: {missing}")
         return TopicUnavailable(f"no broker told the partitions of topic {topic!r} {limit}: {trouble}")
 
 

@@ -321,7 +321,6 @@ class Batch:
         with self.shared.region:
             if self.settled:
                 return
-            self.settled = True
             self.base_offset = base_offset
             self.log_append_time = log_append_time
             self.failure = failure
@@ -330,6 +329,7 @@ class Batch:
             self._waiting = self._callbacks = self._watched = None
             if failure is not None:
                 self.unseen = self.count
+            self.settled = True  # Last, because `done` and `result` look at it without the lock, and then read the outcome.
         wake_all(waiting)
         followers, self._followers, self.newest_follower = self._followers, None, None
         if followers is not None:

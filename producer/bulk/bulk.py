@@ -134,9 +134,9 @@ class BulkFuture:
 
     def _moved(self, part: Part, parts: list[Part]) -> None:
         """A part's batch was split. The caller holds the lock."""
-        del self._open_parts[part]
         for each in parts:
             self._open_parts[each] = None
+        del self._open_parts[part]  # Last: `done` looks without the lock, and must not find no part in between.
 
     def _note_offsets(self, batch: Batch, pairs: bytes) -> None:
         spans = self._spans.setdefault(int(batch.partition), [])
@@ -222,7 +222,7 @@ class BulkFuture:
             condition = self._condition
             if condition is None:
                 condition = self._condition = Condition()
-        if not condition.wait(0, deadline) and not self.done():
+        if not condition.wait(None, deadline) and not self.done():
             raise TimeoutError(f"not every row has its outcome within {plain(limit_s)} s; they are still on their way")
 
 

@@ -66,7 +66,7 @@ class SenderThread:
     @property
     def running(self) -> bool:
         # Not `Thread.is_alive`: if Ctrl-C interrupts it, Python 3.11 and 3.12 report the running thread as ended from then on.
-        return self._started and not self._over.notified and self._shared.forked is None
+        return self._started and self._over.notified is None and self._shared.forked is None
 
     @property
     def goes_on(self) -> bool:
@@ -107,7 +107,7 @@ class SenderThread:
         except RuntimeError:
             return True
         deadline = deadline_after(timeout_s)
-        while self.running and not done.wait(0, min(deadline, time.monotonic() + 0.1)):
+        while self.running and not done.wait(None, min(deadline, time.monotonic() + 0.1)):
             if time.monotonic() >= deadline:
                 return False
         return True
@@ -119,7 +119,7 @@ class SenderThread:
             self._loop.call_soon_threadsafe(self._finish, reason)
         if not self._started or threading.current_thread() is self._thread:
             return
-        if self._over.wait(0, time.monotonic() + max(STOP_LEAST_S, min(limit_s, STOP_TIMEOUT_S))):
+        if self._over.wait(None, time.monotonic() + max(STOP_LEAST_S, min(limit_s, STOP_TIMEOUT_S))):
             self._thread.join(STOP_TIMEOUT_S)
         else:
             log.warning("the sender thread has not ended: a callback or an interceptor still runs on it")

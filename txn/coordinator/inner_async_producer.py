@@ -9,7 +9,7 @@ from fencepost.producer.async_producer import AsyncProducer
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.telemetry.spans import Telemetry
-from fencepost.txn.coordinator.send_admission import Admission
+from fencepost.txn.coordinator.send_admission import NO_TRANSACTION, Admission
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 
 
@@ -39,5 +39,4 @@ class InnerAsyncProducer(AsyncProducer):
         return self._manager
 
     def _refuse_records(self) -> None:
-        self.admission.make_way()
-        super()._refuse_records()
+        self._refuse_from_now_on(NO_TRANSACTION)

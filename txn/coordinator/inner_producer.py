@@ -12,7 +12,7 @@ from fencepost.producer.errors import ConfigError
 from fencepost.producer.producer import Producer
 from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.txn.coordinator.exit_and_fork import TransactionExitGuard
-from fencepost.txn.coordinator.send_admission import Admission
+from fencepost.txn.coordinator.send_admission import NO_TRANSACTION, Admission
 from fencepost.txn.coordinator.send_admission import NoTransaction as NoTransaction
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 
@@ -76,6 +76,4 @@ class InnerProducer(Producer):
         return self._manager
 
     def _refuse_records(self) -> None:
-        if self._admission is not None:
-            self._admission.make_way()
-        super()._refuse_records()
+        self._refuse_from_now_on(NO_TRANSACTION)

@@ -97,16 +97,11 @@ class Admission:
             if self._accumulator.refusal is None:
                 self._accumulator.refusal = NO_TRANSACTION
 
-    def make_way(self) -> None:
-        """Another error is about to be the reason why no record is accepted."""
-        self.stop()
-        if self._accumulator.refusal is NO_TRANSACTION:
-            self._accumulator.refusal = None
-
     def _open(self, call: Call, error: Exception | None) -> None:
         """Runs on the sender thread, so that the producer cannot end in between."""
-        if error is None and not call.left and self._accumulator.refusal is NO_TRANSACTION:
-            self._accumulator.refusal = None
+        with self._shared.region:
+            if error is None and not call.left and self._accumulator.refusal is NO_TRANSACTION:
+                self._accumulator.refusal = None
 
     def _reopen(self, call: Call, error: Exception | None) -> None:
         """The same after an end that has ended nothing, because it was about an earlier transaction or came too early. The open transaction

@@ -140,8 +140,9 @@ class TransactionManager:
 
     def refuse_spoilt(self) -> None:
         """Raise why the transaction must be aborted: a further record or offset would be lost with the others. Any thread may call this."""
-        if self.spoilt is not None:
-            raise self.spoilt.again()
+        spoilt = self.spoilt
+        if spoilt is not None:
+            raise spoilt.again()
 
     def hand_out(self) -> PreparedTransaction:
         """The token; from now on the processes that have it decide the outcome. Any thread may call this after `prepare` was answered."""
@@ -609,11 +610,12 @@ class TransactionManager:
 
     def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
         """The transaction has its outcome. `aborts`: the error for calls that wanted to abort it."""
+        # Before the state changes: a thread that reads there that the transaction is over asks next how it ended (`about_the_past`).
+        self._ended[self._number] = committed
         self.machine.step(event)
         if self.preparation.token is not None:
             OUTSTANDING.discard(self.preparation.token)
         self._out += self._waiting.answer(aborts, Event.ABORT)
-        self._ended[self._number] = committed
         self._ended.pop(self._number - REMEMBERED, None)
         self.drop_reason = self.spoilt = None
         self._out += self._waiting.answer(None, Event.COMMIT)

@@ -39,7 +39,7 @@ class LoopThread:
     def alive(self) -> bool:
         """Whether the loop still accepts coroutines."""
         # Not `Thread.is_alive`, for the reason that `producer.network.sender_thread` gives.
-        return not self._over.notified and self._process == os.getpid()
+        return self._over.notified is None and self._process == os.getpid()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> CallOutcome[T]:
         """Start a coroutine. Wait for the returned task, or pass it to `drop`."""
@@ -72,7 +72,7 @@ class LoopThread:
         """Cancel what still runs, and end. It may be called again."""
         if self.alive:
             self._loop.call_soon_threadsafe(self._stop_once)
-            if self._over.wait(0, time.monotonic() + STOP_TIMEOUT_S):
+            if self._over.wait(None, time.monotonic() + STOP_TIMEOUT_S):
                 self._thread.join(STOP_TIMEOUT_S)
 
     def _stop_once(self) -> None:

@@ -202,9 +202,7 @@ class Participant(Producer):
         return self._shared_identity
 
     def _refuse_records(self) -> None:
-        if self._accumulator.refusal is NO_PARTICIPATION:
-            self._accumulator.refusal = None
-        super()._refuse_records()
+        self._refuse_from_now_on(NO_PARTICIPATION)
 
     def _check(self, topic: str, partition: int | None) -> None:
         """Refuse a record that could only fail later."""
@@ -260,8 +258,9 @@ class Participant(Producer):
 
     def _open(self) -> None:
         """Runs on the sender thread, so that the sender cannot end in between."""
-        if self._accumulator.refusal is NO_PARTICIPATION:
-            self._accumulator.refusal = None
+        with self._shared.region:
+            if self._accumulator.refusal is NO_PARTICIPATION:
+                self._accumulator.refusal = None
 
     def _stop(self) -> None:
         """Accept no more records."""
