@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
-from zlib import crc32
 
 from mypy_extensions import i64, mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import Accumulator, TopicQueues
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture, Shared
 from fencepost.producer.accumulator.future_await import bulk_outcome, outcome
-from fencepost.producer.accumulator.named_partitioners import chooser, chosen
+from fencepost.producer.accumulator.named_partitioners import chooser, chosen, hash_of
 from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
@@ -85,7 +84,7 @@ class BaseProducer:
         self._topics = self._accumulator.topics
         self._chooser = chooser(self._settings.partitioner)
         # It chooses without the lists that other functions get.
-        self._by_crc32 = self._settings.partitioner is Partitioner.CRC32
+        self._hash = hash_of(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
         self._awaited_serializers = [
@@ -140,9 +139,9 @@ class BaseProducer:
         stamp = wall_ms() if timestamp is None else checked_timestamp(timestamp)
         where = place_of(partition)
         queues = self._topics.get(topic)
-        if where < 0 and self._by_crc32 and key is not None and queues is not None:
-            where = crc32(key) % queues.partitions
-        free = where >= 0 or self._chooser is None or self._by_crc32
+        if where < 0 and self._hash is not None and key is not None and queues is not None:
+            where = self._hash(key) % queues.partitions
+        free = where >= 0 or self._chooser is None or self._hash is not None
         if queues is not None and where < queues.partitions and not self._in_line and free:
             future = self._accumulator.append(queues, where, stamp, key, value, packed, on_delivery)
             if future is not None:

@@ -9,34 +9,41 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Final
 
 from fencepost.producer.config.settings import Partitioner
 
 Chooser = Callable[[bytes | None, list[int], list[int]], int | None]
 
 
-def crc32(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
-    """librdkafka's consistent_random: CRC-32 of the key."""
-    return partitions[zlib.crc32(key) % len(partitions)] if key is not None else None
-
-
-def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
-    """librdkafka's fnv1a_random, and Sarama's: FNV-1a of the key, its sign taken off."""
-    if key is None:
-        return None
+def fnv1a(key: bytes) -> int:
+    """FNV-1a of the key, its sign taken off."""
     state = 0x811C9DC5
     for byte in key:
         state = ((state ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return partitions[(state if state < 1 << 31 else (1 << 32) - state) % len(partitions)]
+    return state if state < 1 << 31 else (1 << 32) - state
 
 
-CHOOSERS: dict[Partitioner, Chooser] = {Partitioner.CRC32: crc32, Partitioner.FNV1A: fnv1a}
-"""The partitioners that are functions. The accumulator implements the others."""
+HASHES: Final[dict[Partitioner, Callable[[bytes], int]]] = {Partitioner.CRC32: zlib.crc32, Partitioner.FNV1A: fnv1a}
+"""librdkafka's consistent_random; and its fnv1a_random, which is Sarama's, too. The partition of a key is the remainder of its hash by the
+number of partitions. The accumulator implements the other partitioners."""
+
+
+def hash_of(partitioner: Partitioner | Chooser) -> Callable[[bytes], int] | None:
+    """The hash by which the partitioner chooses; None if it is another kind of partitioner."""
+    return HASHES.get(partitioner) if isinstance(partitioner, Partitioner) else None
 
 
 def chooser(partitioner: Partitioner | Chooser) -> Chooser | None:
     """The function to call for each record; None if the accumulator chooses."""
-    return CHOOSERS.get(partitioner) if isinstance(partitioner, Partitioner) else partitioner
+    hashed = hash_of(partitioner)
+    if hashed is None:
+        return None if isinstance(partitioner, Partitioner) else partitioner
+
+    def by_hash(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
+        return None if key is None else partitions[hashed(key) % len(partitions)]
+
+    return by_hash
 
 
 def chosen(choose: Chooser, key: bytes | None, partitions: int, available: list[int]) -> int:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable
 from typing import Final
 
-Chooser = Callable[[bytes | None, list[int], list[int]], int | None]
+from fencepost.producer.accumulator import named_partitioners
+from fencepost.producer.accumulator.named_partitioners import Chooser
 
 MURMUR2_OF_NOTHING: Final = 275646681
 """murmur2 of an empty key, its sign taken off."""
-FNV1A_OF_NOTHING: Final = 0x100000000 - 0x811C9DC5
-"""FNV-1a of an empty key, its sign taken off."""
 
 
 def any_partition(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
@@ -35,10 +33,7 @@ def murmur2(key: bytes | None, partitions: list[int], available: list[int]) -> i
 
 def fnv1a(key: bytes | None, partitions: list[int], available: list[int]) -> int | None:
     """`fnv1a`: FNV-1a of the key; all messages without one go to one partition."""
-    state = 0x811C9DC5
-    for byte in key or b"":
-        state = ((state ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return partitions[(state if state < 1 << 31 else (1 << 32) - state) % len(partitions)]
+    return partitions[named_partitioners.fnv1a(key or b"") % len(partitions)]
 
 
 PARTITIONERS: Final[dict[str, str | Chooser]] = {
