@@ -7,6 +7,7 @@ before any refusal of its epoch: a client may also ask after its coordinator has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from fencepost.broker_stub.inspector.batch_facts import identity
 from fencepost.broker_stub.inspector.exchange_findings import FENCED, client_of
@@ -15,6 +16,8 @@ from fencepost.broker_stub.inspector.lanes import CONTROL, Batch
 from fencepost.broker_stub.inspector.log_findings import partitions
 from fencepost.broker_stub.inspector.rows import OK, Row
 from fencepost.producer.foundations.counted import counted
+
+AGAIN: Final = "CONCURRENT_TRANSACTIONS"
 
 Identity = tuple[int, int]
 
@@ -25,9 +28,10 @@ class Ends:
     def __init__(self, rows: Iterable[Row]) -> None:
         self._asked: dict[Identity, list[Row]] = {}
         self._wrote: dict[tuple[str, int, int, int, int], int] = {}  # a batch, and the newest exchange with it
-        self._registered: dict[int, list[Row]] = {}
+        self._registered: dict[int, list[tuple[int, Row]]] = {}  # the epoch that was given, and the first of the requests for it
         self._fenced: dict[Identity, int] = {}  # the first exchange in which the identity was refused
         self.oldest = 0
+        waiting: dict[str, Row] = {}
         for row in rows:
             self.oldest = self.oldest or row["n"]
             for batch in row["batches"]:
@@ -38,8 +42,14 @@ class Ends:
                     self._fenced.setdefault((batch["pid"], batch["epoch"]), row["n"])
             if row["api"] == "END_TXN" and row["asked"].startswith("ABORT") and row["identity"] is not None and not row["codes"]:
                 self._asked.setdefault(tuple(row["identity"]), []).append(row)
-            if row["api"] == "INIT_PRODUCER_ID" and row["outcome"] == OK and row["response"] is not None:
-                self._registered.setdefault(row["response"].get("producer_id", -1), []).append(row)
+            if row["api"] == "INIT_PRODUCER_ID" and row["response"] is not None and row["txn"]:
+                # The coordinator aborts what is open first, and answers with CONCURRENT_TRANSACTIONS until that is done.
+                first = waiting.setdefault(row["txn"][0], row)
+                if row["outcome"] == OK:
+                    given = self._registered.setdefault(row["response"].get("producer_id", -1), [])
+                    given.append((row["response"].get("producer_epoch", -1), first))
+                if AGAIN not in row["codes"]:
+                    del waiting[row["txn"][0]]
 
     def written(self, place: tuple[str, int], batch: Batch) -> int | None:
         """The exchange that wrote the batch; None if it is not known."""
@@ -56,8 +66,8 @@ class Ends:
     def replaced(self, owner: Identity, *, after: int, ended_ms: int) -> Row | None:
         """The registration of the transactional id that may have aborted it."""
         pid, epoch = owner
-        later = (row for row in self._registered.get(pid, ()) if row["n"] > after and row["at"] <= ended_ms)
-        return next((row for row in later if row["response"].get("producer_epoch", -1) > epoch), None)
+        later = ((given, row) for given, row in self._registered.get(pid, ()) if row["n"] > after and row["at"] <= ended_ms)
+        return next((row for given, row in later if given > epoch), None)
 
 
 def aborted(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import confluent_kafka
 import pytest
 from msgspec.structs import replace
 
@@ -133,6 +134,20 @@ def test_who_aborted_the_transaction_of_a_dead_process() -> None:
                 new.init(PATIENCE_S)
             (one,) = (each for each in found(stub) if each["kind"] == "aborted batch" and each["topic"] == "invoices")
             assert "Its coordinator aborted it: new registered the transactional id in exchange " in one["text"]
+
+
+def test_the_newer_process_of_another_client_aborted() -> None:
+    """A coordinator answers librdkafka's registration only after it has aborted what was open: the first question was the reason."""
+    with BrokerStub() as stub:
+        ids = {"bootstrap.servers": stub.bootstrap, "transactional.id": "t"}
+        old = confluent_kafka.Producer({**ids, "client.id": "old"})
+        old.init_transactions(PATIENCE_S)
+        old.begin_transaction()
+        old.produce("orders", b"v")
+        assert old.flush(PATIENCE_S) == 0
+        confluent_kafka.Producer({**ids, "client.id": "new"}).init_transactions(PATIENCE_S)
+        (one,) = (each for each in found(stub) if each["kind"] == "aborted batch")
+        assert "Its coordinator aborted it: new registered the transactional id in exchange " in one["text"]
 
 
 def test_an_open_transaction_does_not_hang_while_its_coordinator_has_it() -> None:
