@@ -152,7 +152,8 @@ class Examination:
                 "not compared: Kafka tells a broker's time only in the answer to a write, and this command writes nothing",
             )
             if topic is not None:
-                self.findings += await topic_findings(connection.ask, metadata, topic, self._settings)
+                newest = connection.versions.get(Api.PRODUCE, (0, -1))[1]
+                self.findings += await topic_findings(connection.ask, metadata, topic, self._settings, produce=newest)
         except OSError as error:
             self._say(Verdict.FAIL, Subject.CLUSTER, f"the examination ended early: {error}")
 

@@ -18,6 +18,8 @@ from fencepost.txn.protocol.cluster_client import the_one
 TOPIC_RESOURCE = 2
 CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type", "cleanup.policy")
 NUMBER = re.compile("[0-9]{1,10}")
+LOWERED_SINCE = 10
+"""The first Produce of Kafka 3.7, whose brokers need no more replicas in sync than there are (`Partition.effectiveMinIsr`)."""
 NUMBERS = ("min.insync.replicas", "max.message.bytes")
 REASONS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist, or this client lacks DESCRIBE on it; `fencepost topics create` creates it",
@@ -28,14 +30,14 @@ REASONS = {
 Ask = Callable[[Message], Awaitable[Message]]
 
 
-async def topic_findings(ask: Ask, metadata: MetadataResponse, name: str, settings: Settings) -> list[Finding]:
-    """Its rows."""
+async def topic_findings(ask: Ask, metadata: MetadataResponse, name: str, settings: Settings, *, produce: int) -> list[Finding]:
+    """Its rows. `produce`: the newest version of Produce that the broker offers."""
     subject = f"topic {name}"
     topic = the_one(metadata.topics, subject)
     if topic.error_code:
         reason = REASONS.get(ErrorCode(topic.error_code)) if topic.error_code in list(ErrorCode) else None
         return [Finding(Verdict.FAIL, subject, f"{error_name(topic.error_code)}{f': {reason}' if reason else ''}")]
-    return [_leaders(subject, topic), *await _configs(ask, subject, topic, settings)]
+    return [_leaders(subject, topic), *await _configs(ask, subject, topic, settings, produce)]
 
 
 def _leaders(subject: str, topic: MetadataResponseTopic) -> Finding:
@@ -45,7 +47,7 @@ def _leaders(subject: str, topic: MetadataResponseTopic) -> Finding:
     return Finding(Verdict.OK, subject, f"{counted(len(topic.partitions), 'partition, with', 'partitions, each with')} a leader")
 
 
-async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, settings: Settings) -> list[Finding]:
+async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, settings: Settings, produce: int) -> list[Finding]:
     wanted = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic.name or "", configuration_keys=list(CONFIGS))
     answer = await ask(DescribeConfigsRequest(resources=[wanted]))
     assert isinstance(answer, DescribeConfigsResponse)
@@ -56,7 +58,7 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
     untold = [name for name in CONFIGS if name not in configs or (name in NUMBERS and not NUMBER.fullmatch(configs[name]))]
     if untold:
         return [Finding(Verdict.WARN, subject, f"the broker's answer lacks the configs {', '.join(untold)}")]
-    findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]))]
+    findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]), lowers=produce >= LOWERED_SINCE)]
     largest, batch = int(configs["max.message.bytes"]), settings.batch_size
     if largest < batch:
         words = (
@@ -76,20 +78,22 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
     return findings
 
 
-def _replicas(subject: str, topic: MetadataResponseTopic, needed: int) -> Finding:
-    """Whether writes with acks=all succeed, now and with one broker less."""
+def _replicas(subject: str, topic: MetadataResponseTopic, needed: int, *, lowers: bool) -> Finding:
+    """Whether writes with acks=all succeed, now and with one broker less. `lowers`: brokers need no more in sync than there are."""
     fewest = min((len(each.replica_nodes) for each in topic.partitions), default=0)
     in_sync = min((len(each.isr_nodes) for each in topic.partitions), default=0)
     behind = sorted({node for each in topic.partitions for node in each.replica_nodes if node not in each.isr_nodes})
     late = f"{'broker' if len(behind) == 1 else 'brokers'} {', '.join(map(str, behind))}"
     has, is_ = ("has", "is") if len(behind) == 1 else ("have", "are")
     stands = f"min.insync.replicas={needed}, {counted(fewest, 'replica')}, at least {in_sync} in sync"
-    if fewest < needed:
+    if fewest < needed and not lowers:
         return Finding(Verdict.FAIL, subject, f"{stands}: acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)")
-    if in_sync < needed:
+    if in_sync < min(needed, fewest):
         return Finding(Verdict.FAIL, subject, f"{stands}: writes with acks=all wait until {late} {has} caught up (NOT_ENOUGH_REPLICAS)")
     if behind:
         return Finding(Verdict.WARN, subject, f"{stands}: {late} {is_} down or behind")
+    if fewest < needed:
+        return Finding(Verdict.WARN, subject, f"{stands}: this Kafka needs only the {fewest} in sync; older than 3.7 it refuses acks=all")
     if fewest == 1:
         return Finding(Verdict.WARN, subject, f"{stands}: records that its only broker loses are lost")
     if fewest == needed:

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from fencepost import Producer
 from fencepost.broker_stub import BrokerStub
-from fencepost.producer.wire import Api, ErrorCode
+from fencepost.cli.doctor_topics import _replicas
+from fencepost.producer.wire import Api, ErrorCode, MetadataResponseTopic
+from fencepost.producer.wire.messages.metadata import MetadataResponsePartition
 from tests.conformance.fixtures import kafka
 from tests.conformance.kafka import KafkaCluster
 from tests.conformance.survival.reader import Admin
@@ -89,7 +92,7 @@ def test_no_address_and_two() -> None:
 @pytest.mark.parametrize(
     ("configs", "verdict", "words"),
     [
-        ({"min.insync.replicas": "4"}, "FAIL", "acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)"),
+        ({"min.insync.replicas": "4"}, "WARN", "this Kafka needs only the 3 in sync; older than 3.7 it refuses acks=all"),
         ({"min.insync.replicas": "3"}, "WARN", "while one of these brokers is down, nothing can be written"),
         ({"min.insync.replicas": "1"}, "WARN", "acknowledged records may be on one broker alone; 2 is safer"),
         ({"max.message.bytes": "1000"}, "WARN", "max.message.bytes=1000 is below batch_size=262144: the broker refuses full batches"),
@@ -103,6 +106,18 @@ def test_topics_that_make_trouble(stub: BrokerStub, configs: dict[str, str], ver
     code, findings = doctor(stub.bootstrap, "--topic", "t")
     assert code == (verdict == "FAIL")
     assert [found for found, said in of(findings, "topic t") if words in said] == [verdict]
+
+
+def test_more_replicas_in_sync_than_there_are(stub: BrokerStub) -> None:
+    """From 3.7 on brokers need at most the replicas that there are, so writes succeed, and the doctor does not say that they fail. Older
+    brokers refuse them."""
+    stub.create_topic("t", replication_factor=1, config={"min.insync.replicas": "2"})
+    code, findings = doctor(stub.bootstrap, "--topic", "t")
+    assert (code, [verdict for verdict, words in of(findings, "topic t") if "needs only the 1 in sync" in words]) == (0, ["WARN"])
+    with Producer(bootstrap_servers=stub.bootstrap) as producer:
+        assert producer.send("t", b"v").result(20).offset == 0
+    topic = MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(replica_nodes=[1], isr_nodes=[1])])
+    assert _replicas("topic t", topic, 2, lowers=False).words.endswith(": acks=all can never be satisfied (NOT_ENOUGH_REPLICAS)")
 
 
 def test_a_topic_that_is_not_there(stub: BrokerStub) -> None:
@@ -212,3 +227,8 @@ def test_on_kafka(kafka: KafkaCluster) -> None:
     assert ("WARN", "min.insync.replicas=1, 1 replica, at least 1 in sync: records that its only broker loses are lost") in of(
         findings, f"topic {topic}"
     )
+    assert run("topics", "create", f"{topic}-2", "--bootstrap", kafka.bootstrap, "--config", "min.insync.replicas=2").returncode == 0
+    with Producer(bootstrap_servers=kafka.bootstrap) as producer:
+        assert producer.send(f"{topic}-2", b"v").result(30).offset == 0
+    code, findings = doctor(kafka.bootstrap, "--topic", f"{topic}-2")
+    assert (code, of(findings, f"topic {topic}-2")[1][0]) == (0, "WARN")
