@@ -23,6 +23,11 @@ def check_filters(given: Mapping[str, object], *, apis: Collection[int], nodes: 
     """Raises TypeError or ValueError for a filter that no request of these APIs, or no broker, could match. `nodes`: None if unknown."""
     check_arguments(**given)
     for name, value in given.items():
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{name}={value!r}: no request has lone surrogates, so it would never fire") from None
         named = _CARRIES.get(name)
         if named is not None and apis and not any(map(named, apis)):
             able = ", ".join(api.name for api in Api if named(api))

@@ -397,6 +397,8 @@ def test_a_rule_about_no_api_is_refused(api: Any) -> None:
         ({"partition": -1}, "partition=-1: must be a whole number from 0"),
         ({"node": "x"}, "node='x': must be a whole number"),
         ({"client_id": b"x"}, "client_id=b'x': must be a client id"),
+        ({"topic": "\ud800"}, r"topic='\\ud800': no request has lone surrogates, so it would never fire"),
+        ({"client_id": "\ud800"}, r"client_id='\\ud800': no request has lone surrogates"),
         ({"node": 9}, "node=9: there is no such broker, only 1, 2"),
         ({"group": "g"}, "group='g': PRODUCE name no group, so it would never fire; .*JOIN_GROUP"),
     ],
