@@ -198,6 +198,9 @@ def _provider(key: str, value: object) -> Secret[Callable[..., object]] | None:
     return Secret(provider)
 
 
+SECRETS: Final = ("ssl_password", "sasl_password", "sasl_oauth_token_provider", "sasl_oauthbearer_config")
+"""The settings that become a Secret."""
+
 SECURITY_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "security_protocol": _protocol,
     "ssl_cafile": _path,
@@ -211,3 +214,11 @@ SECURITY_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "sasl_oauth_token_provider": _provider,
     "sasl_oauthbearer_config": _secret,
 }
+
+
+def hidden(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings, with each secret in a Secret, for what keeps settings as they were given."""
+    return {
+        name: Secret(value) if value is not None and ALIASES.get(name, name) in SECRETS and not isinstance(value, Secret) else value
+        for name, value in given.items()
+    }

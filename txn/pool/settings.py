@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from fencepost.producer.config.names import setting_name, spelled
 from fencepost.producer.config.reader import read_settings
+from fencepost.producer.config.security import hidden
 from fencepost.producer.errors import ConfigError
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.loop.checks import INT32_MAX, check_text, check_within
@@ -73,7 +74,7 @@ def read_pool_settings(given: Mapping[str, Any]) -> tuple[PoolSettings, dict[str
     if not isinstance(settings.lock_directory, str | PathLike | None):
         raise ConfigError(f"lock_directory={settings.lock_directory!r:.300}: the path of a directory, or None")
     _check_producer(rest, settings.transactional_id_prefix)
-    return settings, rest
+    return settings, hidden(rest)
 
 
 def _check_producer(given: dict[str, Any], prefix: str) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from fencepost.compat.confluent.config_names import FLAGS, HARMLESS_NAMES, NUMBERS, OWN, PASSED_ON, SAME, refusal
 from fencepost.compat.confluent.partitioners import PARTITIONERS
 from fencepost.producer.config.limits import AT_LEAST, BATCH_SIZE_MAX
+from fencepost.producer.config.security import hidden
 
 log = logging.getLogger("fencepost.compat.confluent")
 
@@ -34,8 +35,8 @@ IN_FLIGHT_MAX: Final = 5
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """`settings`: of our producer. `properties`: what the program gave, as strings and callables under librdkafka's names. `messages_max`:
-    0 for no limit."""
+    """`settings`: of our producer. `properties`: what the program gave, under librdkafka's names. Both have passwords as Secrets.
+    `messages_max`: 0 for no limit."""
 
     settings: dict[str, Any]
     properties: dict[str, Any]
@@ -78,8 +79,8 @@ def read_config(config: object, given: Mapping[str, Any]) -> Config:
     if on_delivery is not None and not callable(on_delivery):
         raise _invalid("on_delivery requires a callable object")
     return Config(
-        settings=settings,
-        properties=properties,
+        settings=hidden(settings),
+        properties=hidden(properties),
         messages_max=int(_number("queue.buffering.max.messages", named.get("queue.buffering.max.messages", 100_000))),
         missing_topic_s=_number("topic.metadata.propagation.max.ms", named.get("topic.metadata.propagation.max.ms", 30_000)) / 1000.0,
         only_errors=_flag("delivery.report.only.error", named.get("delivery.report.only.error", False)),

@@ -38,6 +38,7 @@ from fencepost.producer import (
     UndeliveredRecords,
 )
 from fencepost.producer import Producer as PlainProducer
+from fencepost.producer.config.secret import Secret
 from fencepost.txn import Transaction, TransactionalProducer
 
 SLICE_S: Final = 0.1
@@ -221,14 +222,15 @@ class Producer(Sending):
         check_types(str, username=username, password=password)
         if self._underlying.transactional is not None:
             raise raised(KafkaError._STATE, "set_sasl_credentials: a transactional producer keeps its credentials: make a new producer")
-        self._config.properties.update({"sasl.username": username, "sasl.password": password})
+        secret = Secret(password)
+        self._config.properties.update({"sasl.username": username, "sasl.password": secret})
         if "sasl_username" not in self._underlying.settings:
             return  # No connection uses them, here as in librdkafka.
         try:
-            new = PlainProducer({**self._underlying.settings, "sasl_username": username, "sasl_password": password})
+            new = PlainProducer({**self._underlying.settings, "sasl_username": username, "sasl_password": secret})
         except ConfigError as error:
             raise raised(KafkaError._INVALID_ARG, in_their_words(str(error))) from error
-        self._underlying.settings.update(sasl_username=username, sasl_password=password)
+        self._underlying.settings.update(sasl_username=username, sasl_password=secret)
         self._held.hold_everything()
         Thread(target=self._renew, args=(new,), name="fencepost-compat-credentials", daemon=True).start()
 
@@ -406,8 +408,8 @@ class Producer(Sending):
         from confluent_kafka.admin import AdminClient
 
         ours = ("on_delivery", "dr_cb", "error_cb", "stats_cb", "throttle_cb", "log_cb", "transactional.id", "enable.idempotence")
-        properties = {name: value for name, value in self._config.properties.items() if name not in (*ours, "statistics.interval.ms")}
-        return AdminClient(properties)
+        given = {name: value for name, value in self._config.properties.items() if name not in (*ours, "statistics.interval.ms")}
+        return AdminClient({name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()})
 
 
 def check_types(kind: type, **values: object) -> None:

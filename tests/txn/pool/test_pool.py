@@ -446,3 +446,15 @@ def test_any_thread(stub: BrokerStub) -> None:
             thread.join()
     assert sorted(committed(stub, "t")) == [b"%d %d" % (number, row) for number in range(8) for row in range(5)]
     assert ends(stub) == [True] * 40
+
+
+@pytest.mark.parametrize("name", ["sasl_password", "sasl.password", "sasl_plain_password"])
+def test_no_password_is_shown(name: str) -> None:
+    """What a pool keeps for the producers of its slots shows no password, in any spelling, and they log in with it."""
+    with BrokerStub(sasl={"alice": "hush-hush"}) as broker:
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "alice", name: "hush-hush"}
+        with TransactionalPool({**QUICK, **login, "bootstrap_servers": broker.bootstrap, "transactional_id_prefix": "a"}) as pool:
+            assert "hush" not in repr(vars(pool))
+            with pool.transaction() as tx:
+                tx.send("t", b"v")
+        assert [record.value for record in broker.records("t", 0)] == [b"v"]

@@ -78,3 +78,17 @@ def test_tokens(kind: Any) -> None:
         ways = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token, "sasl.oauthbearer.config": "user=me"}
         deliver(kind, broker, {"security.protocol": "SASL_PLAINTEXT", **ways})
     assert set(asked) == {"user=me"}
+
+
+def test_passwords_are_not_shown() -> None:
+    """What the producer keeps of its configuration shows no password, before and after `set_sasl_credentials`; AdminClient gets it."""
+    with BrokerStub(sasl={"alice": "hush-hush"}) as broker:
+        broker.create_topic("t")
+        given = {"bootstrap.servers": broker.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        with Producer({**given, "sasl.username": "alice", "sasl.password": "hush-hush"}) as producer:
+            for _ in range(2):
+                assert "hush" not in f"{producer._config!r} {vars(producer._underlying)!r}"
+                producer.produce("t", b"v")
+                assert producer.flush(20) == 0
+                assert "t" in producer.list_topics(timeout=20).topics
+                producer.set_sasl_credentials("alice", "hush-hush")
