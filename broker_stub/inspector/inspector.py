@@ -126,6 +126,8 @@ class Inspector(Served):
     # -- the stream of each page, on the loop ------------------------------------------------------------------------------
 
     async def _news(self) -> AsyncGenerator[bytes, None]:
+        if len(self._pages) >= PAGES_MAX:
+            return  # Several asked at the same time. Its browser asks again and is told so.
         news: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=16)
         self._pages.add(news)
         try:

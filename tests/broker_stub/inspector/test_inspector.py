@@ -220,6 +220,21 @@ def test_too_many_pages_are_refused(stub: BrokerStub) -> None:
     until(has_room, "room for a page")
 
 
+def test_pages_that_are_opened_at_the_same_time(stub: BrokerStub) -> None:
+    """The bound holds also where all ask before the first one is counted."""
+    page = Page(stub.ui().url)
+    connections = [http.client.HTTPConnection(page.host, page.port, timeout=DEADLINE_S) for _ in range(3 * PAGES_MAX)]
+    try:
+        for connection in connections:
+            connection.request("GET", "/events")
+        answers = [connection.getresponse() for connection in connections]
+        open_now = [answer for answer in answers if answer.status == 200 and answer.readline()]
+        assert len(open_now) == PAGES_MAX
+    finally:
+        for connection in connections:
+            connection.close()
+
+
 def test_nothing_is_taken_while_no_page_is_open(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a page the cluster's thread takes no snapshots."""
     taken: list[int] = []
