@@ -15,6 +15,12 @@ function laneOf(topic, part, width) {
     bars.push({ bar, begin, end, level });
   }
   const floor = LANE.top + LANE.batch + 4 + Math.max(1, levels.length) * (LANE.bar + LANE.gap), height = floor + LANE.label + 2;
+  let labelled = -99; // where the newest ×2 is: one that has no room beside it is a dot
+  const twice = (at, numbers) => {
+    const room = at - labelled >= 24;
+    if (room) labelled = at;
+    return s("text", { x: at, y: LANE.top - 4, class: "x-dup", "text-anchor": "middle" }, room ? "×" + (numbers.length + 1) : "·", s("title", null, `sent again in ${numbers.map((n) => "#" + n).join(", ")}, in the log once`));
+  };
   const batches = part.batches.map((batch) => {
     const [base, last, count, pid, epoch, seq, flags, at, leaderEpoch, bytes] = batch, begin = x(base), wide = Math.max(1.5, x(last + 1) - begin - (x(last + 1) - begin > 5 ? 1 : 0));
     const place = () => { const row = writerOf(topic.name, part.index, pid, epoch, seq) || writerAt(topic.name, part.index, base); return row ? `exchanges/${row.n}` : `topics/${enc(topic.name)}/${part.index}/${base}`; };
@@ -28,7 +34,7 @@ function laneOf(topic, part, width) {
     const text = `offsets ${base}–${last}, ${counted(count, "record")}, ${pid < 0 ? "no producer id" : `pid ${pid} epoch ${epoch} seq ${seq}`}, ${flags & 1 ? state : "no transaction"}, leader epoch ${leaderEpoch}, ${num(bytes)} bytes, ${time(at)}`;
     return [s("rect", { ...hit, class: `hit b-${state}`, x: begin, y: LANE.top, width: wide, height: LANE.batch, rx: 1, "aria-label": text }, s("title", null, text)),
       wide > 30 && s("text", { x: begin + wide / 2, y: LANE.top + 14, "text-anchor": "middle", class: "ink", "pointer-events": "none" }, wide > 90 && pid >= 0 ? cut(`${count} · pid ${pid}`, Math.floor(wide / 6.6)) : cut(count, Math.floor(wide / 6.6))),
-      marks.again.has(base) && s("text", { x: begin + Math.min(wide / 2, 12), y: LANE.top - 4, class: "x-dup", "text-anchor": "middle" }, "×" + (marks.again.get(base).length + 1), s("title", null, `sent again in ${marks.again.get(base).map((n) => "#" + n).join(", ")}, in the log once`))];
+      marks.again.has(base) && twice(begin + Math.min(wide / 2, 12), marks.again.get(base))];
   });
   const line = (offset, kind, text, side, y) => s("g", null, s("line", { class: `l-${kind}`, x1: x(offset), x2: x(offset), y1: 6, y2: floor, "stroke-width": 1.5 }), s("text", { class: `x-${kind}`, x: Math.max(0, Math.min(x(offset) + (side < 0 ? -3 : 3), width)), y, "text-anchor": side < 0 ? "end" : "start" }, text));
   const together = Math.abs(x(part.lso) - x(part.hw)) < 1;
@@ -53,7 +59,7 @@ function marksOf(topic, index) {
 const legend = () => h("p", { class: "legend" },
   [["b-plain", "no transaction"], ["b-committed", "committed"], ["b-open", "open"], ["b-aborted", "aborted"]].map(([kind, text]) => h("span", null, s("svg", { width: 16, height: 10 }, s("rect", { class: kind, x: 1, y: 1, width: 14, height: 8 })), text)),
   [["l-lso", "LSO"], ["l-hw", "high watermark (HW)"]].map(([kind, text]) => h("span", null, s("svg", { width: 16, height: 10 }, s("line", { class: kind, x1: 0, x2: 16, y1: 5, y2: 5, "stroke-width": 2 })), text)),
-  h("span", null, "×2: the batch came twice"), h("span", null, "✕ 1: a write was refused"));
+  h("span", null, "×2 or ·: the batch came twice"), h("span", null, "✕ 1: a write was refused"));
 const Topics = {
   mount(root) {
     this.names = "";

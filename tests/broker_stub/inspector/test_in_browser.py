@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ import pytest
 
 from fencepost import Api, BrokerStub, FaultProxy, Producer, TransactionalProducer
 from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, busy_cluster, found
-from tests.broker_stub.stub_calls import Talker, metadata_request
+from tests.broker_stub.stub_calls import Talker, metadata_request, numbered
 
 CHROMIUM: Final = os.environ.get("FENCEPOST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 NEEDED: Final = os.environ.get("FENCEPOST_BROWSER") == "require"
@@ -299,6 +300,26 @@ def test_many_partitions_change_at_once(look: Callable[..., Look]) -> None:
         seen.page.keyboard.press("2")
         seen.page.wait_for_selector("main select")
         assert seen.page.input_value("main select") == "orders"
+
+
+def test_marks_do_not_cover_each_other(look: Callable[..., Look]) -> None:
+    """Where many narrow batches came twice, only marks with room around them are numbers; every batch keeps a mark."""
+    with BrokerStub() as stub, Talker(stub) as talker:
+        stub.create_topic("orders")
+        for number in range(150):
+            for _ in range(2):
+                talker.produce("orders", numbered(5, number))
+        seen = look()
+        seen.page.goto(f"{stub.ui().url}#topics/orders")
+        seen.page.wait_for_selector("text.x-dup")
+        marks = seen.page.evaluate(
+            "[...document.querySelectorAll('text.x-dup')].map((each) => { const box = each.getBoundingClientRect(); "
+            "return [each.firstChild.data, box.left, box.right]; })"
+        )
+    labels = [each for each in marks if each[0] == "×2"]
+    assert len(marks) == 150
+    assert len(labels) > 20
+    assert all(before[2] < after[1] for before, after in pairwise(labels))
 
 
 def test_hostile_names_are_texts(look: Callable[..., Look], tmp_path: Path) -> None:
