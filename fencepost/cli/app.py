@@ -102,7 +102,9 @@ def _printable_mistakes() -> Iterator[None]:
     try:
         yield
     except CLICK_ERROR as mistake:
-        mistake.message = printable(mistake.message)  # type: ignore[attr-defined]  # each of them has it
+        late = getattr(mistake, "option_name", None) == "--profile"
+        place = "; it comes before the command: fencepost --profile NAME COMMAND" if late else ""
+        mistake.message = printable(mistake.message) + place  # type: ignore[attr-defined]  # each of them has it
         raise
 
 

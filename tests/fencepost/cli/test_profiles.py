@@ -153,6 +153,13 @@ def test_mistakes(tmp_path: Path, text: str | bytes | None, said: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_a_profile_behind_the_command() -> None:
+    """The error says where it belongs."""
+    ran = run("topics", "list", "--profile", "prod")
+    assert ran.returncode == 2
+    assert "it comes before the command" in " ".join(ran.stderr.split())
+
+
 def test_a_password_that_others_can_read(home: Path, stub: BrokerStub) -> None:
     """The command says so once, without the password."""
     file = home / "config.toml"
