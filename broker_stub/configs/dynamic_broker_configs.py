@@ -128,7 +128,6 @@ SECURITY: Final = frozenset(
 )
 """Configs that Kafka changes for single listeners only."""
 
-_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _FIXED: Final = re.compile(
     r"listener\.name\..*|listeners|listener\.security\.protocol\.map|(ssl|sasl)\..*|principal\.builder\.class|config\.providers.*"
 )

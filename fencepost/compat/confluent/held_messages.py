@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from threading import Event, Lock, Thread
+from typing import Any
 
 from confluent_kafka import KafkaError
 
@@ -26,6 +27,8 @@ ALONE_S = 0.2
 AMONG_OTHERS_S = 0.05
 """How long one question for a topic may take while other topics wait, too."""
 PAUSE_S = 0.01
+OVERHEAD = 80
+"""About the bytes that a held message takes besides its content."""
 
 
 class HeldMessages:
@@ -62,9 +65,10 @@ class HeldMessages:
         """Whether a new message of the topic has to wait behind others."""
         return self.everything > 0 or topic in self._topics
 
-    def hold(self, topic: str, message: Message) -> None:
+    def hold(self, message: Message) -> None:
         """Take a message. Raises BufferError if there is no room."""
-        size = size_of(message)
+        topic: Any = message._topic
+        size = OVERHEAD + size_of(message)
         with self._lock:
             if self._bytes + size > self._bytes_max:
                 raise BufferError(f"Local: Queue full: {self._bytes} bytes wait for the metadata of their topics")
@@ -240,14 +244,14 @@ class HeldMessages:
         """The message is held no longer."""
         with self._lock:
             self.count -= 1
-            self._bytes -= size_of(message)
+            self._bytes -= OVERHEAD + size_of(message)
         self._reports.wake()
 
 
 def size_of(message: Message) -> int:
-    """The bytes of a message, about."""
+    """The bytes of a message's value, key and headers."""
     key, headers = message._key, message._headers
-    total = len(message) + (len(key) if isinstance(key, bytes) else 0) + 80
+    total = len(message) + (len(key) if isinstance(key, bytes) else 0)
     if isinstance(headers, list):
         total += sum(len(name) + len(value or b"") for name, value in headers)
     return total

@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError
 
 from fencepost.compat.confluent.config import in_their_words, read_config
 from fencepost.compat.confluent.errors import delivery_error, kafka_error, kafka_exception, made, raised
-from fencepost.compat.confluent.held_messages import HeldMessages
-from fencepost.compat.confluent.message import Callback, Message, MessageHeaders
+from fencepost.compat.confluent.held_messages import HeldMessages, size_of
+from fencepost.compat.confluent.message import Callback, Message
 from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.sending import CLOSED, Sending
 from fencepost.compat.confluent.statistics import Statistics
@@ -333,47 +333,25 @@ class Producer(Sending):
     def _holds(self, topic: str) -> bool:
         return self._held.holds(topic)
 
-    def _hold(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: MessageHeaders | None,
-        timestamp: int | None,
-        callback: Callback | None,
-    ) -> None:
-        check_types(str, topic=topic)
-        check_types(int, partition=partition or 0, timestamp=timestamp or 0)
-        now = time.time()
-        message = Message(self._reports, topic, value, key, partition, headers, timestamp or int(now * 1000), callback, now)
-        size = len(value or b"") + len(key or b"") + sum(len(name) + len(each or b"") for name, each in headers or ())
+    def _hold(self, message: Message) -> None:
+        check_types(str, topic=message._topic)
+        check_types(int, partition=message._partition or 0, timestamp=message._timestamp)
+        size = size_of(message)
         if size > self._underlying.producer.record_limit[0]:
             raise raised(KafkaError.MSG_SIZE_TOO_LARGE, f"{size} bytes exceed message.max.bytes")
-        self._held.hold(topic, message)
+        self._held.hold(message)
         self._reports.count += 1
 
-    def _not_sent(
-        self,
-        error: Exception,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: MessageHeaders | None,
-        timestamp: int | None,
-        callback: Callback | None,
-    ) -> None:
+    def _not_sent(self, error: Exception, message: Message) -> None:
         if isinstance(error, BufferFull):
             raise BufferError(f"Local: Queue full: {error}") from error
-        if isinstance(error, TopicUnavailable) and self._held.lacks(topic, partition):
+        topic: Any = message._topic
+        if isinstance(error, TopicUnavailable) and self._held.lacks(topic, message._partition):
             raise raised(KafkaError._UNKNOWN_PARTITION, str(error)) from error
         replaced = isinstance(error, ProducerClosed) and (self._reports.purging or self._held.everything)
         if replaced or isinstance(error, (TopicUnavailable, NoUsableBroker)):
-            self._hold(topic, value, key, partition, headers, timestamp, callback)
-        elif isinstance(error, RecordRefused) and callback is not None:
-            now = time.time()
-            message = Message(self._reports, topic, value, key, partition, headers, timestamp or int(now * 1000), callback, now)
+            self._hold(message)
+        elif isinstance(error, RecordRefused) and message._callback is not None:
             self._reports.watched += 1
             self._reports.count += 1
             message.fail(kafka_error(error))

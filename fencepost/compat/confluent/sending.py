@@ -71,7 +71,7 @@ class Sending:
         if reports.count >= self._limit:
             self._count_anew()
         if reports.holding and self._holds(topic):
-            self._hold(topic, value, key, partition, listed, timestamp, callback)
+            self._hold(message_of(reports, topic, value, key, partition, listed, timestamp, callback))
             return
         plain, transaction = self._plain, self._transaction
         message: Message | None = None
@@ -84,9 +84,8 @@ class Sending:
                 else:
                     self._refuse_outside()
             else:
-                now = time()
-                made = int(now * 1000.0) if timestamp is None else timestamp
-                message = Message(reports, topic, value, key, partition, listed, made, callback, now)
+                message = message_of(reports, topic, value, key, partition, listed, timestamp, callback)
+                made = message._timestamp
                 reports.watched += 1
                 if plain is not None:
                     plain.try_send(topic, value, key=key, partition=partition, headers=listed, timestamp=made, on_delivery=message)
@@ -100,7 +99,7 @@ class Sending:
                 reports.watched -= 1
             if not isinstance(error, Exception):
                 raise
-            self._not_sent(error, topic, value, key, partition, listed, timestamp, callback)
+            self._not_sent(error, message_of(reports, topic, value, key, partition, listed, timestamp, callback))
             return
         reports.count += 1
 
@@ -128,30 +127,11 @@ class Sending:
         """Whether messages of the topic wait outside the producer, so that a new one waits behind them."""
         raise NotImplementedError
 
-    def _hold(
-        self,
-        topic: str,
-        value: object,
-        key: object,
-        partition: int | None,
-        headers: MessageHeaders | None,
-        timestamp: int | None,
-        callback: Callback | None,
-    ) -> None:
+    def _hold(self, message: Message) -> None:
         """The message waits outside the producer."""
         raise NotImplementedError
 
-    def _not_sent(
-        self,
-        error: Exception,
-        topic: str,
-        value: object,
-        key: object,
-        partition: int | None,
-        headers: MessageHeaders | None,
-        timestamp: int | None,
-        callback: Callback | None,
-    ) -> None:
+    def _not_sent(self, error: Exception, message: Message) -> None:
         """Our producer did not take the message: hold it, report its failure, or raise."""
         raise NotImplementedError
 
@@ -166,6 +146,21 @@ class Sending:
     def _look(self) -> None:
         """Find out whether error_cb or throttle_cb has to be called."""
         raise NotImplementedError
+
+
+def message_of(
+    reports: Reports,
+    topic: str,
+    value: object,
+    key: object,
+    partition: int | None,
+    headers: MessageHeaders | None,
+    timestamp: int | None,
+    callback: Callback | None,
+) -> Message:
+    """The message of a `produce` that begins now."""
+    now = time()
+    return Message(reports, topic, value, key, partition, headers, int(now * 1000.0) if timestamp is None else timestamp, callback, now)
 
 
 def as_bytes(given: object, name: str) -> bytes:

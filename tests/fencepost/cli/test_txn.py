@@ -80,8 +80,8 @@ def test_an_id_described(stub: BrokerStub) -> None:
     (shown,) = ran.objects
     assert (shown["producer_id"], shown["epoch"], shown["state"], shown["partitions"]) == (*token.identity, "Ongoing", ["t-0"])
     assert "a" in txn("describe", "a", "--bootstrap", stub.bootstrap).out
-    nobody = txn("describe", "b", "--bootstrap", stub.bootstrap)
-    assert (nobody.code, nobody.err) == (1, "fencepost txn describe: no coordinator knows transactional id 'b'\n")
+    unknown = txn("describe", "b", "--bootstrap", stub.bootstrap)
+    assert (unknown.code, unknown.err) == (1, "fencepost txn describe: no coordinator knows transactional id 'b'\n")
 
 
 def test_every_field_of_a_description_can_be_read(stub: BrokerStub) -> None:
