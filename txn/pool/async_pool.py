@@ -14,7 +14,7 @@ from fencepost.txn.pool.base_pool import ONCE, BasePool
 from fencepost.txn.pool.edges import OnLoop
 from fencepost.txn.pool.keywords import PoolKeywords
 from fencepost.txn.pool.program import PoolProgram
-from fencepost.txn.pool.slots import Slot
+from fencepost.txn.pool.slots import Holder, Slot
 from fencepost.txn.pool.stats import PoolStats
 
 
@@ -76,7 +76,7 @@ class AsyncTransactionalPool(BasePool):
         return program
 
 
-class AsyncPooledTransaction:
+class AsyncPooledTransaction(Holder):
     """See `AsyncTransactionalPool.transaction`."""
 
     def __init__(self, here: Callable[[], PoolProgram], timeout: SupportsFloat | None) -> None:
@@ -90,7 +90,11 @@ class AsyncPooledTransaction:
             raise Misuse(ONCE)
         self._entered = True
         program = self._here()
-        slot, transaction = await program.begin(self._timeout)
+        try:
+            slot, transaction = await program.begin(self, self._timeout)
+        except BaseException:
+            self.is_gone = True
+            raise
         self._open = program, slot, transaction
         entered: AsyncTransaction = transaction
         return entered
@@ -99,4 +103,7 @@ class AsyncPooledTransaction:
         if self._open is None:
             return
         (program, slot, transaction), self._open = self._open, None
-        await program.end(slot, transaction.__aexit__, kind, error, trace)
+        try:
+            await program.end(slot, transaction.__aexit__, kind, error, trace)
+        finally:
+            self.is_gone = True

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.loop.calls import finished
-from fencepost.txn.pool.slots import Slot
+from fencepost.txn.pool.slots import Holder, Slot
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.protocol.ask_now import ask_now
 
@@ -21,9 +22,10 @@ T = TypeVar("T")
 
 
 class Ticket(Protocol):
-    """The place of a caller that waits for a slot. `slot`: the one that it was given."""
+    """The place of a caller that waits for a slot. `slot`: the one that it was given. `holder`: as the slot's will be."""
 
     slot: Slot | None
+    holder: Callable[[], Holder | None]
 
     def wake(self) -> None:
         """End the wait."""
@@ -41,7 +43,7 @@ class Edge(Protocol):
         """A producer."""
         ...
 
-    def ticket(self) -> Ticket:
+    def ticket(self, holder: Holder) -> Ticket:
         """A new place."""
         ...
 
@@ -64,8 +66,8 @@ class InThreads:
     def make(self, settings: dict[str, Any]) -> TransactionalProducer:
         return TransactionalProducer(settings)
 
-    def ticket(self) -> Ticket:
-        return _ThreadTicket()
+    def ticket(self, holder: Holder) -> Ticket:
+        return _ThreadTicket(holder)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -82,15 +84,20 @@ class InThreads:
 
 
 class _ThreadTicket:
-    """`Ticket`, of a thread."""
+    """`Ticket`, of a thread. It waits for a lock and not for an Event, which Ctrl-C can break."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: Holder) -> None:
         self.slot: Slot | None = None
-        self._event = threading.Event()
-        self.wake = self._event.set
+        self.holder: Callable[[], Holder | None] = ref(holder)
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wake(self) -> None:
+        if self._lock.locked():
+            self._lock.release()
 
     async def wait(self, seconds: float) -> None:
-        self._event.wait(seconds)
+        self._lock.acquire(timeout=seconds)
 
 
 class OnLoop:
@@ -99,8 +106,8 @@ class OnLoop:
     def make(self, settings: dict[str, Any]) -> AsyncTransactionalProducer:
         return AsyncTransactionalProducer(settings)
 
-    def ticket(self) -> Ticket:
-        return _TaskTicket()
+    def ticket(self, holder: Holder) -> Ticket:
+        return _TaskTicket(holder)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await function(*arguments)
@@ -115,8 +122,9 @@ class OnLoop:
 class _TaskTicket:
     """`Ticket`, of a task."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: Holder) -> None:
         self.slot: Slot | None = None
+        self.holder: Callable[[], Holder | None] = ref(holder)
         self._event = asyncio.Event()
         self.wake = self._event.set
 

@@ -20,7 +20,7 @@ from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.pool.edges import Edge, Ticket
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.settings import PoolSettings
-from fencepost.txn.pool.slots import Phase, Slot, Slots
+from fencepost.txn.pool.slots import Holder, Phase, Slot, Slots, is_gone
 from fencepost.txn.pool.stats import Counters, PoolStats
 from fencepost.txn.pool.tenure import Tenure
 
@@ -30,7 +30,7 @@ WAKE_S: Final = 1.0
 """How often it looks anyway."""
 
 
-class Patience:
+class Patience(Holder):
     """How long a call may take. `within`: the limit in words. `trouble`: the failure of its last attempt."""
 
     def __init__(self, limit_s: float, within: str) -> None:
@@ -50,6 +50,7 @@ class SlotKeeper:
         self.settings: Final = settings
         self.made_in: Final = os.getpid()
         self.closed = False
+        self._is_ended = False  # every producer is closed, too
         self.opened_on: object = None
         self._own: Final = own
         self._edge: Final = edge
@@ -70,15 +71,15 @@ class SlotKeeper:
         """The instance's name, once the pool has opened."""
         return self._tenure.instance.name if self._tenure is not None else self.settings.instance
 
-    async def _wait_for_slot(self, patience: Patience) -> Slot:
+    async def _wait_for_slot(self, holder: Holder, patience: Patience) -> Slot:
         with self._lock:
             self._refuse()
             if not self._tickets:
                 self._settle()
-                slot = self._slots.take(time.monotonic())
+                slot = self._slots.take(holder, time.monotonic())
                 if slot is not None:
                     return slot
-            ticket = self._edge.ticket()
+            ticket = self._edge.ticket(holder)
             self._tickets.append(ticket)
         try:
             while True:
@@ -106,11 +107,14 @@ class SlotKeeper:
     def _serve(self) -> None:
         """Give slots to the oldest tickets."""
         while self._tickets:
-            slot = self._slots.take(time.monotonic()) if not self.closed and self._ended is None else None
-            if slot is None:
-                break
-            ticket = self._tickets.popleft()
-            ticket.slot = slot
+            ticket = self._tickets[0]
+            holder = ticket.holder()
+            if holder is not None and not is_gone(holder):
+                slot = self._slots.take(holder, time.monotonic()) if not self.closed and self._ended is None else None
+                if slot is None:
+                    break
+                ticket.slot = slot
+            self._tickets.popleft()
             ticket.wake()
 
     def _wake_all(self) -> None:
@@ -118,10 +122,12 @@ class SlotKeeper:
             ticket.wake()
 
     def _settle(self) -> None:
-        """Look at the slots whose transaction ends without a caller."""
+        """Look at the slots whose transaction ends without a caller, and take back those that are abandoned."""
         for slot in self._slots.all:
             if slot.phase is Phase.SETTLING:
                 self._put_back(slot)
+            elif slot.is_abandoned:
+                self._return_unused(slot)
 
     def _put_back(self, slot: Slot) -> None:
         if self._slots.put_back(slot) is Phase.SETTLING or slot.transaction is None:

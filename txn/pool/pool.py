@@ -13,7 +13,7 @@ from fencepost.txn.pool.base_pool import ONCE, BasePool
 from fencepost.txn.pool.edges import InThreads
 from fencepost.txn.pool.keywords import PoolKeywords
 from fencepost.txn.pool.program import PoolProgram
-from fencepost.txn.pool.slots import Slot
+from fencepost.txn.pool.slots import Holder, Slot
 from fencepost.txn.pool.stats import PoolStats
 from fencepost.txn.transaction import Transaction
 
@@ -61,7 +61,7 @@ class TransactionalPool(BasePool):
         self.close()
 
 
-class PooledTransaction:
+class PooledTransaction(Holder):
     """See `TransactionalPool.transaction`."""
 
     def __init__(self, program: PoolProgram, timeout: SupportsFloat | None) -> None:
@@ -74,12 +74,19 @@ class PooledTransaction:
         if self._entered:
             raise Misuse(ONCE)
         self._entered = True
-        self._open = finished(self._program.begin(self._timeout))
+        try:
+            self._open = finished(self._program.begin(self, self._timeout))
+        except BaseException:
+            self.is_gone = True
+            raise
         transaction: Transaction = self._open[1]
         return transaction
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._open is None:
             return
-        (slot, transaction), self._open = self._open, None
-        finished(self._program.end(slot, transaction.__exit__, kind, error, trace))
+        try:
+            (slot, transaction), self._open = self._open, None
+            finished(self._program.end(slot, transaction.__exit__, kind, error, trace))
+        finally:
+            self.is_gone = True

@@ -20,7 +20,7 @@ from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.instance import Instance, choose
 from fencepost.txn.pool.keeper import LOOK_S, Patience, SlotKeeper, left_s_of
-from fencepost.txn.pool.slots import UNENDED, Phase, Slot
+from fencepost.txn.pool.slots import UNENDED, Holder, Phase, Slot
 from fencepost.txn.pool.stats import PoolStats
 from fencepost.txn.pool.tenure import Tenure, unfinished
 
@@ -39,11 +39,11 @@ class PoolProgram(SlotKeeper):
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    async def begin(self, timeout: SupportsFloat | None) -> tuple[Slot, Any]:
-        """A slot, and an open transaction in it. Raises PoolTimeout when the time has passed."""
+    async def begin(self, block: Holder, timeout: SupportsFloat | None) -> tuple[Slot, Any]:
+        """A slot for this block, and an open transaction in it. Raises PoolTimeout when the time has passed."""
         patience = self._patience(timeout, most=self.settings.acquire_timeout_ms / 1000.0)
         while True:
-            slot = await self._acquire(patience)
+            slot = await self._acquire(block, patience)
             try:
                 transaction = await self._edge.call(slot.producer.begin, max(LEAST_BEGIN_S, patience.left_s))
                 transaction._timeout = timeout
@@ -88,16 +88,16 @@ class PoolProgram(SlotKeeper):
 
     # -- slots -------------------------------------------------------------------------------------------------------
 
-    async def _acquire(self, patience: Patience) -> Slot:
+    async def _acquire(self, holder: Holder, patience: Patience) -> Slot:
         """A slot with a registered producer."""
         while True:
             if patience.trouble is not None and patience.left_s <= 0.0:
                 raise self._late(patience) from patience.trouble
-            slot = await self._wait_for_slot(patience)
+            slot = await self._wait_for_slot(holder, patience)
             if slot.phase is not Phase.OPENING:
                 return slot
             try:
-                await self._open(slot, patience.deadline)
+                await self._open(slot, patience)
             except BaseException as error:
                 if not self._passes_over(slot, error, patience):
                     raise
@@ -120,21 +120,24 @@ class PoolProgram(SlotKeeper):
         patience = self._patience(timeout)
         with self._lock:
             self._refuse()
-        if self._tenure is None:
-            slot = await self._acquire(patience)
-            with self._lock:
-                self._slots.put_back(slot)
-                self._serve()
-        for number in range(self.settings.warm):
-            await self._open_vacant(number, patience.deadline)
+        try:
+            if self._tenure is None:
+                slot = await self._acquire(patience, patience)
+                with self._lock:
+                    self._slots.put_back(slot)
+                    self._serve()
+            for number in range(self.settings.warm):
+                await self._open_vacant(number, patience)
+        finally:
+            patience.is_gone = True
 
-    async def _open_vacant(self, number: int, deadline: float) -> None:
+    async def _open_vacant(self, number: int, patience: Patience) -> None:
         with self._lock:
-            slot = self._slots.take_vacant(number)
+            slot = self._slots.take_vacant(number, patience)
         if slot is None:
             return
         try:
-            await self._open(slot, deadline)
+            await self._open(slot, patience)
         except BaseException:
             self._stumbled(slot)
             raise
@@ -142,8 +145,9 @@ class PoolProgram(SlotKeeper):
             self._slots.put_back(slot)
             self._serve()
 
-    async def _open(self, slot: Slot, deadline: float) -> None:
+    async def _open(self, slot: Slot, patience: Patience) -> None:
         """Give the slot a producer that is registered. This aborts what an earlier process left open under its id."""
+        deadline = patience.deadline
         if slot.producer is not None:
             await self._dismiss(slot, deadline)
         tenure = await self._look_whether_ours(left_s_of(deadline)) if self._tenure is not None else None
@@ -163,7 +167,7 @@ class PoolProgram(SlotKeeper):
             raise
         for number in left_open:
             try:
-                await self._open_vacant(number, deadline)
+                await self._open_vacant(number, patience)
             except Misuse:
                 raise
             except FencepostError as error:
@@ -239,10 +243,10 @@ class PoolProgram(SlotKeeper):
         return self.stats()
 
     async def close(self, timeout: SupportsFloat | None) -> None:
-        """Wait for open transactions, abort those that remain, and close every producer."""
+        """Wait for open transactions, abort those that remain, and close every producer. A call that Ctrl-C struck can be repeated."""
         limit_s = seconds(timeout, self.settings.close_timeout_ms / 1000.0)
         with self._lock:
-            if self.closed:
+            if self._is_ended:
                 return
             self.closed = True
             self._wake_all()
@@ -259,10 +263,13 @@ class PoolProgram(SlotKeeper):
             finally:
                 if self._tenure is not None:
                     self._tenure.instance.release()
+        self._is_ended = True
 
     async def _wait_for_blocks(self, deadline: float) -> None:
-        ticket = self._edge.ticket()
+        ticket = self._edge.ticket(Holder())
         while self._slots.count(Phase.IN_USE, Phase.OPENING) and left_s_of(deadline) > 0.0:
+            with self._lock:
+                self._settle()
             await ticket.wait(min(LOOK_S, left_s_of(deadline)))
 
     async def _close_one(self, producer: Any, timeout_s: float) -> None:

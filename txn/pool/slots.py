@@ -8,8 +8,10 @@ The pool's lock is held meanwhile.
 from __future__ import annotations
 
 import enum
-from collections import deque
+from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
+from weakref import ref
 
 from fencepost.txn.coordinator.state_machine import Event, State
 
@@ -39,10 +41,17 @@ UNENDED: Final = (State.OPEN, State.SPOILED, State.FLUSHING, State.PREPARING)
 """States in which the transaction of a producer that is replaced is aborted first."""
 
 
+class Holder:
+    """A block or a call that takes slots. `is_gone`: it has ended, and puts back nothing any more."""
+
+    is_gone = False
+
+
 class Slot:
     """One slot. `producer`: None until it is opened. `tenure`: under which the producer is registered. `in_doubt`: its last transaction
     raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one. `not_before`: when it may be
-    opened again after a failure. `since`: when it was taken."""
+    opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it. `turn`: slots that became free
+    earlier have a lower one."""
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
@@ -54,12 +63,24 @@ class Slot:
         self.not_before = 0.0
         self.failures = 0
         self.since = 0.0
+        self.holder: Callable[[], Holder | None] = _nobody
+        self.turn = 0
 
     @property
     def state(self) -> State:
         """The producer's."""
         state: State = self.producer._manager.machine.state
         return state
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Its block or call is gone without having put it back: Ctrl-C struck it between two steps."""
+        return self.phase in (Phase.IN_USE, Phase.OPENING) and is_gone(self.holder())
+
+    def taken_by(self, holder: Holder, phase: Phase, now: float) -> None:
+        """The phase comes last: a slot without it is not taken."""
+        self.holder, self.since = ref(holder), now
+        self.phase = phase
 
     def committed(self) -> bool | None:
         """Whether its last transaction was committed. None: the producer does not know it."""
@@ -81,7 +102,7 @@ class Slots:
     def __init__(self, size: int) -> None:
         self.all: Final = [Slot(number) for number in range(size)]
         self.tenure: object = None
-        self._free: deque[Slot] = deque()
+        self._turns = count()
 
     def count(self, *phases: Phase) -> int:
         return sum(slot.phase in phases for slot in self.all)
@@ -90,29 +111,28 @@ class Slots:
         """The age of the oldest transaction."""
         return max((now - slot.since for slot in self.all if slot.phase is Phase.IN_USE), default=0.0)
 
-    def take(self, now: float) -> Slot | None:
+    def take(self, holder: Holder, now: float) -> Slot | None:
         """A slot for a transaction, in use or opening. The one that has been free for longest goes first, because its coordinator has had
         time to write the markers of its last transaction. Before there is a tenure, one caller at a time opens a slot."""
-        while self._free:
-            slot = self._free.popleft()
+        for slot in sorted((slot for slot in self.all if slot.phase is Phase.FREE), key=lambda slot: slot.turn):
             if slot.tenure is self.tenure and slot.state in (State.READY, State.RENEWING):
-                slot.phase, slot.since = Phase.IN_USE, now
+                slot.taken_by(holder, Phase.IN_USE, now)
                 return slot
             slot.phase = Phase.VACANT
         if self.tenure is None and self.count(Phase.OPENING):
             return None
         for slot in self.all:
             if slot.phase is Phase.VACANT and slot.not_before <= now:
-                slot.phase, slot.since = Phase.OPENING, now
+                slot.taken_by(holder, Phase.OPENING, now)
                 return slot
         return None
 
-    def take_vacant(self, number: int) -> Slot | None:
+    def take_vacant(self, number: int, holder: Holder) -> Slot | None:
         """This slot, if it has no producer."""
         slot = self.all[number]
         if slot.phase is not Phase.VACANT or slot.producer is not None:
             return None
-        slot.phase = Phase.OPENING
+        slot.taken_by(holder, Phase.OPENING, slot.since)
         return slot
 
     def put_back(self, slot: Slot) -> Phase:
@@ -120,13 +140,21 @@ class Slots:
         phase = AFTER.get(slot.state, Phase.VACANT)
         if phase is Phase.FREE and (slot.in_doubt or slot.tenure is not self.tenure):
             phase = Phase.VACANT
-        slot.phase = phase
         if phase is Phase.FREE:
-            slot.failures = 0
-            self._free.append(slot)
+            slot.failures, slot.turn = 0, next(self._turns)
+        slot.phase = phase
         return phase
 
     @property
     def changes_by_itself(self) -> bool:
         """Whether a slot may become free without a call of the pool."""
         return any(slot.phase is Phase.SETTLING or (slot.phase is Phase.VACANT and slot.failures) for slot in self.all)
+
+
+def is_gone(holder: Holder | None) -> bool:
+    """Whether it has ended, or the program has dropped it."""
+    return holder is None or holder.is_gone
+
+
+def _nobody() -> None:
+    """The holder of a slot that was never taken."""
