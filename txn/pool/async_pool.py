@@ -11,7 +11,7 @@ from fencepost.producer.errors import Misuse
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.async_producer import AsyncTransaction
 from fencepost.txn.pool.base_pool import ONCE, BasePool
-from fencepost.txn.pool.edges import OnLoop
+from fencepost.txn.pool.calls import LoopCalls
 from fencepost.txn.pool.keywords import PoolKeywords
 from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.slots import Holder, Slot
@@ -30,7 +30,7 @@ class AsyncTransactionalPool(BasePool):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[PoolKeywords]) -> None:
-        super().__init__({**(config or {}), **settings}, OnLoop)
+        super().__init__({**(config or {}), **settings}, LoopCalls)
 
     async def init(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalPool.init`."""

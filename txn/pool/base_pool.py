@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.errors import ProducerForked
-from fencepost.txn.pool.edges import Edge
+from fencepost.txn.pool.calls import PoolCalls
 from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.settings import read_pool_settings
 from fencepost.txn.pool.stats import PoolStats
@@ -24,10 +24,10 @@ ONCE: Final = "this block has begun before: call the pool's transaction() for ea
 class BasePool:
     """See the module."""
 
-    def __init__(self, given: Mapping[str, Any], edge: Callable[[], Edge]) -> None:
+    def __init__(self, given: Mapping[str, Any], calls: Callable[[], PoolCalls]) -> None:
         self._settings, self._own = read_pool_settings(given)
-        self._edge = edge
-        self._program = PoolProgram(self._settings, self._own, edge())
+        self._calls = calls
+        self._program = PoolProgram(self._settings, self._own, calls())
         self._forked: ProducerForked | None = None
         LIVE.add(self)
 
@@ -66,7 +66,7 @@ class BasePool:
                 f" {os.getpid()}, because two children would have the same transactional ids. Make the pool after the fork with an instance"
                 " of the child's own, or leave `instance` out"
             )
-        self._program = PoolProgram(settings, self._own, self._edge())
+        self._program = PoolProgram(settings, self._own, self._calls())
         self._program.closed = parents.closed
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from fencepost.producer.errors import FencepostError, ProducerClosed
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.txn.pool.edges import Edge, Ticket
+from fencepost.txn.pool.calls import PoolCalls, Ticket
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.settings import PoolSettings
 from fencepost.txn.pool.slots import Holder, Phase, Slot, Slots, is_gone
@@ -46,14 +46,14 @@ class Patience(Holder):
 class SlotKeeper:
     """See the module. `own`: the producers' settings. `opened_on`: the event loop of an asyncio pool."""
 
-    def __init__(self, settings: PoolSettings, own: dict[str, Any], edge: Edge) -> None:
+    def __init__(self, settings: PoolSettings, own: dict[str, Any], calls: PoolCalls) -> None:
         self.settings: Final = settings
         self.made_in: Final = os.getpid()
         self.closed = False
         self._is_ended = False  # every producer is closed, too
         self.opened_on: object = None
         self._own: Final = own
-        self._edge: Final = edge
+        self._calls: Final = calls
         self._lock: Final = threading.Lock()
         self._slots: Final = Slots(settings.size)
         self._tickets: Final[deque[Ticket]] = deque()
@@ -79,7 +79,7 @@ class SlotKeeper:
                 slot = self._slots.take(holder, time.monotonic())
                 if slot is not None:
                     return slot
-            ticket = self._edge.ticket(holder)
+            ticket = self._calls.ticket(holder)
             self._tickets.append(ticket)
         try:
             while True:

@@ -10,7 +10,7 @@ from fencepost.producer.errors import Misuse
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.loop.calls import finished
 from fencepost.txn.pool.base_pool import ONCE, BasePool
-from fencepost.txn.pool.edges import InThreads
+from fencepost.txn.pool.calls import BlockingCalls
 from fencepost.txn.pool.keywords import PoolKeywords
 from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.slots import Holder, Slot
@@ -31,7 +31,7 @@ class TransactionalPool(BasePool):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[PoolKeywords]) -> None:
-        super().__init__({**(config or {}), **settings}, InThreads)
+        super().__init__({**(config or {}), **settings}, BlockingCalls)
 
     def init(self, timeout: SupportsFloat | None = None) -> None:
         """Open the pool and `warm` slots. It fences producers that an earlier process of the instance had, and aborts their open

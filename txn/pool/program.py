@@ -45,7 +45,7 @@ class PoolProgram(SlotKeeper):
         while True:
             slot = await self._acquire(block, patience)
             try:
-                transaction = await self._edge.call(slot.producer.begin, max(LEAST_BEGIN_S, patience.left_s))
+                transaction = await self._calls.call(slot.producer.begin, max(LEAST_BEGIN_S, patience.left_s))
                 transaction._timeout = timeout
             except BaseException as error:
                 if not self._passes_over(slot, error, patience):
@@ -62,7 +62,7 @@ class PoolProgram(SlotKeeper):
         """End a block: commit or abort by the transaction's own rules (`leave`), and put the slot back."""
         failure, producer = error, slot.producer
         try:
-            await self._edge.call(leave, kind, error, trace)
+            await self._calls.call(leave, kind, error, trace)
         except BaseException as failed:
             failure = failed
             raise
@@ -156,14 +156,14 @@ class PoolProgram(SlotKeeper):
             tenure, left_open = await self._found(deadline)
             if not tenure.instance.chosen:
                 await self._look_whether_ours(left_s_of(deadline))  # Two pools of one instance may open at the same time.
-        producer = self._edge.make({**self._own, "transactional_id": self.settings.transactional_id(tenure.instance.name, slot.number)})
+        producer = self._calls.make({**self._own, "transactional_id": self.settings.transactional_id(tenure.instance.name, slot.number)})
         try:
-            await self._edge.call(producer.init, left_s_of(deadline))
+            await self._calls.call(producer.init, left_s_of(deadline))
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
             with self._lock:
                 slot.producer, slot.tenure = producer, tenure
         except BaseException:
-            await self._edge.call(producer.close, 0.0)
+            await self._calls.call(producer.close, 0.0)
             raise
         for number in left_open:
             try:
@@ -181,9 +181,9 @@ class PoolProgram(SlotKeeper):
         log.warning("%s: slot %d gets a new producer: %r", self.settings.transactional_id_prefix, slot.number, producer)
         if slot.state in UNENDED:
             with suppress(FencepostError):
-                await self._edge.call(producer.abort, left_s_of(deadline))
+                await self._calls.call(producer.abort, left_s_of(deadline))
         with suppress(FencepostError):
-            await self._edge.call(producer.close, 0.0)
+            await self._calls.call(producer.close, 0.0)
         with self._lock:
             slot.producer, slot.in_doubt = None, False
             self._counters.replaced += 1
@@ -196,13 +196,13 @@ class PoolProgram(SlotKeeper):
             assert settings.instance is not None
             instance = Instance(settings.instance, chosen=False)
         try:
-            guard = self._edge.make({**self._own, "transactional_id": settings.transactional_id(instance.name, "guard")})
+            guard = self._calls.make({**self._own, "transactional_id": settings.transactional_id(instance.name, "guard")})
             try:
-                await self._edge.call(guard.init, left_s_of(deadline))
+                await self._calls.call(guard.init, left_s_of(deadline))
             finally:
-                await self._edge.call(guard.close, 0.0)
+                await self._calls.call(guard.close, 0.0)
             ids = {settings.transactional_id(instance.name, number): number for number in range(settings.size)}
-            found = await self._edge.ask(partial(unfinished, list(ids), guard._inner.settings, left_s_of(deadline)))
+            found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, left_s_of(deadline)))
         except BaseException:
             instance.release()
             raise
@@ -215,7 +215,7 @@ class PoolProgram(SlotKeeper):
         """The tenure, if the coordinator still has the guard's identity. None: the pool must choose another instance. Raises PoolTakenOver
         if the instance was given."""
         tenure = self._tenure
-        if tenure is None or not await self._edge.call(tenure.guard.replaced, timeout_s):
+        if tenure is None or not await self._calls.call(tenure.guard.replaced, timeout_s):
             return tenure
         error = tenure.lost(self.settings.transactional_id_prefix)
         with self._lock:
@@ -259,14 +259,14 @@ class PoolProgram(SlotKeeper):
         finally:
             left = [slot.producer for slot in self._slots.all if slot.producer is not None]
             try:
-                await self._edge.together([self._close_one(producer, left_s_of(deadline)) for producer in left])
+                await self._calls.together([self._close_one(producer, left_s_of(deadline)) for producer in left])
             finally:
                 if self._tenure is not None:
                     self._tenure.instance.release()
         self._is_ended = True
 
     async def _wait_for_blocks(self, deadline: float) -> None:
-        ticket = self._edge.ticket(Holder())
+        ticket = self._calls.ticket(Holder())
         while self._slots.count(Phase.IN_USE, Phase.OPENING) and left_s_of(deadline) > 0.0:
             with self._lock:
                 self._settle()
@@ -274,7 +274,7 @@ class PoolProgram(SlotKeeper):
 
     async def _close_one(self, producer: Any, timeout_s: float) -> None:
         try:
-            await self._edge.call(producer.close, timeout_s)
+            await self._calls.call(producer.close, timeout_s)
         except FencepostError as error:
             log.warning("%r: %s", producer, error)
 

@@ -1,6 +1,6 @@
 """How a pool's one program makes its calls and waits: blocking in threads, or on an event loop.
 
-The program is written once, as coroutines. With `InThreads` none of them ever waits, so `finished` runs them without an event loop.
+The program is written once, as coroutines. With `BlockingCalls` none of them ever waits, so `finished` runs them without an event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ticket(Protocol):
         ...
 
 
-class Edge(Protocol):
+class PoolCalls(Protocol):
     """See the module."""
 
     def make(self, settings: dict[str, Any]) -> Any:
@@ -60,7 +60,7 @@ class Edge(Protocol):
         ...
 
 
-class InThreads:
+class BlockingCalls:
     """Calls that block."""
 
     def make(self, settings: dict[str, Any]) -> TransactionalProducer:
@@ -100,7 +100,7 @@ class _ThreadTicket:
         self._lock.acquire(timeout=seconds)
 
 
-class OnLoop:
+class LoopCalls:
     """Calls on the event loop that runs."""
 
     def make(self, settings: dict[str, Any]) -> AsyncTransactionalProducer:
