@@ -1,4 +1,5 @@
-"""An event loop on a thread of its own, and calls from any thread that run there. A stub, a proxy and a control each have one.
+"""An event loop on a thread of its own, and calls from any thread that run there. A stub, a proxy, a control and an inspector each
+have one.
 
 A caller does not wait for a loop that has ended, or that belongs to another process. `StartsOnce` keeps a second start, and a start after
 the close, from making a second loop.
@@ -22,7 +23,7 @@ class LoopEnded(Exception):
 
 
 class StartsOnce:
-    """Orders the starts and the ends of a stub, a proxy or a control. Any thread may start or end it. `name` is what an error calls it."""
+    """Orders the starts and the ends of what has such a loop. Any thread may start or end it. `name` is what an error calls it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,7 +1,7 @@
 """`fencepost broker`: a cluster of the stub in the foreground.
 
 It starts fast, so that a script's next line can use it: nothing here imports typer. `read_plain` leaves help, mistakes and less common
-options to typer. `app` declares the same options for typer.
+options to typer. `broker_command` declares the same options for typer.
 """
 
 from __future__ import annotations

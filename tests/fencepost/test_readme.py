@@ -31,27 +31,19 @@ def test_the_program_runs_as_printed() -> None:
     assert ran.stderr == ""
 
 
-def test_the_asyncio_program_runs_as_printed() -> None:
-    """One record and ten thousand more, all acknowledged."""
-    (program,) = [each for each in programs(QUICKSTART) if "AsyncProducer" in each]
+@pytest.mark.parametrize(
+    ("word", "out"),
+    [
+        ("AsyncProducer", "0 10000 {0: [range(1, 10001)]} {}\n"),
+        ("value_serializer", "[(b'berlin', b'{\"id\":7,\"paid\":true}'), (b'berlin', None)]\n"),
+        ("dead_letter", "[b'good', b'bad']\n"),
+    ],
+)
+def test_a_program_of_the_quickstart_runs_as_printed(word: str, out: str) -> None:
+    """What it sent is in the log, and nothing is on standard error."""
+    (program,) = [each for each in programs(QUICKSTART) if word in each]
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == "0 10000 {0: [range(1, 10001)]} {}\n"
-
-
-def test_the_program_with_serializers_runs_as_printed() -> None:
-    """Objects become JSON, and None stays None."""
-    (program,) = [each for each in programs(QUICKSTART) if "value_serializer" in each]
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    expected = "[(b'berlin', b'{\"id\":7,\"paid\":true}'), (b'berlin', None)]\n"
-    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", expected)
-
-
-def test_the_program_with_dead_letters_runs_as_printed() -> None:
-    """Records that a topic refuses are sent to another topic, whose metadata the program has asked for before."""
-    (program,) = [each for each in programs(QUICKSTART) if "dead_letter" in each]
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "[b'good', b'bad']\n")
+    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", out)
 
 
 @once_is_enough("starts Spark")

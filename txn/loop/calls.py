@@ -1,4 +1,4 @@
-"""How a pipeline's one program makes its calls: blocking, or on an event loop.
+"""How the one program of a pipeline or a job makes its calls: blocking, or on an event loop.
 
 The runner is written once, as coroutines. `Blocking` makes each call in place, so that its coroutines never wait, and `finished` runs them
 without an event loop. `OnLoop` awaits the producer's calls, and makes the consumer's in a thread of its own, because they block.
@@ -69,7 +69,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     work.close()
-    raise AssertionError("a blocking pipeline's coroutine waited")
+    raise AssertionError("a coroutine of blocking calls waited")
 
 
 class Blocking:
@@ -107,7 +107,7 @@ class Blocking:
 
 
 class _InThread(Generic[T]):
-    """`Running`, in the thread of a blocking pipeline's commits."""
+    """`Running`, in the thread of a blocking program's commits."""
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
