@@ -60,6 +60,7 @@ class SlotKeeper:
         self._counters: Final = Counters()
         self._tenure: Tenure | None = None
         self._ended: PoolTakenOver | None = None
+        self._not_opened = ""  # why the newest opening of a slot failed; empty after one that did not
 
     @property
     def in_use(self) -> int:
@@ -199,8 +200,11 @@ class SlotKeeper:
         waiting = len(self._tickets) - 1
         if waiting > 0:
             told.append(counted(waiting, "other call waits", "other calls wait"))
-        trouble = patience.trouble
-        advice = f"the last failure: {trouble}" if trouble is not None else "raise `size`, or make the transactions shorter"
+        if patience.trouble is not None or (self._not_opened and not busy):
+            # A slot that could not be opened rests, so a call may find none although none is in use.
+            advice = f"the last failure: {patience.trouble or self._not_opened}"
+        else:
+            advice = "raise `size`, or make the transactions shorter"
         return PoolTimeout(f"no transaction could begin within {patience.within}: {', '.join(told)}; {advice}")
 
 

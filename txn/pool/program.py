@@ -106,6 +106,8 @@ class PoolProgram(SlotKeeper):
 
     def _passes_over(self, slot: Slot, error: BaseException, patience: Patience) -> bool:
         """No transaction has begun in the slot. Returns whether the call may try another one."""
+        if slot.phase is Phase.OPENING:
+            self._not_opened = str(error)
         self._stumbled(slot)
         if not _is_passing(error):
             return False
@@ -162,6 +164,7 @@ class PoolProgram(SlotKeeper):
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
             with self._lock:
                 slot.producer, slot.tenure = producer, tenure
+                self._not_opened = ""
         except BaseException:
             await self._calls.call(producer.close, 0.0)
             raise

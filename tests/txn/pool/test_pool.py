@@ -32,6 +32,27 @@ both = pytest.mark.parametrize("kind", KINDS)
 
 
 @both
+def test_opening_takes_longer_than_a_call(kind: type[Pool]) -> None:
+    """Each call says what did not end in time, also one that finds the slot resting after another's failure: it does not ask for more slots
+    while none is in use. `init` has a time of its own."""
+
+    async def story(stub: BrokerStub) -> None:
+        slow = stub.faults.on(Api.INIT_PRODUCER_ID).forever().delay(150)
+        async with pool_of(kind, stub.bootstrap, size=1, acquire_timeout_ms=40) as pool:
+            for _ in range(10):
+                with pytest.raises(PoolTimeout, match="0 of size=1 are in use; the last failure: "):
+                    await wrote(pool, b"none")
+            await made_of(pool.init, LIMIT_S)
+            slow.remove()
+            await wrote(pool, b"row")
+
+    with BrokerStub() as stub:
+        stub.create_topic("t", partitions=1)
+        run_story(story(stub))
+        assert committed(stub, "t") == [b"row"]
+
+
+@both
 @pytest.mark.parametrize("parallel", [8, 100])
 def test_parallel_transactions(stub: BrokerStub, kind: type[Pool], parallel: int) -> None:
     """More callers than slots: each transaction is committed, once, and in one of `size` ids."""
