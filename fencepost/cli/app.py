@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from fencepost.cli.error_lines import reporting_errors
 from fencepost.cli.output import printable, say
 from fencepost.cli.profiles import DEFAULT, FILE_VARIABLE, NAME_VARIABLE, ask_for
 
@@ -110,14 +111,28 @@ def _printable_mistakes() -> Iterator[None]:
 
 @cache
 def command(name: str) -> Any:
-    """The command of this name with its options, or the group with its commands."""
+    """The command of this name with its options, or the group with its commands. Each reports its errors in one line."""
     place = COMMANDS[name]
     found = getattr(import_module(f"fencepost.cli.{place.module}"), place.attribute)
     if isinstance(found, typer.Typer):
-        return typer.main.get_group(found)
+        group = typer.main.get_group(found)
+        for each, of_group in group.commands.items():
+            of_group.callback = _reporting(f"{name} {each}", of_group.callback)
+        return group
     alone = typer.Typer(add_completion=False)
     alone.command(name, help=_paragraphs(found))(found)
-    return typer.main.get_command(alone)
+    made = typer.main.get_command(alone)
+    if name != "broker":  # It logs, and a signal ends it with exit code 0.
+        made.callback = _reporting(name, made.callback)
+    return made
+
+
+def _reporting(name: str, run: Any) -> Callable[..., None]:
+    def reported(**given: Any) -> None:
+        with reporting_errors(name):
+            run(**given)
+
+    return reported
 
 
 def _paragraphs(function: Callable[..., None]) -> str:

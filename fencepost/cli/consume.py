@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
@@ -52,22 +52,21 @@ def consume(
     config: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; repeatable.")] = None,
 ) -> None:
     """Print a topic's values, one on each line, until Ctrl-C. Control characters are escaped."""
-    with reporting_errors("consume"):
-        if from_beginning and offset is not None:
-            raise CommandError("--from-beginning and --offset exclude each other")
-        servers, settings = connection(bootstrap, "--config", config)
-        reader = Reader(servers, settings, isolation)
-        try:
-            begin = 0 if from_beginning else offset
-            with waiting(f"where topic {topic!r} at {servers} begins and ends", METADATA_TIMEOUT_S):
-                reader.assign(topic, partition, begin, oldest=from_beginning)
-            ends = "until Ctrl-C" if timeout is None else f"for at most {timeout:g} s without one"
-            reader.awaited = f"records of topic {topic!r} at {servers}, {ends}"
-            came = reader.run(_as_json if json else _as_text, limit=max_messages, timeout_s=timeout, exit_eof=exit_eof)
-        finally:
-            reader.close()
-        if max_messages is not None and came < max_messages:
-            raise CommandError(f"only {came} of {counted(max_messages, 'record')} came", code=1)
+    if from_beginning and offset is not None:
+        raise CommandError("--from-beginning and --offset exclude each other")
+    servers, settings = connection(bootstrap, "--config", config)
+    reader = Reader(servers, settings, isolation)
+    try:
+        begin = 0 if from_beginning else offset
+        with waiting(f"where topic {topic!r} at {servers} begins and ends", METADATA_TIMEOUT_S):
+            reader.assign(topic, partition, begin, oldest=from_beginning)
+        ends = "until Ctrl-C" if timeout is None else f"for at most {timeout:g} s without one"
+        reader.awaited = f"records of topic {topic!r} at {servers}, {ends}"
+        came = reader.run(_as_json if json else _as_text, limit=max_messages, timeout_s=timeout, exit_eof=exit_eof)
+    finally:
+        reader.close()
+    if max_messages is not None and came < max_messages:
+        raise CommandError(f"only {came} of {counted(max_messages, 'record')} came", code=1)
 
 
 class Reader:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from fencepost.cli.console import Screen
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.output import say
 from fencepost.cli.waiting import waiting
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
@@ -49,19 +49,18 @@ def demo(
 
     begun = time.monotonic()
     errors = Screen(stderr=True)
-    with reporting_errors("demo"):
-        if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
-        try:
-            with Bars(errors) as bars, ExitStack() as opening:
-                if bootstrap is not None:
-                    opening.enter_context(waiting(f"the brokers at {bootstrap}, for at most {OPEN_S} s"))
-                    bars.begun = opening.close
-                report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars, share=share)
-        except FlightsMissing as error:
-            raise CommandError(str(error)) from None
-        except (FencepostError, KafkaException, OSError, ValueError) as error:
-            raise CommandError(str(error), code=1) from None
+    if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
+        raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
+    try:
+        with Bars(errors) as bars, ExitStack() as opening:
+            if bootstrap is not None:
+                opening.enter_context(waiting(f"the brokers at {bootstrap}, for at most {OPEN_S} s"))
+                bars.begun = opening.close
+            report = run_demo(load_flights(rows), upstream=bootstrap, audience=bars, share=share)
+    except FlightsMissing as error:
+        raise CommandError(str(error)) from None
+    except (FencepostError, KafkaException, OSError, ValueError) as error:
+        raise CommandError(str(error), code=1) from None
     found = problems(report)
     if json:
         say(as_json(report))

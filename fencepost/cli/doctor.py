@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say_json
 from fencepost.cli.waiting import waiting
@@ -34,25 +34,24 @@ def doctor(
 
     Exit code 1 if any finding is FAIL. The command writes no record and creates no topic.
     """
-    with reporting_errors("doctor"):
-        import asyncio
+    import asyncio
 
-        from fencepost.cli.doctor_checks import REQUEST_TIMEOUT_S, examine
-        from fencepost.cli.doctor_findings import Verdict
-        from fencepost.cli.reachability import settings_for
+    from fencepost.cli.doctor_checks import REQUEST_TIMEOUT_S, examine
+    from fencepost.cli.doctor_findings import Verdict
+    from fencepost.cli.reachability import settings_for
 
-        if address is not None and bootstrap is not None:
-            raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")
-        servers, given = connection(address or bootstrap, "--config", config)
-        settings = settings_for(servers, given, client_id="fencepost-doctor")
-        with waiting(f"answers of the brokers at {servers}, for at most {REQUEST_TIMEOUT_S:g} s each"):
-            findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
-        if json:
-            for finding in findings:
-                say_json(finding)
-        else:
-            _show(findings)
-        raise typer.Exit(1 if any(each.verdict is Verdict.FAIL for each in findings) else 0)
+    if address is not None and bootstrap is not None:
+        raise CommandError(f"BOOTSTRAP {address} and --bootstrap {bootstrap} exclude each other")
+    servers, given = connection(address or bootstrap, "--config", config)
+    settings = settings_for(servers, given, client_id="fencepost-doctor")
+    with waiting(f"answers of the brokers at {servers}, for at most {REQUEST_TIMEOUT_S:g} s each"):
+        findings = asyncio.run(examine(settings, topic=topic, transactions=transactions))
+    if json:
+        for finding in findings:
+            say_json(finding)
+    else:
+        _show(findings)
+    raise typer.Exit(1 if any(each.verdict is Verdict.FAIL for each in findings) else 0)
 
 
 def _show(findings: list[Finding]) -> None:

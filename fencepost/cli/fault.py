@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 import typer
 
 from fencepost.broker_stub.faults.one_line import one_line
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.output import say, say_json, warn
 
 fault = typer.Typer(
@@ -79,22 +79,20 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a rule. It applies at once. The command prints the rule's number."""
-    with reporting_errors("fault add"):
-        if probability is not None and not 0 <= probability <= 1:  # JSON has no NaN
-            raise CommandError(f"probability={probability}: a number from 0 to 1")
-        which = {"on": on, "topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
-        what = {"at": at, "action": action, "code": code, "ms": ms}
-        often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
-        given = {name: value for name, value in (which | what | often).items() if value is not None}
-        added = asked(control, "POST", "/faults", Rule, given)
-        _tell([added], json=json)
+    if probability is not None and not 0 <= probability <= 1:  # JSON has no NaN
+        raise CommandError(f"probability={probability}: a number from 0 to 1")
+    which = {"on": on, "topic": topic, "partition": partition, "group": group, "txn": txn, "node": node, "client_id": client_id}
+    what = {"at": at, "action": action, "code": code, "ms": ms}
+    often = {"times": times, "on_call": on_call, "forever": forever or None, "probability": probability, "seed": seed}
+    given = {name: value for name, value in (which | what | often).items() if value is not None}
+    added = asked(control, "POST", "/faults", Rule, given)
+    _tell([added], json=json)
 
 
 @fault.command("list")
 def list_faults(control: ControlUrl = None, json: Json = False) -> None:
     """List the rules, with the hits of each and the number of exchanges that it holds."""
-    with reporting_errors("fault list"):
-        _tell(asked(control, "GET", "/faults", Rules)["faults"], json=json)
+    _tell(asked(control, "GET", "/faults", Rules)["faults"], json=json)
 
 
 @fault.command()
@@ -105,11 +103,10 @@ def remove(
     json: Json = False,
 ) -> None:
     """Remove a rule, or all. The exchanges that they hold continue. The command prints the hits of the removed rules."""
-    with reporting_errors("fault remove"):
-        if every is (number is not None):
-            raise CommandError("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
-        removed = asked(control, "DELETE", "/faults", Rules)["faults"] if every else [asked(control, "DELETE", f"/faults/{number}", Rule)]
-        _tell(removed, json=json)
+    if every is (number is not None):
+        raise CommandError("name the ID of one rule, or --all" if number is None else f"ID {number} and --all exclude each other")
+    removed = asked(control, "DELETE", "/faults", Rules)["faults"] if every else [asked(control, "DELETE", f"/faults/{number}", Rule)]
+    _tell(removed, json=json)
 
 
 @fault.command()
@@ -117,9 +114,8 @@ def release(
     number: Annotated[int, typer.Argument(metavar="ID", min=1, help="The rule's number.")], control: ControlUrl = None, json: Json = False
 ) -> None:
     """Release the exchanges that a rule holds. The rule stays."""
-    with reporting_errors("fault release"):
-        released = asked(control, "POST", f"/faults/{number}/release", Released, {})
-        tell(released, f"fault {released['id']}: {released['released']} released", json=json)
+    released = asked(control, "POST", f"/faults/{number}/release", Released, {})
+    tell(released, f"fault {released['id']}: {released['released']} released", json=json)
 
 
 @fault.command()
@@ -149,16 +145,14 @@ def slow(
     json: Json = False,
 ) -> None:
     """Slow the link between two brokers down, or the one to the controller. The command prints all slow links."""
-    with reporting_errors("fault slow"):
-        told = asked(control, "POST", "/links/slow", Slow, {"one": _end(one), "other": _end(other), "ms": ms})
-        tell(told, "slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"), json=json)
+    told = asked(control, "POST", "/links/slow", Slow, {"one": _end(one), "other": _end(other), "ms": ms})
+    tell(told, "slow: " + (", ".join(f"{low}-{high} by {by} ms" for low, high, by in told["slow"]) or "none"), json=json)
 
 
 def _change_link(what: str, one: str, other: str, control: str | None, more: dict[str, bool], *, json: bool) -> None:
-    with reporting_errors(f"fault {what}"):
-        told = asked(control, "POST", f"/links/{what}", Severed, {"one": _end(one), "other": _end(other), **more})
-        links = [f"{one}-{other}" for one, other in told["severed"]] + [f"{one}>{other}" for one, other in told["severed_one_way"]]
-        tell(told, "severed: " + (", ".join(links) or "none"), json=json)
+    told = asked(control, "POST", f"/links/{what}", Severed, {"one": _end(one), "other": _end(other), **more})
+    links = [f"{one}-{other}" for one, other in told["severed"]] + [f"{one}>{other}" for one, other in told["severed_one_way"]]
+    tell(told, "severed: " + (", ".join(links) or "none"), json=json)
 
 
 def _end(given: str) -> int | str:

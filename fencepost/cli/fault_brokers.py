@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import typer
 
-from fencepost.cli.error_lines import reporting_errors
 from fencepost.cli.fault import ControlUrl, Json, Node, asked, fault, tell
 
 __all__ = ["fault"]  # the command with all of its own
@@ -71,31 +70,31 @@ def stop(
     json: Json = False,
 ) -> None:
     """Stop a broker. Its leaderships move, and its port refuses."""
-    _change("stop", control, f"/brokers/{node}/stop", Stopped, {"clean": not kill}, "broker {stopped} is stopped", json=json)
+    _change(control, f"/brokers/{node}/stop", Stopped, {"clean": not kill}, "broker {stopped} is stopped", json=json)
 
 
 @fault.command()
 def start(node: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Start a broker that was stopped, or that has halted."""
-    _change("start", control, f"/brokers/{node}/start", Started, {}, "broker {started} listens on {address}", json=json)
+    _change(control, f"/brokers/{node}/start", Started, {}, "broker {started} listens on {address}", json=json)
 
 
 @fault.command()
 def power(node: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Stop a broker as a loss of power does. It starts again with what was synced to its disk."""
-    _change("power", control, f"/brokers/{node}/lose-power", Stopped, {}, "broker {stopped} has lost its power", json=json)
+    _change(control, f"/brokers/{node}/lose-power", Stopped, {}, "broker {stopped} has lost its power", json=json)
 
 
 @fault.command()
 def pause(node: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Pause a broker, as SIGSTOP does. Clients connect and get no response; the controller fences it after a while."""
-    _change("pause", control, f"/brokers/{node}/pause", Paused, {}, "broker {paused} is paused", json=json)
+    _change(control, f"/brokers/{node}/pause", Paused, {}, "broker {paused} is paused", json=json)
 
 
 @fault.command()
 def resume(node: Node, control: ControlUrl = None, json: Json = False) -> None:
     """Let a paused broker go on."""
-    _change("resume", control, f"/brokers/{node}/resume", Resumed, {}, "broker {resumed} goes on", json=json)
+    _change(control, f"/brokers/{node}/resume", Resumed, {}, "broker {resumed} goes on", json=json)
 
 
 @fault.command(context_settings={"ignore_unknown_options": True})
@@ -107,7 +106,7 @@ def clock(
 ) -> None:
     """Set a broker's own clock ahead of the stub's, or behind it."""
     body = {"ahead_ms": ahead_ms}
-    _change("clock", control, f"/brokers/{node}/clock", OwnClock, body, "broker {node}: clock ahead by {ahead_ms} ms", json=json)
+    _change(control, f"/brokers/{node}/clock", OwnClock, body, "broker {node}: clock ahead by {ahead_ms} ms", json=json)
 
 
 @fault.command()
@@ -118,7 +117,7 @@ def loading(
     json: Json = False,
 ) -> None:
     """Make a broker slow to load its groups and transactional ids when it begins to coordinate them."""
-    _change("loading", control, f"/brokers/{node}/loading", SlowLoading, {"ms": ms}, "broker {node}: loading takes {ms} ms", json=json)
+    _change(control, f"/brokers/{node}/loading", SlowLoading, {"ms": ms}, "broker {node}: loading takes {ms} ms", json=json)
 
 
 @fault.command()
@@ -133,7 +132,7 @@ def disk(
     without another one halts."""
     body: dict[str, Any] = {} if state == DISK_WORKS else {"fault": state}
     body |= {} if log_dir is None else {"log_dir": log_dir}
-    _change("disk", control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
+    _change(control, f"/brokers/{node}/disk", Disk, body, "broker {node}: disk fault {fault}", json=json)
 
 
 @fault.command()
@@ -144,7 +143,7 @@ def slow_disk(
     json: Json = False,
 ) -> None:
     """Make each write to a broker's disk take so long: those of clients, of coordinators and of its followers. The broker is not fenced."""
-    _change("slow-disk", control, f"/brokers/{node}/slow-disk", SlowDisk, {"ms": ms}, "broker {node}: a write takes {ms} ms", json=json)
+    _change(control, f"/brokers/{node}/slow-disk", SlowDisk, {"ms": ms}, "broker {node}: a write takes {ms} ms", json=json)
 
 
 @fault.command()
@@ -159,10 +158,9 @@ def corrupt(
     """Flip a bit in a batch of a log. Consumers and followers find a wrong checksum."""
     body = {"topic": topic, "partition": partition, "offset": offset, **({} if node is None else {"node": node})}
     damaged = "the batch at offset {corrupted[offset]} of {corrupted[topic]}-{corrupted[partition]} is damaged"
-    _change("corrupt", control, "/logs/corrupt", Corrupted, body, damaged, json=json)
+    _change(control, "/logs/corrupt", Corrupted, body, damaged, json=json)
 
 
-def _change(command: str, control: str | None, path: str, shape: object, body: object, says: str, *, json: bool) -> None:
-    with reporting_errors(f"fault {command}"):
-        told: dict[str, Any] = asked(control, "POST", path, shape, body)
-        tell(told, says.format(**{name: "none" if value is None else value for name, value in told.items()}), json=json)
+def _change(control: str | None, path: str, shape: object, body: object, says: str, *, json: bool) -> None:
+    told: dict[str, Any] = asked(control, "POST", path, shape, body)
+    tell(told, says.format(**{name: "none" if value is None else value for name, value in told.items()}), json=json)

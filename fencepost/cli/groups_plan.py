@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, CommandError
 from fencepost.cli.options import ClusterOptions, Json, asks_about_groups
 from fencepost.cli.output import say_json
 from fencepost.cli.tables import show
@@ -57,31 +57,30 @@ def plan(
 ) -> None:
     """Show what each assignor would do if members came or left: which partitions each member has then, and how many move. Exit code 1 if
     there is no such group."""
-    with reporting_errors("groups plan"):
-        if (group is None) is (members is None):
-            raise CommandError("give a group's id, or --members FILE")
-        client_ids: dict[str, str] = {}
-        extra = tuple(subscribe.split(",")) if subscribe else ()
-        if members is not None:
-            from fencepost.cli.groups_members_file import read_group
+    if (group is None) is (members is None):
+        raise CommandError("give a group's id, or --members FILE")
+    client_ids: dict[str, str] = {}
+    extra = tuple(subscribe.split(",")) if subscribe else ()
+    if members is not None:
+        from fencepost.cli.groups_members_file import read_group
 
-            known = read_group(members)
-        else:
-            assert group is not None
-            known, client_ids = cluster.ask(lambda client: _ask(client, group, extra))
-        from fencepost.broker_stub.groups.assignors import ASSIGNORS, COOPERATIVE
+        known = read_group(members)
+    else:
+        assert group is not None
+        known, client_ids = cluster.ask(lambda client: _ask(client, group, extra))
+    from fencepost.broker_stub.groups.assignors import ASSIGNORS, COOPERATIVE
 
-        gone = [_leaver(each, known.members, client_ids) for each in leave or ()]
-        after = [each for each in known.members if each.id not in gone] + [_joiner(each, extra, known) for each in join or ()]
-        for topic in extra:
-            if not known.partitions.get(topic):
-                raise CommandError(f"there is no topic {topic!r}")
-        outcomes = {name: _outcome(assignor, after, known, cooperative=name == COOPERATIVE) for name, assignor in ASSIGNORS.items()}
-        now = {each.id: each.owned for each in (*known.members, *after)}
-        for name, outcome in outcomes.items() if json else ():
-            say_json(_as_json(name, outcome, now))
-        if not json:
-            _show(outcomes, now)
+    gone = [_leaver(each, known.members, client_ids) for each in leave or ()]
+    after = [each for each in known.members if each.id not in gone] + [_joiner(each, extra, known) for each in join or ()]
+    for topic in extra:
+        if not known.partitions.get(topic):
+            raise CommandError(f"there is no topic {topic!r}")
+    outcomes = {name: _outcome(assignor, after, known, cooperative=name == COOPERATIVE) for name, assignor in ASSIGNORS.items()}
+    now = {each.id: each.owned for each in (*known.members, *after)}
+    for name, outcome in outcomes.items() if json else ():
+        say_json(_as_json(name, outcome, now))
+    if not json:
+        _show(outcomes, now)
 
 
 def _outcome(assignor: Assignor, members: Sequence[Member], known: KnownGroup, *, cooperative: bool) -> Outcome:

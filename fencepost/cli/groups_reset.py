@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors, warn_of
+from fencepost.cli.error_lines import CommandError, warn_of
 from fencepost.cli.options import ClusterOptions, Group, Json, asks_about_groups
 from fencepost.cli.tables import show
 
@@ -58,55 +58,54 @@ def reset(
     cluster: ClusterOptions,
 ) -> None:
     """Set a group's committed offsets. Its consumers must be stopped. Without --execute nothing changes. Exit code 2: nothing was set."""
-    with reporting_errors("groups reset"):
-        from fencepost.cli.groups_asking import commit_offsets
-        from fencepost.cli.groups_targets import duration_ms, moment_ms, only_one, saved_offsets, topic_partitions
+    from fencepost.cli.groups_asking import commit_offsets
+    from fencepost.cli.groups_targets import duration_ms, moment_ms, only_one, saved_offsets, topic_partitions
 
-        option = only_one(
-            {
-                "--to-earliest": to_earliest,
-                "--to-latest": to_latest,
-                "--to-offset": to_offset,
-                "--to-datetime": to_datetime,
-                "--shift-by": shift_by,
-                "--by-duration": by_duration,
-                "--from-file": from_file,
-            }
-        )
-        if (topic is not None) + all_topics != (from_file is None):
-            raise CommandError("--from-file names the partitions itself" if from_file else "give --topic or --all-topics")
-        began = time.monotonic()
-        at_ms = 0
-        if to_datetime is not None:
-            at_ms = moment_ms(to_datetime)
-        elif by_duration is not None:
-            at_ms = int(time.time() * 1000) - duration_ms(by_duration)
-        wish = Wish(
-            option,
-            offset=to_offset if to_offset is not None else shift_by or 0,
-            at_ms=max(0, at_ms),  # below 0 are ListOffsets' special positions
-            file=saved_offsets(from_file, group) if from_file else {},
-        )
-        named = topic_partitions(topic) if topic is not None else None
-        new = cluster.ask(lambda client: _new_offsets(client, group, wish, named))
-        warn_of(new.notes)
-        if execute:
-            # The offsets stay the same if the request is repeated: a shift happens once.
-            left_s = max(0.0, cluster.timeout_s - (time.monotonic() - began))
-            cluster._replace(timeout_s=left_s).ask(lambda client: commit_offsets(client, group, new.offsets))
-        rows = [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "before": new.before[tp].offset if tp in new.before else None,
-                "offset": offset,
-                "lag": new.ends[tp] - offset,
-            }
-            for tp, offset in new.offsets.items()
-        ]
-        show(rows, json=json, columns=("topic", "partition", "before", "offset", "lag"))
-        if not execute:
-            warn_of(["nothing is changed yet: add --execute to commit these offsets"])
+    option = only_one(
+        {
+            "--to-earliest": to_earliest,
+            "--to-latest": to_latest,
+            "--to-offset": to_offset,
+            "--to-datetime": to_datetime,
+            "--shift-by": shift_by,
+            "--by-duration": by_duration,
+            "--from-file": from_file,
+        }
+    )
+    if (topic is not None) + all_topics != (from_file is None):
+        raise CommandError("--from-file names the partitions itself" if from_file else "give --topic or --all-topics")
+    began = time.monotonic()
+    at_ms = 0
+    if to_datetime is not None:
+        at_ms = moment_ms(to_datetime)
+    elif by_duration is not None:
+        at_ms = int(time.time() * 1000) - duration_ms(by_duration)
+    wish = Wish(
+        option,
+        offset=to_offset if to_offset is not None else shift_by or 0,
+        at_ms=max(0, at_ms),  # below 0 are ListOffsets' special positions
+        file=saved_offsets(from_file, group) if from_file else {},
+    )
+    named = topic_partitions(topic) if topic is not None else None
+    new = cluster.ask(lambda client: _new_offsets(client, group, wish, named))
+    warn_of(new.notes)
+    if execute:
+        # The offsets stay the same if the request is repeated: a shift happens once.
+        left_s = max(0.0, cluster.timeout_s - (time.monotonic() - began))
+        cluster._replace(timeout_s=left_s).ask(lambda client: commit_offsets(client, group, new.offsets))
+    rows = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "before": new.before[tp].offset if tp in new.before else None,
+            "offset": offset,
+            "lag": new.ends[tp] - offset,
+        }
+        for tp, offset in new.offsets.items()
+    ]
+    show(rows, json=json, columns=("topic", "partition", "before", "offset", "lag"))
+    if not execute:
+        warn_of(["nothing is changed yet: add --execute to commit these offsets"])
 
 
 async def _new_offsets(client: ClusterClient, group: str, wish: Wish, named: Mapping[str, list[int] | None] | None) -> NewOffsets:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.error_lines import NO, CommandError, reporting_errors, running_command
+from fencepost.cli.error_lines import NO, CommandError, running_command
 from fencepost.cli.options import ClusterOptions, Json, asking_as
 from fencepost.cli.output import json_line, warn
 from fencepost.cli.tables import moment, show, show_fields
@@ -40,10 +40,9 @@ COLUMNS: Final = ("job", "source", "records", "topic", "written", "partition", "
 @asks_cluster
 def list_jobs(json: Json = False, positions_topic: Topic = TOPIC, *, cluster: ClusterOptions) -> None:
     """List the jobs that have a position: how many records each has committed, and when it committed last."""
-    with reporting_errors("jobs list"):
-        positions = _positions(cluster, positions_topic)
-        found = _ask(cluster, positions_topic, lambda: positions.list(cluster.timeout_s))
-        show([_row(name, each) for name, each in sorted(found.items())], json=json, columns=COLUMNS)
+    positions = _positions(cluster, positions_topic)
+    found = _ask(cluster, positions_topic, lambda: positions.list(cluster.timeout_s))
+    show([_row(name, each) for name, each in sorted(found.items())], json=json, columns=COLUMNS)
 
 
 @jobs.command()
@@ -56,15 +55,14 @@ def describe(
     cluster: ClusterOptions,
 ) -> None:
     """Show a job's position, and whether its transaction is open. Exit code 1 if it has no position."""
-    with reporting_errors("jobs describe"):
-        positions = _positions(cluster, positions_topic)
-        found = _found(positions, job, cluster, positions_topic)
-        if found is None:
-            raise CommandError(_no_job(job), code=NO)
-        row = _row(job, found)
-        transactional_id = row["transactional_id"] or ID_PREFIX + job
-        row["transaction"] = _ask(cluster, positions_topic, lambda: positions.state(transactional_id, cluster.timeout_s))
-        show_fields(row if json else {**row, "position": json_line(row["position"])}, json=json)
+    positions = _positions(cluster, positions_topic)
+    found = _found(positions, job, cluster, positions_topic)
+    if found is None:
+        raise CommandError(_no_job(job), code=NO)
+    row = _row(job, found)
+    transactional_id = row["transactional_id"] or ID_PREFIX + job
+    row["transaction"] = _ask(cluster, positions_topic, lambda: positions.state(transactional_id, cluster.timeout_s))
+    show_fields(row if json else {**row, "position": json_line(row["position"])}, json=json)
 
 
 @jobs.command()
@@ -90,40 +88,39 @@ def reset(
 ) -> None:
     """Set a job's position. Stop the job first: a run that is still alive ends. Without --execute nothing changes. Exit code 2: nothing was
     set."""
-    with reporting_errors("jobs reset"):
-        from fencepost.txn.jobs.positions import entry_of
+    from fencepost.txn.jobs.positions import entry_of
 
-        if (to is not None) + to_start != 1:
-            raise CommandError("give one of --to and --to-start")
-        position = _position(to) if to is not None else None
-        positions = _positions(cluster, positions_topic)
-        found = _found(positions, job, cluster, positions_topic)
-        entry = found.entry if found is not None else None
-        if to_start and found is None:
-            raise CommandError(_no_job(job), code=NO)
-        kind = source or (entry.source if entry is not None else None)
-        if to is not None and kind is None:
-            raise CommandError(f"job {job!r} has no position that can be read, so its kind of source is not known: add --source")
-        if kind == FILES:
-            _refuse_no_places(position)
-        id_ = transactional_id or (entry.transactional_id if entry is not None else ID_PREFIX + job)
-        state = _ask(cluster, positions_topic, lambda: positions.state(id_, cluster.timeout_s))
-        if state is not None and not force:
-            raise CommandError(
-                f"job {job!r} is active: its transaction ({id_}) is {state}. Stop it. If it was killed, wait until the transaction times "
-                "out; --force aborts it now, and ends a run that is alive"
-            )
-        new = None
-        if kind is not None and not to_start:
-            records, topic = (entry.records, entry.topic) if entry is not None else (0, None)
-            new = entry_of(job, position, source=kind, records=records, topic=topic, transactional_id=id_)
-        if execute:
-            _ask(cluster, positions_topic, lambda: positions.replace(job, new, id_, cluster.timeout_s))
-        before = entry.position if entry is not None else None
-        row = {"job": job, "before": before, "position": position}
-        show([row if json else {"job": job, "before": json_line(before), "position": json_line(position)}], json=json, columns=tuple(row))
-        if not execute:
-            warn(f"fencepost {running_command()}: nothing is changed yet: add --execute to commit this position")
+    if (to is not None) + to_start != 1:
+        raise CommandError("give one of --to and --to-start")
+    position = _position(to) if to is not None else None
+    positions = _positions(cluster, positions_topic)
+    found = _found(positions, job, cluster, positions_topic)
+    entry = found.entry if found is not None else None
+    if to_start and found is None:
+        raise CommandError(_no_job(job), code=NO)
+    kind = source or (entry.source if entry is not None else None)
+    if to is not None and kind is None:
+        raise CommandError(f"job {job!r} has no position that can be read, so its kind of source is not known: add --source")
+    if kind == FILES:
+        _refuse_no_places(position)
+    id_ = transactional_id or (entry.transactional_id if entry is not None else ID_PREFIX + job)
+    state = _ask(cluster, positions_topic, lambda: positions.state(id_, cluster.timeout_s))
+    if state is not None and not force:
+        raise CommandError(
+            f"job {job!r} is active: its transaction ({id_}) is {state}. Stop it. If it was killed, wait until the transaction times "
+            "out; --force aborts it now, and ends a run that is alive"
+        )
+    new = None
+    if kind is not None and not to_start:
+        records, topic = (entry.records, entry.topic) if entry is not None else (0, None)
+        new = entry_of(job, position, source=kind, records=records, topic=topic, transactional_id=id_)
+    if execute:
+        _ask(cluster, positions_topic, lambda: positions.replace(job, new, id_, cluster.timeout_s))
+    before = entry.position if entry is not None else None
+    row = {"job": job, "before": before, "position": position}
+    show([row if json else {"job": job, "before": json_line(before), "position": json_line(position)}], json=json, columns=tuple(row))
+    if not execute:
+        warn(f"fencepost {running_command()}: nothing is changed yet: add --execute to commit this position")
 
 
 def _position(text: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, CommandError
 from fencepost.cli.options import ClusterOptions, Json, asking_as
 from fencepost.cli.output import say
 from fencepost.cli.tables import moment, show, show_fields
@@ -35,11 +35,10 @@ COLUMNS: Final = ("sink", "query", "batch", "rows", "written", "partition", "off
 @asks_cluster
 def list_sinks(json: Json = False, topic: Topic = TOPIC, *, cluster: ClusterOptions) -> None:
     """List the newest committed entry of every sink."""
-    with reporting_errors("ledger list"):
-        kept = _ledger(cluster, topic)
-        found = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s))
-        rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
-        show(rows, json=json, columns=COLUMNS)
+    kept = _ledger(cluster, topic)
+    found = _ask(cluster, topic, lambda: kept.look(cluster.timeout_s))
+    rows = [row for key, each in found.items() if (row := _row(kept, key, each)) is not None]
+    show(rows, json=json, columns=COLUMNS)
 
 
 @ledger.command("show")
@@ -52,10 +51,9 @@ def show_sink(
     cluster: ClusterOptions,
 ) -> None:
     """Show the newest committed entry of a sink. Exit code 1 if there is none."""
-    with reporting_errors("ledger show"):
-        row = _row_of(_ledger(cluster, topic), sink, cluster, topic)
-        partitions = [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]
-        show_fields(row if json else {**row, "partitions": partitions}, json=json)
+    row = _row_of(_ledger(cluster, topic), sink, cluster, topic)
+    partitions = [f"{name}-{index}: {count} from {first}" for name, index, count, first in row["partitions"]]
+    show_fields(row if json else {**row, "partitions": partitions}, json=json)
 
 
 @ledger.command("reset")
@@ -72,17 +70,16 @@ def reset_sink(
     cluster: ClusterOptions,
 ) -> None:
     """Delete a sink's entry in the ledger. Stop the sink's query first. Exit code 1 if there is no entry."""
-    with reporting_errors("ledger reset"):
-        kept = _ledger(cluster, topic)
-        row = _row_of(kept, sink, cluster, topic)
-        has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
-        if not yes:
-            raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
-        _ask(cluster, topic, lambda: kept.reset(sink, cluster.timeout_s, transactional_id=transactional_id))
-        if json:
-            show([row], json=True, columns=())
-        else:
-            say(f"{sink}: entry deleted; it had {has}")
+    kept = _ledger(cluster, topic)
+    row = _row_of(kept, sink, cluster, topic)
+    has = f"batch {row['batch']}, written {row['written']}" if row["trouble"] is None else "an entry that cannot be read"
+    if not yes:
+        raise CommandError(f"sink {sink!r} has {has}; without the entry the query may write batches again: add --yes to delete it")
+    _ask(cluster, topic, lambda: kept.reset(sink, cluster.timeout_s, transactional_id=transactional_id))
+    if json:
+        show([row], json=True, columns=())
+    else:
+        say(f"{sink}: entry deleted; it had {has}")
 
 
 def _row_of(ledger: Ledger, sink: str, cluster: ClusterOptions, topic: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 
 log = typer.Typer(help="Print and check the log files of a Kafka broker.", no_args_is_help=True)
 
@@ -27,12 +27,11 @@ def dump(
     json: Json = False,
 ) -> None:
     """Print the entries of log files, as kafka-dump-log does. Exit code 1 if one is damaged, 2 if one cannot be read."""
-    with reporting_errors("log dump"):
-        from fencepost.cli.log_dump import dump_file
+    from fencepost.cli.log_dump import dump_file
 
-        whole = [dump_file(path, records=records, json=json) for path in files]
-        if not all(whole):
-            raise typer.Exit(FOUND)
+    whole = [dump_file(path, records=records, json=json) for path in files]
+    if not all(whole):
+        raise typer.Exit(FOUND)
 
 
 @log.command()
@@ -41,12 +40,11 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check the files of partitions against each other. Exit code 1 with findings. Stop the broker first."""
-    with reporting_errors("log verify"):
-        from fencepost.cli.log_verify import verify_directory
+    from fencepost.cli.log_verify import verify_directory
 
-        try:
-            clean = verify_directory(directory, json=json)
-        except OSError as error:
-            raise CommandError(f"{error.filename}: {error.strerror}") from None
-        if not clean:
-            raise typer.Exit(FOUND)
+    try:
+        clean = verify_directory(directory, json=json)
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from None
+    if not clean:
+        raise typer.Exit(FOUND)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.producing import bar, closed, producer_for
 from fencepost.producer.foundations.counted import counted
@@ -68,32 +68,31 @@ def produce(
     Exit code 0: all records were acknowledged. 1: some were not. 2: nothing was sent, because of the options, the input or the address.
     130: Ctrl-C.
     """
-    with reporting_errors("produce"):
-        named = (key_field, value_field, header_field)
-        if job is not None:
-            from fencepost.cli.produce_job import run_job
+    named = (key_field, value_field, header_field)
+    if job is not None:
+        from fencepost.cli.produce_job import run_job
 
-            if failed_to is not None:
-                raise CommandError("--failed-to is no part of a transaction, so it cannot be used with --job: give --dead-letters TOPIC")
-            raise typer.Exit(
-                run_job(
-                    job,
-                    files,
-                    topic,
-                    connection(bootstrap, "--config", config),
-                    format,
-                    named,
-                    dead_letters,
-                    complete=complete,
-                    quiet=quiet,
-                )
+        if failed_to is not None:
+            raise CommandError("--failed-to is no part of a transaction, so it cannot be used with --job: give --dead-letters TOPIC")
+        raise typer.Exit(
+            run_job(
+                job,
+                files,
+                topic,
+                connection(bootstrap, "--config", config),
+                format,
+                named,
+                dead_letters,
+                complete=complete,
+                quiet=quiet,
             )
-        for option, given in (("--dead-letters", dead_letters is not None), ("--complete", complete)):
-            if given:
-                raise CommandError(f"{option} is for jobs: add --job ID")
-        if len(files) > 1:
-            raise CommandError(f"{len(files)} files are given: name one, or add --job ID, which sends several")
-        raise typer.Exit(_run(files[0], topic, connection(bootstrap, "--config", config), format, named, failed_to, quiet))
+        )
+    for option, given in (("--dead-letters", dead_letters is not None), ("--complete", complete)):
+        if given:
+            raise CommandError(f"{option} is for jobs: add --job ID")
+    if len(files) > 1:
+        raise CommandError(f"{len(files)} files are given: name one, or add --job ID, which sends several")
+    raise typer.Exit(_run(files[0], topic, connection(bootstrap, "--config", config), format, named, failed_to, quiet))
 
 
 def _run(

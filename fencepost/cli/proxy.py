@@ -16,7 +16,7 @@ from fencepost.broker_stub.network.tls import Tls, client_context
 from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.cli.broker import page_port
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
@@ -73,7 +73,7 @@ def proxy(
 
     SASL passes through: clients authenticate to the brokers, and the proxy needs no password.
     """
-    with reporting_errors("proxy"), ExitStack() as stack:
+    with ExitStack() as stack:
         try:
             page = page_port(ui, ui_port)
             exchanges = EXCHANGES if control is not None or page is not None else 0

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fencepost.cli.console import Screen
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.demo import FLIGHTS_TOTAL, FlightsMissing, load_flights
 from fencepost.producer import FencepostError
 
@@ -29,20 +29,19 @@ def spark_demo(
 
     begun = time.monotonic()
     console, errors = Screen(), Screen(stderr=True)
-    with reporting_errors("spark-demo"):
-        if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
-            raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
-        # SIGTERM must end the processes that the demo started.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        try:
-            import fencepost.txn.spark  # noqa: F401  # its ImportError names what is missing
-            from fencepost.spark_demo import as_table, problems, run_spark_demo
+    if not ROWS_MIN <= rows <= FLIGHTS_TOTAL:
+        raise CommandError(f"--rows {rows} is out of range: give {ROWS_MIN} to {FLIGHTS_TOTAL}")
+    # SIGTERM must end the processes that the demo started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        import fencepost.txn.spark  # noqa: F401  # its ImportError names what is missing
+        from fencepost.spark_demo import as_table, problems, run_spark_demo
 
-            report = run_spark_demo(load_flights(rows), errors.say)
-        except (ImportError, FlightsMissing) as error:
-            raise CommandError(str(error)) from None
-        except (FencepostError, KafkaException, OSError, TimeoutError) as error:
-            raise CommandError(str(error), code=1) from None
+        report = run_spark_demo(load_flights(rows), errors.say)
+    except (ImportError, FlightsMissing) as error:
+        raise CommandError(str(error)) from None
+    except (FencepostError, KafkaException, OSError, TimeoutError) as error:
+        raise CommandError(str(error), code=1) from None
     console.print(as_table(report))
     console.say(f"{time.monotonic() - begun:.0f} s")
     found = problems(report)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.error_lines import CommandError, reporting_errors
+from fencepost.cli.error_lines import CommandError
 from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection, pairs
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
@@ -37,16 +37,15 @@ def list_topics(
     client_config: Client = None,
 ) -> None:
     """List the topics, with partitions and replicas."""
-    with reporting_errors("topics list"):
-        admin = _admin(bootstrap, client_config)
-        with _patience(bootstrap, "the list of topics"):
-            known = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S))
-        found = [
-            {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
-            for name, topic in sorted(known.topics.items())
-            if internal or not name.startswith("__")
-        ]
-        show(found, json=json, columns=("topic", "partitions", "replicas", "leaderless"))
+    admin = _admin(bootstrap, client_config)
+    with _patience(bootstrap, "the list of topics"):
+        known = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S))
+    found = [
+        {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
+        for name, topic in sorted(known.topics.items())
+        if internal or not name.startswith("__")
+    ]
+    show(found, json=json, columns=("topic", "partitions", "replicas", "leaderless"))
 
 
 @topics.command()
@@ -63,24 +62,23 @@ def create(
     client_config: Client = None,
 ) -> None:
     """Create a topic."""
-    with reporting_errors("topics create"):
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.cimpl import NewTopic
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
 
-        admin = _admin(bootstrap, client_config)
-        new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
-        try:
-            with _patience(bootstrap, f"topic {name!r}"):
-                admin.create_topics([new], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S + 1)
-        except KafkaException as error:
-            if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
-                raise _complaint(error, name) from None
-            say(f"{name} exists already")
-        except TimeoutError:
-            raise _late(name) from None
-        else:
-            asked = [counted(count, kind) for count, kind in ((partitions, "partition"), (replicas, "replica")) if count]
-            say(f"created {name}: {', '.join(asked) or 'as many partitions and replicas as the cluster gives a topic'}")
+    admin = _admin(bootstrap, client_config)
+    new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
+    try:
+        with _patience(bootstrap, f"topic {name!r}"):
+            admin.create_topics([new], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S + 1)
+    except KafkaException as error:
+        if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+            raise _complaint(error, name) from None
+        say(f"{name} exists already")
+    except TimeoutError:
+        raise _late(name) from None
+    else:
+        asked = [counted(count, kind) for count, kind in ((partitions, "partition"), (replicas, "replica")) if count]
+        say(f"created {name}: {', '.join(asked) or 'as many partitions and replicas as the cluster gives a topic'}")
 
 
 @topics.command()
@@ -91,22 +89,21 @@ def delete(
     client_config: Client = None,
 ) -> None:
     """Delete topics and all their records."""
-    with reporting_errors("topics delete"):
-        from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError, KafkaException
 
-        admin = _admin(bootstrap, client_config)
-        wrong = []
-        for name, deleted in admin.delete_topics(names, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).items():
-            try:
-                with _patience(bootstrap, f"the end of topic {name!r}"):
-                    deleted.result(TIMEOUT_S + 1)
-            except KafkaException as error:
-                if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
-                    wrong.append(str(_complaint(error, name)))
-            except TimeoutError:
-                wrong.append(str(_late(name)))
-        if wrong:
-            raise CommandError("; ".join(wrong))
+    admin = _admin(bootstrap, client_config)
+    wrong = []
+    for name, deleted in admin.delete_topics(names, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).items():
+        try:
+            with _patience(bootstrap, f"the end of topic {name!r}"):
+                deleted.result(TIMEOUT_S + 1)
+        except KafkaException as error:
+            if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+                wrong.append(str(_complaint(error, name)))
+        except TimeoutError:
+            wrong.append(str(_late(name)))
+    if wrong:
+        raise CommandError("; ".join(wrong))
 
 
 @topics.command()
@@ -117,48 +114,47 @@ def describe(
     client_config: Client = None,
 ) -> None:
     """Show a topic's partitions, with leaders, replicas and offsets, and the configs that are set on the topic."""
-    with reporting_errors("topics describe"):
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types do not declare these exports
-            ConfigResource,
-            OffsetSpec,
-            ResourceType,
-        )
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types do not declare these exports
+        ConfigResource,
+        OffsetSpec,
+        ResourceType,
+    )
 
-        admin = _admin(bootstrap, client_config)
-        # A request that names the topic might create it.
-        with _patience(bootstrap, "the list of topics"):
-            topic = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics.get(name)
-        if topic is None:
-            raise CommandError(f"there is no topic {name!r}")
-        led = [number for number, partition in sorted(topic.partitions.items()) if partition.leader >= 0]
-        ends: dict[str, dict[int, int]] = {}
-        specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
-        for end, spec in specs.items():
-            asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=TIMEOUT_S) if led else {}
-            with _patience(bootstrap, f"the offsets of topic {name!r}"):
-                ends[end] = {at.partition: _offset(name, found) for at, found in asked.items()}
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        with _patience(bootstrap, f"the configs of topic {name!r}"):
-            configs = _ask(lambda: admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource].result(TIMEOUT_S + 1))
-        own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
-        partitions = [
-            {
-                "partition": number,
-                "leader": partition.leader if partition.leader >= 0 else None,
-                "replicas": partition.replicas,
-                "in sync": partition.isrs,
-                "first": ends["first"].get(number),
-                "next": ends["next"].get(number),
-            }
-            for number, partition in sorted(topic.partitions.items())
-        ]
-        if json:
-            show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
-        else:
-            show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
-            if own:
-                show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
+    admin = _admin(bootstrap, client_config)
+    # A request that names the topic might create it.
+    with _patience(bootstrap, "the list of topics"):
+        topic = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics.get(name)
+    if topic is None:
+        raise CommandError(f"there is no topic {name!r}")
+    led = [number for number, partition in sorted(topic.partitions.items()) if partition.leader >= 0]
+    ends: dict[str, dict[int, int]] = {}
+    specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
+    for end, spec in specs.items():
+        asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=TIMEOUT_S) if led else {}
+        with _patience(bootstrap, f"the offsets of topic {name!r}"):
+            ends[end] = {at.partition: _offset(name, found) for at, found in asked.items()}
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    with _patience(bootstrap, f"the configs of topic {name!r}"):
+        configs = _ask(lambda: admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource].result(TIMEOUT_S + 1))
+    own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
+    partitions = [
+        {
+            "partition": number,
+            "leader": partition.leader if partition.leader >= 0 else None,
+            "replicas": partition.replicas,
+            "in sync": partition.isrs,
+            "first": ends["first"].get(number),
+            "next": ends["next"].get(number),
+        }
+        for number, partition in sorted(topic.partitions.items())
+    ]
+    if json:
+        show([{"topic": name, "configs": own, "partitions": partitions}], json=True, columns=())
+    else:
+        show(partitions, json=False, columns=("partition", "leader", "replicas", "in sync", "first", "next"))
+        if own:
+            show([{"config": key, "value": value} for key, value in sorted(own.items())], json=False, columns=("config", "value"))
 
 
 DYNAMIC_TOPIC_CONFIG: Final = 1

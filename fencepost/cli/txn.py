@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fencepost.cli.error_lines import NO, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, CommandError
 from fencepost.cli.options import TRANSACTION_STATES, ClusterOptions, Json, asks_about_transactions
 from fencepost.cli.tables import moment, show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
@@ -38,26 +38,25 @@ def list_ids(
     cluster: ClusterOptions,
 ) -> None:
     """List the transactional ids that coordinators know."""
-    with reporting_errors("txn list"):
-        from fencepost.cli.txn_asking import list_transactions
+    from fencepost.cli.txn_asking import list_transactions
 
-        asked = partial(
-            list_transactions,
-            states=[TRANSACTION_STATES.get(each.lower(), each) for each in state or ()],
-            longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
-            pattern=pattern,
-        )
-        found = cluster.ask(asked)
-        rows = [
-            {
-                "transactional_id": each.transactional_id,
-                "coordinator": each.coordinator,
-                "producer_id": each.producer_id,
-                "state": each.state,
-            }
-            for each in found
-        ]
-        show(rows, json=json, columns=tuple(rows[0]) if rows else ())
+    asked = partial(
+        list_transactions,
+        states=[TRANSACTION_STATES.get(each.lower(), each) for each in state or ()],
+        longer_than_ms=-1 if longer_than is None else int(longer_than * 1000),
+        pattern=pattern,
+    )
+    found = cluster.ask(asked)
+    rows = [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": each.coordinator,
+            "producer_id": each.producer_id,
+            "state": each.state,
+        }
+        for each in found
+    ]
+    show(rows, json=json, columns=tuple(rows[0]) if rows else ())
 
 
 @txn.command()
@@ -69,26 +68,25 @@ def describe(
     cluster: ClusterOptions,
 ) -> None:
     """Show what the coordinator of an id knows about it. Exit code 1 if no coordinator knows the id."""
-    with reporting_errors("txn describe"):
-        from fencepost.cli.txn_asking import described
+    from fencepost.cli.txn_asking import described
 
-        asked = partial(described, transactional_id=transactional_id)
-        said, coordinator = cluster.ask(asked)
-        if said is None:
-            raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=NO)
-        begun_ms = said.transaction_start_time_ms
-        row = {
-            "transactional_id": said.transactional_id,
-            "coordinator": coordinator,
-            "producer_id": said.producer_id,
-            "epoch": said.producer_epoch,
-            "state": said.transaction_state,
-            "timeout_ms": said.transaction_timeout_ms,
-            "started": moment(begun_ms) if begun_ms >= 0 else None,
-            "open_s": round(time.time() - begun_ms / 1000.0, 1) if begun_ms >= 0 else None,
-            "partitions": [f"{topic.topic}-{index}" for topic in said.topics for index in topic.partitions],
-        }
-        show_fields(row, json=json)
+    asked = partial(described, transactional_id=transactional_id)
+    said, coordinator = cluster.ask(asked)
+    if said is None:
+        raise CommandError(f"no coordinator knows transactional id {transactional_id!r}", code=NO)
+    begun_ms = said.transaction_start_time_ms
+    row = {
+        "transactional_id": said.transactional_id,
+        "coordinator": coordinator,
+        "producer_id": said.producer_id,
+        "epoch": said.producer_epoch,
+        "state": said.transaction_state,
+        "timeout_ms": said.transaction_timeout_ms,
+        "started": moment(begun_ms) if begun_ms >= 0 else None,
+        "open_s": round(time.time() - begun_ms / 1000.0, 1) if begun_ms >= 0 else None,
+        "partitions": [f"{topic.topic}-{index}" for topic in said.topics for index in topic.partitions],
+    }
+    show_fields(row, json=json)
 
 
 txn.command()(commit)

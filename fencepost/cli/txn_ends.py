@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fencepost.cli.error_lines import NO, UNKNOWN, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, UNKNOWN, CommandError
 from fencepost.cli.options import TXN_CLIENT_ID, ClusterOptions, Json, asks_about_transactions
 from fencepost.cli.output import say, say_json
 from fencepost.cli.waiting import waiting
@@ -31,22 +31,19 @@ Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token that prep
 @asks_about_transactions
 def commit(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Commit a prepared transaction. Exit code 1: it was aborted. 3: the outcome is unknown."""
-    with reporting_errors("txn commit"):
-        _end("commit", token, lambda resumed: resumed.commit(cluster.timeout_s), cluster, json=json)
+    _end("commit", token, lambda resumed: resumed.commit(cluster.timeout_s), cluster, json=json)
 
 
 @asks_about_transactions
 def abort(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Abort a prepared transaction. Exit code 1: it was committed. 3: the outcome is unknown."""
-    with reporting_errors("txn abort"):
-        _end("abort", token, lambda resumed: resumed.abort(cluster.timeout_s), cluster, json=json)
+    _end("abort", token, lambda resumed: resumed.abort(cluster.timeout_s), cluster, json=json)
 
 
 @asks_about_transactions
 def status(token: Token, json: Json = False, *, cluster: ClusterOptions) -> None:
     """Show the outcome of a prepared transaction, and the evidence. It changes nothing. Exit code 3: the outcome is unknown."""
-    with reporting_errors("txn status"):
-        _end("status", token, lambda resumed: resumed.status(cluster.timeout_s), cluster, json=json)
+    _end("status", token, lambda resumed: resumed.status(cluster.timeout_s), cluster, json=json)
 
 
 def read_token_argument(given: str) -> PreparedTransaction:

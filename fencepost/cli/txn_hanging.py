@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from fencepost.cli.error_lines import NO, USAGE, CommandError, reporting_errors
+from fencepost.cli.error_lines import NO, USAGE, CommandError
 from fencepost.cli.options import TXN_CLIENT_ID, ClusterOptions, Json, asking_as
 from fencepost.cli.output import say, warn
 from fencepost.cli.tables import moment, show
@@ -45,46 +45,45 @@ def find_hanging(
     cluster: ClusterOptions,
 ) -> None:
     """List open transactions that no coordinator will end. Exit code 1 if there are any."""
-    with reporting_errors("txn find-hanging"):
-        from fencepost.cli.txn_asking import open_transactions, owners
+    from fencepost.cli.txn_asking import open_transactions, owners
 
-        if partition is not None and topic is None:
-            raise CommandError("--partition needs --topic")
+    if partition is not None and topic is None:
+        raise CommandError("--partition needs --topic")
 
-        async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], int, dict[str, str]]:
-            found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=broker_id)
-            newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
-            old = [each for each in found if each.last_timestamp_ms <= newest_ms]
-            theirs = await owners(client, old)
-            known = [(each, theirs.get(each)) for each in old]
-            return [(each, owner) for each, owner in known if owner is None or not owner.has_it], len(found) - len(old), left_out
+    async def look(client: ClusterClient) -> tuple[list[tuple[OpenTransaction, Owner | None]], int, dict[str, str]]:
+        found, left_out = await open_transactions(client, topic=topic, partition=partition, broker=broker_id)
+        newest_ms = time.time() * 1000 - max_transaction_timeout * MINUTE_MS
+        old = [each for each in found if each.last_timestamp_ms <= newest_ms]
+        theirs = await owners(client, old)
+        known = [(each, theirs.get(each)) for each in old]
+        return [(each, owner) for each, owner in known if owner is None or not owner.has_it], len(found) - len(old), left_out
 
-        hanging, young, left_out = cluster.ask(look)
-        for reason in left_out.values():
-            warn(f"fencepost txn find-hanging: not checked: {reason}")
-        if topic is not None and topic in left_out and not hanging:
-            raise typer.Exit(USAGE)
-        rows = [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "start_offset": each.start_offset,
-                "producer_id": each.producer_id,
-                "epoch": each.producer_epoch,
-                "coordinator_epoch": each.coordinator_epoch,
-                "last_record": moment(each.last_timestamp_ms) if each.last_timestamp_ms >= 0 else None,
-                "outcome": owner.outcome.name if owner is not None and owner.outcome is not None else None,
-            }
-            for each, owner in hanging
-        ]
-        show(rows, json=json, columns=tuple(rows[0]) if rows else ())
-        if not json:
-            for each, owner in hanging:
-                warn(f"to end it: {_ending(each, owner)}")
-            if young:
-                younger = f"{counted(young, 'open transaction')} with a record in the last {counted(max_transaction_timeout, 'minute')}"
-                warn(f"not looked at: {younger}; a smaller --max-transaction-timeout includes more")
-        raise typer.Exit(NO if hanging else 0)
+    hanging, young, left_out = cluster.ask(look)
+    for reason in left_out.values():
+        warn(f"fencepost txn find-hanging: not checked: {reason}")
+    if topic is not None and topic in left_out and not hanging:
+        raise typer.Exit(USAGE)
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "start_offset": each.start_offset,
+            "producer_id": each.producer_id,
+            "epoch": each.producer_epoch,
+            "coordinator_epoch": each.coordinator_epoch,
+            "last_record": moment(each.last_timestamp_ms) if each.last_timestamp_ms >= 0 else None,
+            "outcome": owner.outcome.name if owner is not None and owner.outcome is not None else None,
+        }
+        for each, owner in hanging
+    ]
+    show(rows, json=json, columns=tuple(rows[0]) if rows else ())
+    if not json:
+        for each, owner in hanging:
+            warn(f"to end it: {_ending(each, owner)}")
+        if young:
+            younger = f"{counted(young, 'open transaction')} with a record in the last {counted(max_transaction_timeout, 'minute')}"
+            warn(f"not looked at: {younger}; a smaller --max-transaction-timeout includes more")
+    raise typer.Exit(NO if hanging else 0)
 
 
 def _ending(hanging: OpenTransaction, owner: Owner | None) -> str:
@@ -116,25 +115,24 @@ def abort_hanging(
     cluster: ClusterOptions,
 ) -> None:
     """Write an abort marker into one partition, without the coordinator (needs ALTER on the cluster). Exit code 2: not written."""
-    with reporting_errors("txn abort-hanging"):
-        from msgspec.structs import replace
+    from msgspec.structs import replace
 
-        from fencepost.cli.txn_asking import write_marker
+    from fencepost.cli.txn_asking import write_marker
 
-        by_identity = (producer_id, producer_epoch, coordinator_epoch)
-        if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
-            raise CommandError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
+    by_identity = (producer_id, producer_epoch, coordinator_epoch)
+    if (start_offset is None) is (None in by_identity) or (start_offset is not None and any(each is not None for each in by_identity)):
+        raise CommandError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
 
-        async def end(client: ClusterClient) -> OpenTransaction:
-            hanging = await _chosen(client, topic, partition, start_offset=start_offset, producer_id=producer_id)
-            if producer_epoch is not None and coordinator_epoch is not None:
-                hanging = replace(hanging, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch)
-            if not force:
-                await _refuse_what_is_committed(client, hanging)
-            await write_marker(client, hanging, commit=False)
-            return hanging
+    async def end(client: ClusterClient) -> OpenTransaction:
+        hanging = await _chosen(client, topic, partition, start_offset=start_offset, producer_id=producer_id)
+        if producer_epoch is not None and coordinator_epoch is not None:
+            hanging = replace(hanging, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch)
+        if not force:
+            await _refuse_what_is_committed(client, hanging)
+        await write_marker(client, hanging, commit=False)
+        return hanging
 
-        _said(cluster.ask(end), "aborted")
+    _said(cluster.ask(end), "aborted")
 
 
 @asking_as(TXN_CLIENT_ID)
@@ -147,19 +145,18 @@ def commit_hanging(
 ) -> None:
     """Write the missing commit marker into one partition (needs ALTER on the cluster). The coordinator must confirm that the transaction
     was committed in the other partitions. Exit code 2: not written."""
-    with reporting_errors("txn commit-hanging"):
-        from fencepost.cli.txn_asking import write_marker
-        from fencepost.txn.recovery.outcome import Outcome
+    from fencepost.cli.txn_asking import write_marker
+    from fencepost.txn.recovery.outcome import Outcome
 
-        async def end(client: ClusterClient) -> OpenTransaction:
-            hanging = await _chosen(client, topic, partition, start_offset=start_offset)
-            owner = await _owner(client, hanging)
-            if owner is None or owner.outcome is not Outcome.COMMITTED:
-                raise CommandError(f"no coordinator confirms that the transaction at {topic}-{partition}:{start_offset} was committed")
-            await write_marker(client, hanging, commit=True)
-            return hanging
+    async def end(client: ClusterClient) -> OpenTransaction:
+        hanging = await _chosen(client, topic, partition, start_offset=start_offset)
+        owner = await _owner(client, hanging)
+        if owner is None or owner.outcome is not Outcome.COMMITTED:
+            raise CommandError(f"no coordinator confirms that the transaction at {topic}-{partition}:{start_offset} was committed")
+        await write_marker(client, hanging, commit=True)
+        return hanging
 
-        _said(cluster.ask(end), "committed")
+    _said(cluster.ask(end), "committed")
 
 
 async def _chosen(
