@@ -7,11 +7,14 @@ one is there, new messages of the topic wait behind them. It holds no message lo
 
 from __future__ import annotations
 
+import atexit
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection
 from threading import Event, Lock, Thread
 from typing import Any
+from weakref import WeakSet
 
 from confluent_kafka import KafkaError
 
@@ -20,6 +23,7 @@ from fencepost.compat.confluent.message import Message
 from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.underlying import Underlying, log
 from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, ProducerClosed, RecordRefused, TopicUnavailable
+from fencepost.producer.foundations.counted import counted
 from fencepost.txn import Transaction
 
 ALONE_S = 0.2
@@ -27,6 +31,8 @@ ALONE_S = 0.2
 AMONG_OTHERS_S = 0.05
 """How long one question for a topic may take while other topics wait, too."""
 PAUSE_S = 0.01
+EXIT_S = 5.0
+"""How long the end of the process waits for the topics of held messages."""
 OVERHEAD = 80
 """About the bytes that a held message takes besides its content."""
 
@@ -60,6 +66,7 @@ class HeldMessages:
         self._ended = Event()
         self._thread: Thread | None = None
         self._turn = 0
+        LIVE.add(self)
 
     def holds(self, topic: str) -> bool:
         """Whether a new message of the topic has to wait behind others."""
@@ -116,6 +123,25 @@ class HeldMessages:
         thread = self._thread
         if thread is not None and join_s > 0.0:
             thread.join(join_s)
+
+    # -- the end of the process, and a fork --------------------------------------------------------------------------
+
+    def leave(self, deadline: float) -> None:
+        """The process exits: wait until no message is held, and log how many are lost. An open transaction is lost anyway."""
+        if self.underlying.plain is None or self._ended.is_set():
+            return
+        while self.count and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+        if self.count:
+            log.critical("exit without flush: no broker told the topics of %s in time: they are lost", counted(self.count, "message"))
+
+    def after_fork_in_child(self) -> None:
+        """What is held belongs to the parent, which has the thread, too. The lock may be held by it."""
+        self._lock = Lock()
+        self._thread = None
+        self._topics, self._missing_since = {}, {}
+        self.count = self._bytes = self.everything = 0
+        self._reports.holding = False
 
     # -- the thread --------------------------------------------------------------------------------------------------
 
@@ -255,3 +281,24 @@ def size_of(message: Message) -> int:
     if isinstance(headers, list):
         total += sum(len(name) + len(value or b"") for name, value in headers)
     return total
+
+
+LIVE: WeakSet[HeldMessages] = WeakSet()
+
+
+def leave_all() -> None:
+    """At exit, before our producers flush."""
+    deadline = time.monotonic() + EXIT_S
+    for held in list(LIVE):
+        held.leave(deadline)
+
+
+def renew_all() -> None:
+    """In a forked child."""
+    for held in list(LIVE):
+        held.after_fork_in_child()
+
+
+atexit.register(leave_all)  # It runs before that of our producers, which was registered when they were imported.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=renew_all)

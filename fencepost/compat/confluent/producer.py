@@ -104,8 +104,11 @@ class Producer(Sending):
         return self._drain(limit(timeout))
 
     def close(self) -> bool:
-        """Abort an open transaction, wait for every message as `flush` does, and end. Returns True. Calling it again does nothing."""
+        """Abort an open transaction, wait for every message as `flush` does, and end. Returns True. Calling it again calls the callbacks
+        that are left after one has raised."""
         if not self._open:
+            if hasattr(self, "_held"):  # A subclass may not have called __init__.
+                self._reports.serve()
             return True
         try:
             if self._underlying.transaction is not None:

@@ -230,6 +230,24 @@ def test_a_callback_that_raises(stub: BrokerStub) -> None:
     assert [record.value for record in stub.records("t", 0)] == [b"a", b"b", b"c"]
 
 
+def test_callbacks_that_raise_in_close(stub: BrokerStub) -> None:
+    """`close` can be called again for the callbacks that are left."""
+    heard: list[bytes | None] = []
+
+    def failing(error: Any, message: Any) -> None:
+        heard.append(message.value())
+        raise ValueError(message.value())
+
+    producer = made(stub, linger_ms=50)
+    for number in range(3):
+        producer.produce("t", b"%d" % number, on_delivery=failing)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="b'"):
+            producer.close()
+    assert producer.close()
+    assert heard == [b"0", b"1", b"2"]
+
+
 def test_a_callback_may_produce(stub: BrokerStub) -> None:
     """A callback may produce, and `flush` waits for that, too."""
     left = [3]
