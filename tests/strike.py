@@ -35,8 +35,9 @@ CHILD_LIMIT_S = 10
 
 
 MARKS = [
-    # A strike may hit a callback of a weak reference, where Python drops exceptions.
+    # A strike may hit a callback of a weak reference, where Python drops exceptions, or leave a socket open that was just made.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("struck_garbage"),
     # These tests fork with running threads on purpose.
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
 ]

@@ -6,7 +6,6 @@ FENCEPOST_SEED replays one point; FENCEPOST_RUNS says how many to try; none wher
 from __future__ import annotations
 
 import asyncio
-import gc
 import linecache
 import os
 import random
@@ -44,7 +43,6 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()
-    gc.collect()  # What a struck coroutine of asyncio's leaves open is no other test's.
 
 
 def raiser(error: type[BaseException]) -> Callable[[], None]:
