@@ -204,7 +204,7 @@ fuzz: .venv/.built
 	@FENCEPOST_EFFORT=$(EFFORT) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/wire -n $(WORKERS) --timeout 7200
 
 crowds: .venv/.built
-	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/broker_stub/socket_server/test_connection_quotas.py -s
+	@FENCEPOST_CROWD=full FENCEPOST_CONNECTIONS=10000 PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_many_senders.py tests/producer/test_mixed_threads.py tests/broker_stub/socket_server/test_connection_quotas.py -s
 
 # Losses of power at random writes of a log and of a cluster, and during their recovery; and histories of a log beside a plain list.
 power-losses: .venv/.built

@@ -65,7 +65,8 @@ class Telemetry:
             "messaging.operation.type": "send",
             "messaging.destination.name": topic,
         }
-        links = [self._trace.Link(self._transaction)] if self._transaction is not None else []
+        transaction = self._transaction  # Another thread may end it now.
+        links = [self._trace.Link(transaction)] if transaction is not None else []
         span = self._tracer.start_span(f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links)
         return Sending(self, span, attributes)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.core.events import Announce, Change, Heard
 from fencepost.producer.errors import NoUsableBroker
+from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.producer.topics import Topics
 from fencepost.producer.wire import ErrorCode
 from tests.interleaved import at_each_step, at_every_step, needs_steps
@@ -105,3 +108,24 @@ def test_a_close_lets_no_record_in() -> None:
         at_every_step(producer._refuse_records, lambda: refused.append(producer._accumulator.refusal is not None))
         assert refused == sorted(refused)
         assert producer._accumulator.refusal is not None
+
+
+def test_a_send_whose_transaction_ends() -> None:
+    """The span of a send links to the transaction or to nothing, also if the transaction ends meanwhile."""
+    pytest.importorskip("opentelemetry")
+    linked: set[bool] = set()
+
+    def attempt() -> tuple[Callable[[], object], Callable[[], object]]:
+        telemetry = Telemetry("client")
+        transaction = telemetry.begin_transaction("tx")
+        tracer = telemetry._tracer
+
+        def start_span(*named: object, links: list[Any], **more: Any) -> object:
+            linked.update(link.context is not None for link in links)
+            return tracer.start_span(*named, **more)
+
+        telemetry._tracer = SimpleNamespace(start_span=start_span)
+        return partial(telemetry.send, "t", {}), partial(telemetry.end_transaction, transaction, "committed", None)
+
+    assert at_each_step(attempt) > 20
+    assert linked == {True}

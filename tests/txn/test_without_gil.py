@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,11 @@ from fencepost.txn import MustAbort, TransactionalProducer
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
+from fencepost.txn.pool.calls import BlockingCalls
+from fencepost.txn.pool.instance import Instance
+from fencepost.txn.pool.program import PoolProgram
+from fencepost.txn.pool.settings import read_pool_settings
+from fencepost.txn.pool.tenure import Tenure
 from tests.interleaved import at_each_step, at_every_step, needs_steps
 from tests.txn.coordinator.harness import CoordinatorHarness
 from tests.txn.stub_helpers import SETTINGS
@@ -90,3 +96,17 @@ def test_a_close_lets_no_record_in() -> None:
         at_every_step(producer._inner._refuse_records, lambda: refused.append(producer._inner._accumulator.refusal is not None))
         assert all(refused)
         assert isinstance(producer._inner._accumulator.refusal, ProducerClosed)
+
+
+def test_a_pool_that_looks_for_its_instance() -> None:
+    """The name of the instance, while another thread finds that it belongs to another process now: the old one, or none."""
+    names: set[str | None] = set()
+
+    def attempt() -> tuple[Callable[[], object], Callable[[], object]]:
+        settings, own = read_pool_settings({"bootstrap_servers": "localhost:1", "transactional_id_prefix": "p"})
+        program = PoolProgram(settings, own, BlockingCalls())
+        program._tenure = Tenure(Instance("ours", chosen=True), SimpleNamespace())
+        return lambda: names.add(program.instance), partial(setattr, program, "_tenure", None)
+
+    assert at_each_step(attempt) > 3
+    assert names == {"ours", None}

@@ -141,7 +141,8 @@ class TransactionCalls:
 
     def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
         preparation = self.manager.preparation
-        prepared = preparation.token if preparation.token is not None and preparation.token.wrote else None
+        token = preparation.token
+        prepared = token if token is not None and token.wrote else None
         began = time.monotonic()
         try:
             self.call(event, limit_s, number)
@@ -151,11 +152,11 @@ class TransactionCalls:
                 if told is None:
                     return
                 raise ProducerClosed(f"the producer is closed; {told}") from error
-            token = to_ask_about(prepared, preparation.in_question, error)
-            if token is None or self.inner.on_sender():
+            asked = to_ask_about(prepared, preparation.in_question, error)
+            if asked is None or self.inner.on_sender():
                 raise
             left_s = limit_s - (time.monotonic() - began)
-            status = ask_now(partial(find_out, token, error, self.inner.settings, left_s))
+            status = ask_now(partial(find_out, asked, error, self.inner.settings, left_s))
             if not isinstance(error, Fatal):
                 self._give_up()
             settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)

@@ -70,7 +70,8 @@ class SlotKeeper:
     @property
     def instance(self) -> str | None:
         """The instance's name, once the pool has opened."""
-        return self._tenure.instance.name if self._tenure is not None else self.settings.instance
+        tenure = self._tenure  # Another thread may find that it is lost.
+        return tenure.instance.name if tenure is not None else self.settings.instance
 
     async def _wait_for_slot(self, holder: Holder, patience: Patience) -> Slot:
         with self._lock:
@@ -188,7 +189,7 @@ class SlotKeeper:
         return Patience(limit_s, f"timeout={limit_s:g} s")
 
     def _late(self, patience: Patience) -> PoolTimeout:
-        """The error of a call that got no slot in time."""
+        """The error of a call that got no slot in time. The caller holds the lock."""
         slots, settings = self._slots, self.settings
         self._counters.timeouts += 1
         busy = slots.count(Phase.IN_USE)

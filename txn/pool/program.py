@@ -92,7 +92,9 @@ class PoolProgram(SlotKeeper):
         """A slot with a registered producer."""
         while True:
             if patience.trouble is not None and patience.left_s <= 0.0:
-                raise self._late(patience) from patience.trouble
+                with self._lock:
+                    late = self._late(patience)
+                raise late from patience.trouble
             slot = await self._wait_for_slot(holder, patience)
             if slot.phase is not Phase.OPENING:
                 return slot
@@ -264,8 +266,9 @@ class PoolProgram(SlotKeeper):
             try:
                 await self._calls.together([self._close_one(producer, left_s_of(deadline)) for producer in left])
             finally:
-                if self._tenure is not None:
-                    self._tenure.instance.release()
+                tenure = self._tenure
+                if tenure is not None:
+                    tenure.instance.release()
         self._is_ended = True
 
     async def _wait_for_blocks(self, deadline: float) -> None:
