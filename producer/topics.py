@@ -6,7 +6,6 @@ The sender thread fills it with what the core announces. Callers' threads read i
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from fencepost.producer.core.events import Announce, Change
 from fencepost.producer.errors import FencepostError, Persisted, RecordRefused, TopicUnavailable, UnknownPartition, again, plain
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 
 log = logging.getLogger("fencepost.producer")
@@ -39,7 +39,7 @@ class Topics:
         self._max_block_ms = max_block_ms
         self._accumulator = accumulator
         self._make_queues = make_queues
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._changed = Condition()
         self._refused: dict[str, int] = {}
         self._missing: dict[str, str] = {}

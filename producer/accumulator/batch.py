@@ -23,6 +23,7 @@ from mypy_extensions import i64, mypyc_attr
 from fencepost.producer.accumulator.concurrent_future import ConcurrentFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, FencepostError, Misuse, again, bound_to_process, plain
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.foundations.runtime import Lock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.wire.records.batch_builder import BatchBuilder
@@ -106,7 +107,7 @@ class Shared:
 
     def renew_lock(self) -> None:
         """Take a new lock that no thread holds: in a forked child."""
-        self.lock: Lock = Lock() if COMPILED else cast(Lock, threading.RLock())
+        self.lock: Lock = Lock() if COMPILED else cast(Lock, RLock())
         self.held = Region(self.lock)
         self.region: Region = self.held if COMPILED else cast(Region, self.lock)
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.rlock import RLock
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class WaitingCallers:
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
-        self._counting = threading.RLock()  # A signal handler may interrupt the thread that holds it, and wait too.
+        self._counting = RLock()  # A signal handler may interrupt the thread that holds it, and wait too.
         self._places: list[Place] = []
 
     def move(self) -> None:

@@ -7,12 +7,12 @@ than twice as many, and at most `TOLD` of their errors are raised. Failures beyo
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Final
 
 from fencepost.producer.accumulator.batch import Batch
 from fencepost.producer.errors import DeliveryError, UndeliveredRecords
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 
 log = logging.getLogger("fencepost.producer")
 
@@ -24,7 +24,7 @@ class Failures:
     """The sender thread adds failures. The thread that calls `flush` or `close` takes them."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # A finalizer or a signal handler may call `flush` while this thread holds it.
+        self._lock = RLock()  # A finalizer or a signal handler may call `flush` while this thread holds it.
         self._batches: list[Batch] = []
         self._unlogged: list[Batch] = []
         self._dropped = 0

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from fencepost.producer.foundations.rlock import RLock
+
 T = TypeVar("T")
 
 SOON_S: Final = 1.0
@@ -22,7 +24,7 @@ class CallOutcome(Generic[T]):
     """See the module."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._left = False
         self._claimed = False
         self._told = False

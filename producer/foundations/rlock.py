@@ -1,0 +1,28 @@
+"""A reentrant lock that Ctrl-C cannot leave taken.
+
+Up to Python 3.13 `with lock:` takes a lock of `_thread` in one step. Python 3.14 runs signal handlers between taking it and the block, so
+that a handler that raises there leaves the lock taken for good, and every other thread waits for it. Here the lock is given back first.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or sys.version_info < (3, 14) or sys.implementation.name != "cpython":
+    RLock = threading.RLock
+else:
+    import _thread
+
+    class RLock(_thread.RLock):
+        """See the module. `__exit__` is `_thread`'s, which no signal handler interrupts."""
+
+        def __enter__(self) -> bool:
+            depth = self._recursion_count()
+            try:
+                return self.acquire()
+            except BaseException:
+                while self._recursion_count() > depth:
+                    self.release()
+                raise
