@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING or sys.version_info < (3, 14) or sys.implementation.name != "cpython":
+IS_NEEDED: Final[bool] = sys.hexversion >= 0x030E0000 and sys.implementation.name == "cpython"
+"""Whether Python runs signal handlers between taking a lock and the block."""
+
+if TYPE_CHECKING or not IS_NEEDED:
     RLock = threading.RLock
 else:
     import _thread

@@ -11,9 +11,11 @@ import asyncio
 import time
 from collections.abc import Callable, MutableMapping
 from threading import get_ident
-from typing import Final
+from typing import Final, cast
 from weakref import WeakKeyDictionary
 
+from fencepost.producer.accumulator.batch import COMPILED
+from fencepost.producer.foundations.rlock import IS_NEEDED, RLock
 from fencepost.producer.foundations.runtime import Lock
 
 PAUSE_S: Final = 0.001
@@ -39,8 +41,8 @@ class SendGate:
         sender = self._running()
         held = self._held.get(sender)
         if held is None:
-            held = self._held[sender] = Lock()
-        return Lock() if held.locked() else held
+            held = self._held[sender] = new_lock()
+        return new_lock() if held.locked() else held
 
     def wait_for_others(self, timeout_s: float) -> bool:
         """Wait until all other sends have ended; False if the time passes first. Usually there are none."""
@@ -67,6 +69,11 @@ class SendGate:
     def _others(self) -> set[object]:
         me = self._running()
         return {sender for sender, held in dict(self._held).items() if sender != me and held.locked()}
+
+
+def new_lock() -> Lock:
+    """A lock that Ctrl-C cannot leave taken."""
+    return cast(Lock, RLock()) if IS_NEEDED and not COMPILED else Lock()
 
 
 def this_task() -> object:
