@@ -76,7 +76,11 @@ class BlockingCalls:
         return ask_now(question)
 
     async def together(self, works: list[Coroutine[Any, Any, None]]) -> None:
-        threads = [threading.Thread(target=finished, args=(work,), name="fencepost-pool-close") for work in works]
+        if len(works) == 1:
+            finished(works[0])
+            return
+        # Daemons: if Ctrl-C strikes `Thread.start`, Python would wait at its exit for a thread that never begins.
+        threads = [threading.Thread(target=finished, args=(work,), name="fencepost-pool-close", daemon=True) for work in works]
         for thread in threads:
             thread.start()
         for thread in threads:

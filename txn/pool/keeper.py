@@ -58,6 +58,7 @@ class SlotKeeper:
         self._slots: Final = Slots(settings.size)
         self._tickets: Final[deque[Ticket]] = deque()
         self._counters: Final = Counters()
+        self._producers: Final[list[Any]] = []  # all that are not closed yet
         self._tenure: Tenure | None = None
         self._ended: PoolTakenOver | None = None
         self._not_opened = ""  # why the newest opening of a slot failed; empty after one that did not

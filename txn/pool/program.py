@@ -160,7 +160,7 @@ class PoolProgram(SlotKeeper):
             tenure, left_open = await self._found(deadline)
             if not tenure.instance.chosen:
                 await self._look_whether_ours(left_s_of(deadline))  # Two pools of one instance may open at the same time.
-        producer = self._calls.make({**self._own, "transactional_id": self.settings.transactional_id(tenure.instance.name, slot.number)})
+        producer = self._make(self.settings.transactional_id(tenure.instance.name, slot.number))
         try:
             await self._calls.call(producer.init, left_s_of(deadline))
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
@@ -168,7 +168,7 @@ class PoolProgram(SlotKeeper):
                 slot.producer, slot.tenure = producer, tenure
                 self._not_opened = ""
         except BaseException:
-            await self._calls.call(producer.close, 0.0)
+            await self._close_now(producer)
             raise
         for number in left_open:
             try:
@@ -188,7 +188,7 @@ class PoolProgram(SlotKeeper):
             with suppress(FencepostError):
                 await self._calls.call(producer.abort, left_s_of(deadline))
         with suppress(FencepostError):
-            await self._calls.call(producer.close, 0.0)
+            await self._close_now(producer)
         with self._lock:
             slot.producer, slot.in_doubt = None, False
             self._counters.replaced += 1
@@ -201,11 +201,11 @@ class PoolProgram(SlotKeeper):
             assert settings.instance is not None
             instance = Instance(settings.instance, chosen=False)
         try:
-            guard = self._calls.make({**self._own, "transactional_id": settings.transactional_id(instance.name, "guard")})
+            guard = self._make(settings.transactional_id(instance.name, "guard"))
             try:
                 await self._calls.call(guard.init, left_s_of(deadline))
             finally:
-                await self._calls.call(guard.close, 0.0)
+                await self._close_now(guard)
             ids = {settings.transactional_id(instance.name, number): number for number in range(settings.size)}
             found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, left_s_of(deadline)))
         except BaseException:
@@ -215,6 +215,17 @@ class PoolProgram(SlotKeeper):
             self._tenure = self._slots.tenure = tenure = Tenure(instance, guard)
             self._serve()
         return tenure, [ids[each] for each in found]
+
+    def _make(self, transactional_id: str) -> Any:
+        """A producer, which the pool's `close` closes if nothing does before."""
+        producer = self._calls.make({**self._own, "transactional_id": transactional_id})
+        self._producers.append(producer)
+        return producer
+
+    async def _close_now(self, producer: Any) -> None:
+        """Close it without waiting for anything."""
+        await self._calls.call(producer.close, 0.0)
+        self._producers.remove(producer)
 
     async def _look_whether_ours(self, timeout_s: float) -> Tenure | None:
         """The tenure, if the coordinator still has the guard's identity. None: the pool must choose another instance. Raises PoolTakenOver
@@ -262,9 +273,8 @@ class PoolProgram(SlotKeeper):
             deadline = 0.0
             raise
         finally:
-            left = [slot.producer for slot in self._slots.all if slot.producer is not None]
             try:
-                await self._calls.together([self._close_one(producer, left_s_of(deadline)) for producer in left])
+                await self._calls.together([self._close_one(each, left_s_of(deadline)) for each in list(self._producers)])
             finally:
                 tenure = self._tenure
                 if tenure is not None:
