@@ -6,7 +6,6 @@ The pool's lock is held only where nothing waits. A caller that waits has a tick
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -16,6 +15,7 @@ from msgspec.structs import asdict
 
 from fencepost.producer.errors import FencepostError, ProducerClosed
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.pool.calls import PoolCalls, Ticket
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
@@ -54,7 +54,7 @@ class SlotKeeper:
         self.opened_on: object = None
         self._own: Final = own
         self._calls: Final = calls
-        self._lock: Final = threading.Lock()
+        self._lock: Final = RLock()
         self._slots: Final = Slots(settings.size)
         self._tickets: Final[deque[Ticket]] = deque()
         self._counters: Final = Counters()

@@ -5,9 +5,9 @@ It sends no request.
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Final
 
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.recovery.token import PreparedTransaction
 
 
@@ -15,7 +15,7 @@ class Outstanding:
     """Tokens by transactional id. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._lock: Final = Lock()
+        self._lock: Final = RLock()
         self._tokens: dict[str, set[PreparedTransaction]] = {}
 
     def add(self, token: PreparedTransaction) -> None:
