@@ -252,14 +252,19 @@ def test_a_commit_without_an_answer(stub: BrokerStub) -> None:
     assert values(stub) == [b"v"]
 
 
+def take_over(first: Producer, second: Producer) -> None:
+    """The second producer registers the transactional id while the first one has a message in an open transaction."""
+    first.init_transactions()
+    first.begin_transaction()
+    first.produce("t", b"first")
+    assert first.flush(10) == 0
+    second.init_transactions()
+
+
 def test_fenced(stub: BrokerStub) -> None:
     """A second producer with the same id fences the first one: _FENCED, fatal."""
     with made(stub.bootstrap) as first, made(stub.bootstrap) as second:
-        first.init_transactions()
-        first.begin_transaction()
-        first.produce("t", b"first")
-        assert first.flush(10) == 0
-        second.init_transactions()
+        take_over(first, second)
         code, _, fatal, _ = refused(lambda: first.commit_transaction(30))
         assert (code, fatal) == (KafkaError._FENCED, True)
         second.begin_transaction()
@@ -272,11 +277,7 @@ def test_a_zombie_is_told_so_by_every_call(stub: BrokerStub) -> None:
     """A zombie that writes has to abort, as in Java's client. The abort finds out that it was fenced, and from then on each call says so,
     as in librdkafka: a program that begins again does not hear that a transaction is open."""
     with made(stub.bootstrap) as first, made(stub.bootstrap) as second:
-        first.init_transactions()
-        first.begin_transaction()
-        first.produce("t", b"first")
-        assert first.flush(10) == 0
-        second.init_transactions()
+        take_over(first, second)
         first.produce("t", b"of a zombie")
         assert first.flush(10) == 0
         code, _, fatal, abort = refused(lambda: first.commit_transaction(30))
