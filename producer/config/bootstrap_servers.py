@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
+from fencepost.producer.config.secret import HIDDEN
 from fencepost.producer.config.settings import SecurityProtocol, Settings
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.address import Address
@@ -25,6 +26,7 @@ def read_servers(key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, bytes | bytearray):
         raise ConfigError(f"{key}={value!r}: it must be a str, or a list of str, not {type(value).__name__}")
     given: Sequence[object] = value.split(",") if isinstance(value, str) else value
+    _refuse_users(key, given)
     servers: list[str] = []
     for server in given:
         if not isinstance(server, str):
@@ -36,6 +38,16 @@ def read_servers(key: str, value: object) -> tuple[str, ...]:
     for server in servers:
         _read(server)
     return tuple(servers)
+
+
+def _refuse_users(key: str, given: Sequence[object]) -> None:
+    """Refuse `user:password@host:port` before another error shows it."""
+    for server in given:
+        if isinstance(server, str) and "@" in server:
+            raise ConfigError(
+                f"{key}: '{HIDDEN}@{server.rpartition('@')[2]}' has a user or a password before the '@': write 'host:port', "
+                "and set sasl_mechanism, sasl_username and sasl_password"
+            )
 
 
 def read_dns_lookup(key: str, value: object) -> str:

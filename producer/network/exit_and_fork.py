@@ -122,8 +122,14 @@ PARENTS_SENDERS: list[SenderThread | AsyncEngine] = []
 """In a forked child, the parent's senders. They are kept, so that no destructor touches a socket or an epoll set that the parent uses."""
 
 
+BEFORE_LEAVING: list[Callable[[], None]] = []
+"""At exit they run first: they give records to the producers."""
+
+
 def leave_all() -> None:
     """At exit, for every open producer. All begin to flush before the first one is waited for."""
+    for prepare in BEFORE_LEAVING:
+        prepare()
     for leave in [exit_guard.begin_to_leave() for exit_guard in list(LIVE)]:
         leave()
 

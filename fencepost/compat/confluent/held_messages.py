@@ -7,7 +7,6 @@ one is there, new messages of the topic wait behind them. It holds no message lo
 
 from __future__ import annotations
 
-import atexit
 import os
 import time
 from collections import deque
@@ -24,6 +23,7 @@ from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.underlying import Underlying, log
 from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, ProducerClosed, RecordRefused, TopicUnavailable
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.network.exit_and_fork import BEFORE_LEAVING
 from fencepost.txn import Transaction
 
 ALONE_S = 0.2
@@ -299,6 +299,6 @@ def renew_all() -> None:
         held.after_fork_in_child()
 
 
-atexit.register(leave_all)  # It runs before that of our producers, which was registered when they were imported.
+BEFORE_LEAVING.append(leave_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=renew_all)

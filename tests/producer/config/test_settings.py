@@ -237,6 +237,18 @@ def test_servers_are_read_from_text_and_lists() -> None:
     assert addresses(read(bootstrap_servers="PLAINTEXT://[::1]:9092")) == [Address("::1", 9092)]
 
 
+@pytest.mark.parametrize(
+    "given", ["joe:s3cret@a:9092", "b:1, joe:s3,cret@a:9092", ["SASL_SSL://joe:s3cret@a:9092"], ["joe:s3cret@a"], ["a:x", "s3cret@a", 3]]
+)
+def test_a_password_before_a_server_is_refused_and_not_shown(given: Any) -> None:
+    """As in an URL of other systems. The error names the settings that take it."""
+    with pytest.raises(ConfigError, match=r"^bootstrap_servers: '\*{8}@a.* sasl_username and sasl_password$") as refused:
+        read(bootstrap_servers=given)
+    shown = str(refused.value)
+    assert "joe" not in shown
+    assert "cret" not in shown
+
+
 def test_servers_are_needed() -> None:
     """Without a broker to start from there is nothing to do."""
     with pytest.raises(ConfigError, match="bootstrap_servers"):

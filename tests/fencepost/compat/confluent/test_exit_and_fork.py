@@ -29,6 +29,29 @@ def test_exit_without_flush() -> None:
         assert [record.value for record in stub.records("new", 0)] == [b"%d" % number for number in range(10)]
 
 
+def test_exit_of_a_multiprocessing_child_without_flush() -> None:
+    """A forked child of multiprocessing ends without `atexit`: its messages for a new topic are in the log all the same."""
+    with BrokerStub() as stub:
+        ended = run(
+            f"""{MAKE}
+            import multiprocessing
+            def work():
+                global mine
+                mine = Producer({{"bootstrap.servers": bootstrap, "linger.ms": 0}})
+                for number in range(10):
+                    mine.produce("new", str(number))
+            child = multiprocessing.get_context("fork").Process(target=work)
+            child.start()
+            child.join()
+            print(child.exitcode)
+            producer.close()
+            """,
+            stub.bootstrap,
+        )
+        assert (ended.lines, ended.complaints) == (["0"], "")
+        assert [record.value for record in stub.records("new", 0)] == [b"%d" % number for number in range(10)]
+
+
 def test_exit_without_a_topic() -> None:
     """Messages whose topic does not become known are lost, and the log says how many."""
     with BrokerStub(config={"auto.create.topics.enable": "false"}) as stub:
