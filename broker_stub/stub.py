@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from os import PathLike
@@ -522,8 +522,11 @@ class BrokerStub(Restrictions):
     def snapshot(self) -> dict[str, Any]:
         """The cluster now as data that fits into JSON: brokers, partitions with their newest batches, producers, transactions, groups and
         changes. `format` counts up when a field changes. It has no keys and values of records. Also after `close`."""
+        return self._snapshot(())
+
+    def _snapshot(self, first: Collection[str]) -> dict[str, Any]:
         is_virtual = isinstance(self.clock, VirtualClock)
-        return self._read(self._snapshots.take) | {"clock": "virtual" if is_virtual else "real"}
+        return self._read(lambda: self._snapshots.take(first)) | {"clock": "virtual" if is_virtual else "real"}
 
     @cached_property
     def _snapshots(self) -> Snapshots:
@@ -558,7 +561,7 @@ class BrokerStub(Restrictions):
             journal=self.journal,
             faults=self.faults,
             name_of=self.cluster.topic_name,
-            snapshot=self.snapshot,
+            snapshot=self._snapshot,
             records=lambda topic, partition, offset: self._read(lambda: records_from(self._partition(topic, partition).log, offset)),
         )
 

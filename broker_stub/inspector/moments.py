@@ -31,19 +31,22 @@ class Moments:
         with self._lock:
             self._update()
             self._told, self._topics = (), {}  # a page that was just opened may also get older news, so all is told once more
-            return self._moment(self._source.snapshot()) | {"full": True, "exchanges": self._rows.every}
+            return self._moment(self._snapshot()) | {"full": True, "exchanges": self._rows.every}
 
     def news(self) -> Moment | None:
         """What has changed since the last call; None for nothing. It has the rows and the topics that are new or changed, the names of all
         topics, and the rest of the snapshot."""
         with self._lock:
             self._update()
-            moment = self._moment(self._source.snapshot())
+            moment = self._moment(self._snapshot())
             told = ({**moment["snapshot"], "now_ms": 0}, moment["findings"], moment["faults"])
             if not self._new and told == self._told:
                 return None
             self._told, new, self._new = told, self._new, {}
             return moment | {"exchanges": [*new.values()], "snapshot": self._without_known(moment["snapshot"])}
+
+    def _snapshot(self) -> dict[str, Any]:
+        return self._source.snapshot({topic for row in self._rows.every for topic in row["topics"]})
 
     def _without_known(self, snapshot: dict[str, Any]) -> dict[str, Any]:
         """The snapshot without the topics that have not changed."""

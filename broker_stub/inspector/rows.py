@@ -35,6 +35,8 @@ IN_DOUBT: Final = frozenset(
     (ErrorCode.REQUEST_TIMED_OUT.name, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name, ErrorCode.NETWORK_EXCEPTION.name)
 )
 """The codes after which the records may be in the log."""
+NEXT_STEPS: Final = frozenset(((Api.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED.name),))
+"""Codes that belong to how the protocol works: a new member hears its id (KIP-394), and joins with it."""
 BEATS: Final = frozenset((Api.FETCH, Api.HEARTBEAT, Api.CONSUMER_GROUP_HEARTBEAT, Api.SHARE_GROUP_HEARTBEAT, Api.API_VERSIONS))
 """Requests that clients send all the time. They are quiet when they bring nothing."""
 LINE_MAX: Final = 600
@@ -122,7 +124,7 @@ def _outcome(exchange: Exchange, codes: list[str]) -> str:
         return OPEN if exchange.ended_ms is None else LOST
     if exchange.heard is Heard.NOTHING:
         return UNHEARD
-    return REFUSED if codes else OK
+    return REFUSED if any((exchange.api, code) not in NEXT_STEPS for code in codes) else OK
 
 
 def _identity(request: Message) -> list[int] | None:

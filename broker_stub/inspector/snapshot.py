@@ -6,7 +6,7 @@ values of records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -27,14 +27,16 @@ BATCHES_MIN: Final = 20
 """A snapshot has about so many batches, and of each partition at least so many of the newest."""
 
 
-class HasPartitions(Protocol):
+class Named(Protocol):
     """A topic, of the stub or of a response."""
 
+    @property
+    def name(self) -> str: ...
     @property
     def partitions(self) -> Sized: ...
 
 
-T = TypeVar("T", bound=HasPartitions)
+T = TypeVar("T", bound=Named)
 
 
 class Snapshots:
@@ -45,15 +47,15 @@ class Snapshots:
         self._lanes = LaneCache()
         self._batches_max = BATCHES_TOTAL
 
-    def take(self) -> Data:
-        """The cluster now."""
+    def take(self, first: Collection[str] = ()) -> Data:
+        """The cluster now. `first`: the topics to show if not all fit."""
         cluster = self._services.cluster
         txns = transactions(self._services)
         open_txns = {each["pid"]: each for each in txns}
-        topics = sorted(cluster.topics, key=lambda each: (each.internal, each.name))
+        topics = list(cluster.topics)
         filled = sum(each.log.log_end_offset > 0 for topic in topics if not topic.internal for each in topic.partitions)
         self._batches_max = max(BATCHES_MIN, BATCHES_TOTAL // max(1, filled))
-        shown = [self._topic(topic, open_txns) for topic in fitting(topics)]
+        shown = [self._topic(topic, open_txns) for topic in fitting(topics, first, internal=lambda each: each.internal)]
         self._lanes.forget_others((topic["name"], each["index"]) for topic in shown for each in topic["partitions"])
         return {
             "format": FORMAT,
@@ -169,14 +171,15 @@ def held_by(place: tuple[str, int], pid: int, epoch: int, offset: int, txn: Data
     }
 
 
-def fitting(topics: Iterable[T]) -> list[T]:
-    """The topics that have at most PARTITIONS_MAX partitions in all, without those that would exceed it."""
+def fitting(topics: Iterable[T], first: Collection[str], *, internal: Callable[[T], bool]) -> list[T]:
+    """The topics that have at most PARTITIONS_MAX partitions in all, without those that would exceed it, sorted. `first`: the names of
+    those to take first. Internal ones are the last ones."""
     left, found = PARTITIONS_MAX, []
-    for topic in topics:
+    for topic in sorted(topics, key=lambda each: (each.name not in first, internal(each), each.name)):
         if len(topic.partitions) <= left:
             left -= len(topic.partitions)
             found.append(topic)
-    return found
+    return sorted(found, key=lambda each: (internal(each), each.name))
 
 
 def _state_of(broker: Broker) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from fencepost.broker_stub.faults.rules import Faults
@@ -13,11 +13,11 @@ Data = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """`snapshot` takes a snapshot, and `records(topic, partition, offset)` gives some records, both from any thread. KeyError: no such
-    partition. `records` is None where there are none to see."""
+    """`snapshot(topics)` takes a snapshot, in which these topics have room before others. `records(topic, partition, offset)` gives some
+    records; KeyError: no such partition; it is None where there are none to see. Any thread may call both."""
 
     journal: Journal
     faults: Faults
     name_of: NameOf
-    snapshot: Callable[[], Data]
+    snapshot: Callable[[Collection[str]], Data]
     records: Callable[[str, int, int], list[Data]] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -56,12 +56,12 @@ class UpstreamSnapshots:
         self._silent: dict[int, float] = {}  # brokers that did not answer, and when they are asked again
         self._last: tuple[float, Data] = (-EVERY_S, {})
 
-    def take(self) -> Data:
-        """The cluster now, or as it was up to a second and a half ago."""
+    def take(self, first: Collection[str] = ()) -> Data:
+        """The cluster now, or as it was up to a second and a half ago. `first`: the topics to show if not all fit."""
         with self._lock:
             at, known = self._last
             if time.monotonic() - at >= EVERY_S:
-                known = self._take()
+                known = self._take(first)
                 self._last = (time.monotonic(), known)
             return known
 
@@ -70,7 +70,7 @@ class UpstreamSnapshots:
         with self._lock:
             self._client.close()
 
-    def _take(self) -> Data:
+    def _take(self, first: Collection[str]) -> Data:
         addresses = dict(self._addresses())
         data: Data = {
             "format": FORMAT,
@@ -103,23 +103,23 @@ class UpstreamSnapshots:
         data["cluster_id"] = metadata.cluster_id
         data["transactions"] = sorted(live.each(self._transactions), key=lambda each: (each["state"] != "Ongoing", -each["updated_ms"]))
         data["groups"] = sorted(live.each(groups_of), key=lambda each: str(each["id"]))
-        data["topics"], data["topics_left_out"] = self._topics(metadata, live, {each["pid"]: each for each in data["transactions"]})
+        data["topics"], data["topics_left_out"] = self._topics(metadata, first, live, {each["pid"]: each for each in data["transactions"]})
         data["brokers"] = [_broker(node, address, node in known, data["topics"]) for node, address in sorted((addresses | known).items())]
         if live.problems:
             told = "; ".join(f"broker {node}: {reason}" for node, reason in sorted(live.problems.items()))
             data["problem"] = f"not every broker tells about itself: {told[:500]}"
         return data
 
-    def _topics(self, metadata: Any, live: LiveBrokers, txns: Mapping[int, Data]) -> tuple[list[Data], int]:
+    def _topics(self, metadata: Any, first: Collection[str], live: LiveBrokers, txns: Mapping[int, Data]) -> tuple[list[Data], int]:
         shown: list[Data] = []
-        for topic in fitting(sorted(metadata.topics, key=lambda each: (each.is_internal, each.name))):
+        for topic in fitting(metadata.topics, first, internal=lambda each: bool(each.is_internal)):
             parts = sorted(topic.partitions, key=lambda each: each.partition_index)
             shown.append(
                 {"name": topic.name, "internal": topic.is_internal, "overrides": {}, "partitions_total": len(parts), "parts": parts}
             )
         by_leader: dict[int, list[Place]] = {}
         for each in shown:
-            for part in each["parts"] if not each["internal"] else ():
+            for part in each["parts"]:
                 by_leader.setdefault(part.leader_id, []).append((each["name"], part.partition_index))
         offsets: dict[Place, dict[str, int]] = {}
         producers: dict[Place, list[Any]] = {}
@@ -127,17 +127,18 @@ class UpstreamSnapshots:
             live.one(node, partial(self._offsets, places, offsets))
             producers |= live.one(node, partial(self._producers, places)) or {}
         left = LANES_MAX
-        for each in shown:
+        for each in sorted(shown, key=lambda each: each["name"] not in first):
             found = []
             for part in each.pop("parts"):
                 place = (each["name"], part.partition_index)
                 known = offsets.get(place, {})
                 batches: list[Batch] = []
-                if known.get("hw", 0) > known.get("start", 0) and left:
+                if each["internal"] and not known.get("hw"):
+                    continue
+                if known.get("hw", 0) > known.get("start", 0) and left and not each["internal"]:
                     left -= 1
                     batches = live.one(part.leader_id, partial(self._newest, place, known)) or []
-                if not each["internal"]:
-                    found.append(_partition(place, part, known, batches, producers.get(place, []), txns))
+                found.append(_partition(place, part, known, batches, producers.get(place, []), txns))
             each["partitions"] = found
         return shown, len(metadata.topics) - len(shown)
 

@@ -47,7 +47,7 @@ function writer(topic, index, is) { for (const [row, each] of writes(topic, inde
 // The exchange that wrote a batch: the first with its identity that may have, by pid, epoch and sequence; or the one that was told its offset.
 const writerOf = (topic, index, pid, epoch, seq) => pid < 0 ? null : writer(topic, index, (each) => each.pid === pid && each.epoch === epoch && each.seq === seq);
 const writerAt = (topic, index, offset) => writer(topic, index, (each) => each.offset === offset);
-const hasProblem = (row) => row.doubt || row.again !== undefined || row.codes.length > 0 || row.faults.length > 0 || row.throttle > 0 || ["lost", "unheard", "refused"].includes(row.outcome);
+const hasProblem = (row) => row.doubt || row.again !== undefined || row.faults.length > 0 || row.throttle > 0 || ["lost", "unheard", "refused"].includes(row.outcome);
 // The same change of a topic's partitions at the same moment is one line: a broker that stops changes many at once.
 function grouped(changes) {
   const found = new Map();

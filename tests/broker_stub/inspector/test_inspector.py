@@ -6,7 +6,7 @@ import http.client
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -241,9 +241,9 @@ def test_nothing_is_taken_while_no_page_is_open(stub: BrokerStub, monkeypatch: p
     inspector = stub.ui()
     take = stub._snapshots.take
 
-    def taking() -> dict[str, Any]:
+    def taking(first: Collection[str]) -> dict[str, Any]:
         taken.append(1)
-        return take()
+        return take(first)
 
     monkeypatch.setattr(stub._snapshots, "take", taking)
     page = Page(inspector.url)

@@ -66,6 +66,10 @@ def test_a_real_cluster_is_shown(kafka: KafkaCluster, protocol: str) -> None:
             consumer.close()
     assert "problem" not in seen["snapshot"]
     assert all(each["state"] == "up" for each in seen["snapshot"]["brokers"])
+    internal = {each["name"]: each["partitions"] for each in seen["snapshot"]["topics"] if each["internal"]}
+    assert {len(internal[each]) > 0 for each in ("__consumer_offsets", "__transaction_state")} == {True}
+    assert all(part["leader"] >= 0 and part["end"] > 0 and not part["batches"] for parts in internal.values() for part in parts)
+    assert [each["outcome"] for each in seen["exchanges"] if "MEMBER_ID_REQUIRED" in each["codes"]] == ["ok"] * (protocol == "classic")
     bars = [bar for part in parts(seen) for bar in part["bars"]]
     assert sorted(bar["state"] for bar in bars) == ["aborted", "committed", "open"]
     (held,) = [part["held"] for part in parts(seen) if part["held"]]

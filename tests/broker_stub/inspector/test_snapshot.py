@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 
 from fencepost import BrokerStub, Producer, TransactionalProducer, VirtualClock
 from fencepost.broker_stub.inspector import snapshot as snapshots
+from fencepost.broker_stub.inspector.moments import Moments
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(60)
@@ -113,6 +114,20 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         seen = stub.snapshot()
     assert ([topic["name"] for topic in seen["topics"]], seen["topics_left_out"]) == (["a"], 1)
     assert [len(part["batches"]) for part in seen["topics"][0]["partitions"]] == [2, 2, 2]
+
+
+def test_topics_that_clients_use_have_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not all topics fit, the page shows those of its exchanges, in the order of their names."""
+    monkeypatch.setattr(snapshots, "PARTITIONS_MAX", 3)
+    with BrokerStub() as stub:
+        for name in "abcde":
+            stub.create_topic(name)
+        with Producer(stub.settings, linger_ms=0) as producer:
+            for name in "ec":
+                producer.send(name, b"v").result(WAIT_S)
+        moment = Moments(stub._source()).whole()
+    seen = moment["snapshot"]
+    assert ([topic["name"] for topic in seen["topics"]], seen["topics_left_out"]) == (["a", "c", "e"], 2)
 
 
 def test_looking_changes_nothing() -> None:
