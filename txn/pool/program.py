@@ -76,13 +76,15 @@ class PoolProgram(SlotKeeper):
                     await self._explain(producer, failure)
 
     async def _explain(self, producer: Any, failure: BaseException) -> None:
-        """Raise PoolTakenOver if the producer has ended, because another process has the pool's instance now."""
+        """Raise PoolTakenOver if the producer has ended, because another process has the pool's instance now. If the outcome of the commit
+        is unknown, the caller must hear that: PoolTakenOver says that nothing was committed."""
         if producer._manager.machine.state is not State.DEAD or not isinstance(failure, FencepostError):
             return
         try:
             await self._look_whether_ours(ASK_S)
         except PoolTakenOver as taken_over:
-            raise taken_over.again() from failure
+            if not isinstance(failure, CommitOutcomeUnknown):
+                raise taken_over.again() from failure
         except FencepostError as unanswered:
             log.debug("not known whether the instance is taken over: %s", unanswered)
 

@@ -12,6 +12,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import Fenced, ProducerForked
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.errors import CommitOutcomeUnknown
 from fencepost.txn.pool.async_pool import AsyncTransactionalPool
 from fencepost.txn.pool.errors import PoolTakenOver
 from fencepost.txn.pool.pool import TransactionalPool
@@ -58,6 +59,29 @@ def test_the_newer_one_wins_at_any_moment(stub: BrokerStub, kind: type[Pool]) ->
 
     run_story(story())
     assert committed(stub, "t") == [b"newer"] * 4
+
+
+@both
+def test_a_commit_without_an_answer_while_a_newer_pool_takes_over(stub: BrokerStub, kind: type[Pool]) -> None:
+    """The reply to the commit is lost, and the repeat is refused because the newer pool has the id. It is committed, so the caller must
+    not hear PoolTakenOver, which says that nothing was. The older pool begins no more all the same."""
+
+    async def story() -> None:
+        settings = {"instance": "a", "size": 1, "acquire_timeout_ms": 30_000, "request_timeout_ms": 500}
+        async with pool_of(kind, stub.bootstrap, **settings) as older, pool_of(kind, stub.bootstrap, **settings) as newer:
+            await made_of(older.init, LIMIT_S)
+            lost = stub.faults.on(Api.END_TXN).drop_reply()
+            writing = asyncio.create_task(wrote(older, b"once"))
+            await made_of(lost.wait, 1)
+            await made_of(newer.init, LIMIT_S)
+            with pytest.raises(CommitOutcomeUnknown):
+                await writing
+            with pytest.raises(PoolTakenOver):
+                await wrote(older, b"no more")
+            await wrote(newer, b"newer")
+
+    run_story(story())
+    assert committed(stub, "t") == [b"once", b"newer"]
 
 
 @both
