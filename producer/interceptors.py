@@ -123,7 +123,10 @@ class Interceptors:
         *,
         contained: type[BaseException] = Exception,
     ) -> None:
-        self.settled(record, metadata, error)
+        try:
+            self.settled(record, metadata, error)
+        except contained:
+            log.exception("the span of a record of %s was not ended", place(metadata.topic, metadata.partition))
         for each in self._on_acknowledgement:
             told = error.again() if isinstance(error, DeliveryError) else error
             try:

@@ -59,6 +59,7 @@ class AsyncTransactionalProducer:
         self._closed = False
         self._writing = SendGate.of_tasks()
         self._spans = TransactionSpans(self._inner.telemetry, self._manager.transactional_id)
+        self._manager.on_over = self._spans.ended
 
     def __repr__(self) -> str:
         state = self._manager.machine.state.name
@@ -219,7 +220,10 @@ class AsyncTransactionalProducer:
             raise
         finally:
             self._closed = True
-            await self._inner.close(left_s)
+            try:
+                await self._inner.close(left_s)
+            finally:
+                self._spans.closed()
 
     def __reduce__(self) -> NoReturn:
         raise unpicklable(type(self).__name__)

@@ -208,7 +208,10 @@ class TransactionalProducer:
         finally:
             self._calls.closed = True
             # Also when it is called again, because Ctrl-C may have interrupted the first call.
-            self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
+            try:
+                self._inner.close(max(0.0, limit_s - (time.monotonic() - began)))
+            finally:
+                self._calls.spans.closed()
 
     def __reduce__(self) -> NoReturn:
         raise unpicklable(type(self).__name__)

@@ -5,14 +5,16 @@ W3C's by default. `send_many` has one span for all of its rows. The span of a ba
 own, and links to the spans of its sends. A transaction's span lasts from its begin to its end. The spans of sends in
 it link to it, and stay children of the caller's span.
 
-With the API alone, without an SDK, all of this does nothing.
+What a tracer, a meter or a propagator raises is logged, and changes nothing for the record or the transaction. With the API alone, without
+an SDK, all of this does nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from types import TracebackType
 from typing import Any, Final
 
 from fencepost.producer.accumulator.batch import Batch
@@ -31,6 +33,23 @@ PARTITION: Final = "messaging.destination.partition.id"
 OFFSET: Final = "messaging.kafka.offset"
 LINKS: Final = 128
 """A span's links at most: as many as an SDK keeps if it is not told otherwise."""
+
+
+class Contained:
+    """Logs what a block raises, and goes on behind it. `lost`, `name`: what is missing then."""
+
+    def __init__(self, lost: str, name: str) -> None:
+        self._lost = lost
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        log.error("no %s %s", self._lost, self._name, exc_info=error)
+        return True
 
 
 class Telemetry:
@@ -54,6 +73,8 @@ class Telemetry:
             description="Seconds from a send to its outcome, and from the begin of a transaction to its end.",
             explicit_bucket_boundaries_advisory=list(SECONDS),
         )
+        self.client_id: Final = client_id
+        self._no_span: Any = trace.INVALID_SPAN
         self._client = {"messaging.system": "kafka", "messaging.client.id": client_id}
         self._transaction: Any = None
 
@@ -66,16 +87,18 @@ class Telemetry:
             "messaging.destination.name": topic,
         }
         transaction = self._transaction  # Another thread may end it now.
-        links = [self._trace.Link(transaction)] if transaction is not None else []
-        span = self._tracer.start_span(f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links)
+        span = self._no_span
+        with Contained("span for a send to topic", topic):
+            links = [self._trace.Link(transaction)] if transaction is not None else []
+            span = self._tracer.start_span(
+                f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links
+            )
         return Sending(self, span, attributes)
 
     def batch(self, batch: Batch, base_offset: int, failure: BaseException | None, age_ms: float) -> None:
-        """The span of a batch, from its first record to its outcome. An error of the tracer is logged: it must not end the sender."""
-        try:
+        """The span of a batch, from its first record to its outcome."""
+        with Contained("span for a batch of topic", batch.topic):
             self._batch(batch, base_offset, failure, age_ms)
-        except Exception:
-            log.exception("no span for a batch of topic %s", batch.topic)
 
     def _batch(self, batch: Batch, base_offset: int, failure: BaseException | None, age_ms: float) -> None:
         trace = self._trace
@@ -101,18 +124,18 @@ class Telemetry:
             span.set_attribute(OFFSET, base_offset)
         span.end()
 
-    def fail(self, span: Any, error: BaseException) -> str:
-        """Note the error in the span. Returns its class."""
-        kind = type(error).__qualname__
+    def fail(self, span: Any, error: BaseException) -> None:
+        """Note the error in the span."""
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error)))
-        span.set_attribute(ERROR, kind)
-        return kind
+        span.set_attribute(ERROR, type(error).__qualname__)
 
     def begin_transaction(self, transactional_id: str) -> Sending:
         """The span of a transaction. Sends link to it until it ends."""
         attributes = {**self._client, "messaging.operation.name": "transaction", "messaging.kafka.transactional_id": transactional_id}
-        span = self._tracer.start_span(f"transaction {transactional_id}", kind=self._trace.SpanKind.INTERNAL, attributes=attributes)
-        self._transaction = span.get_span_context()
+        span = self._no_span
+        with Contained("span for transaction", transactional_id):
+            span = self._tracer.start_span(f"transaction {transactional_id}", kind=self._trace.SpanKind.INTERNAL, attributes=attributes)
+            self._transaction = span.get_span_context()
         return Sending(self, span, {**self._client, "messaging.operation.name": "transaction"})
 
     def end_transaction(self, transaction: Sending, outcome: str, error: BaseException | None) -> None:
@@ -135,9 +158,11 @@ class Sending:
         """The headers with the span's context in place of another one."""
         carrier: dict[str, str] = {}
         telemetry = self._telemetry
-        telemetry._propagate.inject(carrier, telemetry._trace.set_span_in_context(self._span))
-        kept = [each for each in given if each[0] not in carrier]
-        return [*kept, *((name, text.encode()) for name, text in carrier.items())]
+        headers = list(given)
+        with Contained("headers of a span:", telemetry.client_id):
+            telemetry._propagate.inject(carrier, telemetry._trace.set_span_in_context(self._span))
+            headers = [*without(given, carrier), *((name, text.encode()) for name, text in carrier.items())]
+        return headers
 
     def delivered(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         """The outcome of one record."""
@@ -150,14 +175,24 @@ class Sending:
 
     def end(self, error: BaseException | None, more: dict[str, Any], *, failed: int = 0, acknowledged: int = 0) -> None:
         """End the span. `failed`, `acknowledged`: how many records have these outcomes with it."""
-        telemetry = self._telemetry
         counted = {**self._attributes, **{name: more[name] for name in (PARTITION,) if name in more}}
-        if acknowledged:
-            telemetry._sent.add(acknowledged, dict(counted))
-        if error is not None:
-            counted[ERROR] = telemetry.fail(self._span, error)
-        self._span.set_attributes(more)
-        self._span.end()
-        if failed:
-            telemetry._sent.add(failed, counted)
-        telemetry._duration.record(time.perf_counter() - self._began, counted)
+        telemetry = self._telemetry
+        with Contained("metrics of a span:", telemetry.client_id):
+            if acknowledged:
+                telemetry._sent.add(acknowledged, dict(counted))
+            if error is not None:
+                counted[ERROR] = type(error).__qualname__
+            if failed:
+                telemetry._sent.add(failed, counted)
+            telemetry._duration.record(time.perf_counter() - self._began, counted)
+        with Contained("outcome in a span:", telemetry.client_id):
+            if error is not None:
+                telemetry.fail(self._span, error)
+            self._span.set_attributes(more)
+        with Contained("end of a span:", telemetry.client_id):
+            self._span.end()
+
+
+def without(given: Sequence[tuple[str, bytes | None]], names: Container[str]) -> HeaderList:
+    """The headers without those of these names. What is no header stays, and is refused as one."""
+    return [each for each in given if not (isinstance(each, tuple) and each and isinstance(each[0], str) and each[0] in names)]

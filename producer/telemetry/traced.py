@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from msgspec.structs import asdict
-
 from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.interceptors import Interceptors, ProducerRecord
-from fencepost.producer.telemetry.spans import COUNT, Sending, Telemetry
+from fencepost.producer.telemetry.spans import COUNT, Sending, Telemetry, without
 
 
 class TracedRecord(ProducerRecord, kw_only=True):
@@ -49,7 +47,15 @@ class TracedInterceptors(Interceptors):
         if seen.value is None:
             more["messaging.kafka.message.tombstone"] = True
         sending = self.telemetry.send(seen.topic, more)
-        return TracedRecord(**{**asdict(seen), "headers": sending.headers(seen.headers)}, sending=sending)
+        return TracedRecord(
+            topic=seen.topic,
+            value=seen.value,
+            key=key,
+            partition=seen.partition,
+            headers=sending.headers(seen.headers),
+            timestamp=seen.timestamp,
+            sending=sending,
+        )
 
     def watched(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> OnDelivery | None:
         assert isinstance(record, TracedRecord)
@@ -77,9 +83,9 @@ class TracedBulk:
         """The rows with the span's context in their headers."""
         names = {name for name, _ in self._headers}
         for row in self._interceptors.rows(topic, records, mappings=mappings):
-            if isinstance(row, tuple) and len(row) == 5:  # Any other row is refused later, with its number.
-                own = [each for each in row[2] or () if each[0] not in names]
-                yield (row[0], row[1], [*own, *self._headers], row[3], row[4])
+            # Any other row is refused later, with its number.
+            if isinstance(row, tuple) and len(row) == 5 and (row[2] is None or isinstance(row[2], list | tuple)):
+                yield (row[0], row[1], [*without(row[2] or (), names), *self._headers], row[3], row[4])
             else:
                 yield row
 

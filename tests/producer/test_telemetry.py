@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from opentelemetry import metrics, trace
+from opentelemetry import metrics, propagate, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -222,6 +222,83 @@ def test_a_tracer_that_fails(seen: Seen, stub: BrokerStub, monkeypatch: pytest.M
     assert "no span for a batch of topic orders" in caplog.text
 
 
+class Broken(SpanProcessor):
+    """Raises at the begin or at the end of spans. What has begun before that is not touched."""
+
+    at: str | None = None
+
+    def on_start(self, span: object, parent_context: object = None) -> None:
+        self._raise("start")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._raise("end")
+
+    def _raise(self, moment: str) -> None:
+        if self.at == moment:
+            raise RuntimeError(f"broken at the {moment}")
+
+
+@pytest.mark.parametrize("at", ["start", "end"])
+def test_a_processor_that_raises_changes_no_outcome(seen: Seen, stub: BrokerStub, caplog: pytest.LogCaptureFixture, at: str) -> None:
+    """Records are delivered, callbacks and interceptors run, a refused record has its own error, and a committed transaction is no failure.
+    The token of a prepared one is returned."""
+    broken = Broken()
+    seen.tracers.add_span_processor(broken)
+    told: list[object] = []
+
+    class Audit:
+        def on_acknowledgement(self, metadata: object, error: Exception | None) -> None:
+            told.append(type(error))
+
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, interceptors=[Audit()]) as producer:
+        broken.at = at
+        assert producer.send("orders", b"1", on_delivery=lambda future: told.append(future.result().offset)).result(20).offset == 0
+        producer.flush(20)
+        assert producer.send_many("orders", [b"2", b"3"]).result(20).acknowledged == 2
+        with pytest.raises(RecordTooLarge):
+            producer.send("orders", bytes(2_000_000))
+    assert told == [type(None), 0, RecordTooLarge]
+    with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as transactional:
+        with transactional.transaction() as tx:
+            tx.send("orders", b"4")
+        tx = transactional.begin()
+        assert tx.prepare().transactional_id == "t"
+        tx.commit()
+    assert [record.value for record in stub.records("orders", 0)] == [b"1", b"2", b"3", b"4"]
+    assert f"broken at the {at}" in caplog.text
+
+
+def test_a_propagator_that_raises(seen: Seen, stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record keeps the headers that the program gave."""
+
+    def inject(*arguments: object) -> None:
+        raise RuntimeError("no context")
+
+    monkeypatch.setattr(propagate, "inject", inject)
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        producer.send("orders", b"1", headers=[("a", b"1")]).result(20)
+    assert stub.records("orders", 0)[0].headers == (("a", b"1"),)
+
+
+def test_headers_that_are_none(seen: Seen, stub: BrokerStub) -> None:
+    """They are refused in the same words as without spans, and a record of the program's own class keeps its fields."""
+
+    class Own(ProducerRecord, kw_only=True):
+        note: str = ""
+
+    def change(record: ProducerRecord) -> ProducerRecord:
+        return Own(topic=record.topic, value=record.value, headers=record.headers)
+
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        for wrong in (None, (), "a", 5):
+            with pytest.raises(TypeError, match="headers must be .str, bytes or None. pairs"):
+                producer.send("orders", b"1", headers=[wrong])  # type: ignore[list-item]  # the point of the test
+        with pytest.raises(TypeError, match="row 1"):
+            producer.send_many("orders", [b"1", (None, b"2", 5)])
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, interceptors=[change]) as producer:
+        assert producer.send("orders", b"1").result(20).offset == 0
+
+
 def test_beside_interceptors_and_serializers(seen: Seen, stub: BrokerStub) -> None:
     """The program's own interceptors come first, and see no header of the span."""
     shown: list[list[tuple[str, bytes | None]]] = []
@@ -278,6 +355,43 @@ def check_transactions(seen: Seen) -> None:
     assert outcomes == ["committed", "aborted", "prepared"]
     linked = [link.context.span_id for span in sends for link in span.links]
     assert linked == [span.get_span_context().span_id for span in transactions[:2]]  # type: ignore[union-attr]
+
+
+def outcomes(seen: Seen) -> list[object]:
+    return [(span.attributes or {})["messaging.kafka.transaction.outcome"] for span in seen.spans if span.name == "transaction t"]
+
+
+def test_a_producer_that_is_closed_in_a_transaction(seen: Seen, stub: BrokerStub) -> None:
+    """`close` aborts it, and the span says so."""
+    with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+        producer.begin().send("orders", b"1")
+    assert outcomes(seen) == ["aborted"]
+
+
+def test_a_commit_that_goes_on_without_its_caller(seen: Seen, stub: BrokerStub) -> None:
+    """Its span ends with the commit, as committed. `close` ends one whose outcome is not heard any more."""
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+            tx = await producer.begin()
+            await tx.send("orders", b"1")
+            held = stub.faults.on(Api.END_TXN).hold()
+            committing = asyncio.create_task(tx.commit())
+            await asyncio.to_thread(held.wait, 1)
+            committing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await committing
+            assert outcomes(seen) == []
+            held.release()
+            while not outcomes(seen):
+                await asyncio.sleep(0.001)
+            stub.faults.on(Api.END_TXN).forever().drop()
+            tx = await producer.begin()
+            await tx.send("orders", b"2")
+            await producer.close(0.5)
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert outcomes(seen) == ["committed", "unknown"]
 
 
 def test_on_asyncio(seen: Seen, stub: BrokerStub) -> None:

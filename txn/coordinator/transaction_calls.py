@@ -47,6 +47,7 @@ class TransactionCalls:
         self.closed = False
         self.transactional_id = manager.transactional_id
         self.spans = TransactionSpans(inner.telemetry, manager.transactional_id)
+        manager.on_over = self.spans.ended
 
     def begin(self, timeout: SupportsFloat | None) -> int:
         """Begin a transaction, and return its number."""

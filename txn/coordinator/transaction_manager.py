@@ -78,7 +78,8 @@ ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, 
 
 class TransactionManager:
     """See the module. `spoilt`: why the transaction must be aborted; any thread may read it. `version2`: the transaction's version.
-    `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration."""
+    `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration. `on_over`: called with
+    COMMIT or ABORT when a transaction is over, before a thread can see that."""
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class TransactionManager:
         self.identity: tuple[int, int] | None = None
         self.version2 = False
         self.spoilt: MustAbort | None = None
+        self.on_over: Callable[[Event], None] | None = None
         self._id: Final = transactional_id
         self._existing_topics: Final = existing_topics
         self._number = 0
@@ -612,6 +614,8 @@ class TransactionManager:
         """The transaction has its outcome. `aborts`: the error for calls that wanted to abort it."""
         # Before the state changes: a thread that reads there that the transaction is over asks next how it ended (`about_the_past`).
         self._ended[self._number] = committed
+        if self.on_over is not None:
+            self.on_over(Event.COMMIT if committed else Event.ABORT)
         self.machine.step(event)
         if self.preparation.token is not None:
             OUTSTANDING.discard(self.preparation.token)
