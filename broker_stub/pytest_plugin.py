@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fencepost.broker_stub.stub import BrokerStub
 
 _STUBS = pytest.StashKey["list[BrokerStub]"]()
@@ -60,24 +62,27 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         from fencepost.broker_stub.control.failure_report import seen_by
 
         where = item.config.getoption("--kafka-stub-report")
+        start = item.config.invocation_params.dir
         for number, stub in enumerate(stubs, 1):
-            page = "" if where is None else f"\n{_page_of(stub, where, f'{item.nodeid}-{report.when}-{number}')}"
+            page = "" if where is None else f"\n{_page_of(stub, start, where, f'{item.nodeid}-{report.when}-{number}')}"
             report.sections.append((f"Kafka stub at {stub.bootstrap}", seen_by(stub) + page))
     if report.when == "teardown" and _STUBS in item.stash:
         del item.stash[_STUBS]
     return report  # type: ignore[return-value]  # the same
 
 
-def _page_of(stub: BrokerStub, directory: str, name: str) -> str:
-    """Writes the page and says where it is, or why it is not: the failure of the test comes first."""
+def _page_of(stub: BrokerStub, start: Path, directory: str, name: str) -> str:
+    """Writes the page and says where it is, or why it is not: the failure of the test comes first. `start`: where pytest was started; the
+    test may have changed the working directory."""
+    import os
     import re
     from hashlib import sha256
-    from pathlib import Path
 
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-120:].strip("-")
-    file = Path(directory) / f"{readable}-{sha256(name.encode()).hexdigest()[:8]}.html"
+    file = start / directory / f"{readable}-{sha256(name.encode()).hexdigest()[:8]}.html"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        return f"page: {stub.share(file)}"
+        told = f"page: {stub.share(file)}"
     except OSError as error:
-        return f"no page: {error}"
+        told = f"no page: {error}"
+    return told.replace(f"{start}{os.sep}", "")

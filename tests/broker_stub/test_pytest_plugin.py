@@ -148,6 +148,16 @@ def test_failures_leave_pages(tmp_path: Path, workers: tuple[str, ...]) -> None:
     assert "secret" not in text.partition('id="moment">')[2].partition("</script>")[0]
 
 
+def test_a_test_that_changes_the_working_directory(tmp_path: Path) -> None:
+    """The page is where pytest was told to write it, and not in the directory of the test, which pytest deletes."""
+    (tmp_path / "elsewhere").mkdir()
+    failing = "def test_it(kafka_stub, monkeypatch):\n    monkeypatch.chdir('elsewhere')\n    raise AssertionError\n"
+    ran = run_pytest(tmp_path, failing, "--kafka-stub-report", "reports")
+    (page,) = (tmp_path / "reports").iterdir()
+    assert f"\npage: {page.relative_to(tmp_path)}\n" in ran.stdout
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_page_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
     """A wrong directory is said beside the failure."""
     (tmp_path / "reports").write_text("a file")
