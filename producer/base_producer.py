@@ -273,6 +273,12 @@ class BaseProducer:
             try:
                 key, value, headers = taken_apart(row)
                 made = row_of(row, self._serialized(topic, key, value, headers))
+            except StopIteration as stop:
+                # Compiled, it would end the rows, and those behind this one would be lost.
+                stopped = RuntimeError("a serializer raised StopIteration")
+                for note in (*getattr(stop, "__notes__", ()), f"row {number}"):
+                    stopped.add_note(note)
+                raise stopped from stop
             except Exception as error:
                 error.add_note(f"row {number}")
                 raise

@@ -49,5 +49,10 @@ def beside(loop: asyncio.AbstractEventLoop, run: Callable[[], T], then: Callable
 def _outcome(run: Callable[[], T]) -> tuple[T | None, Exception | None]:
     try:
         return run(), None
-    except Exception as error:  # noqa: BLE001 - the outermost frame of a thread: the caller gets the error
-        return None, error
+    except BaseException as error:  # noqa: BLE001 - the outermost frame of a thread: the caller gets the error
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            return None, error
+        # A future takes no StopIteration, and the others would end a loop: sys.exit in a thread.
+        other = RuntimeError(f"{type(error).__name__}({error})")
+        other.__cause__ = error
+        return None, other

@@ -118,6 +118,31 @@ def test_a_value_that_cannot_be_serialized() -> None:
         assert raised.value.__notes__[-1] == "row 2"
 
 
+def test_a_serializer_that_raises_stop_iteration() -> None:
+    """As with `next` of an empty iterator. It does not end the rows of `send_many`: those behind it would be lost without an error."""
+
+    def first(value: list[bytes]) -> bytes:
+        return next(iter(value))
+
+    with BrokerStub(default_partitions=1) as stub:
+        stub.create_topic("orders")
+        with quick(stub, value_serializer=first) as producer:
+            with pytest.raises(StopIteration):
+                producer.send("orders", [])
+            for rows in ([[b"1"], [], [b"2"]], iter([[b"1"], [], [b"2"]])):
+                with pytest.raises(RuntimeError, match="StopIteration") as raised:
+                    producer.send_many("orders", rows)
+                assert raised.value.__notes__ == ["value_serializer raised this for a value of topic 'orders'", "row 1"]
+
+        async def story() -> None:
+            async with AsyncProducer(bootstrap_servers=stub.bootstrap, value_serializer=first) as producer:
+                with pytest.raises(RuntimeError, match="StopIteration"):
+                    await producer.send_many("orders", [[b"1"], [], [b"2"]])
+
+        asyncio.run(asyncio.wait_for(story(), 60))
+        assert stub.records("orders", 0) == []
+
+
 def test_a_key_of_text_beside_a_serializer_of_values() -> None:
     """The error names key_serializer, as value_serializer does not serialize keys. What a serializer returned is named as its own."""
     with BrokerStub(default_partitions=1) as stub:

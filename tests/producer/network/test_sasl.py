@@ -280,7 +280,7 @@ def test_all_of_librdkafkas_tuple() -> None:
     assert token.expires_at is None
 
 
-def fail(error: Exception) -> object:
+def fail(error: BaseException) -> object:
     raise error
 
 
@@ -299,6 +299,8 @@ def fail(error: Exception) -> object:
         (lambda: ("abc", None, "alice", {"a b": "x"}), "a SASL extension 'a b'"),
         (lambda: ("abc", None, "alice", {"a": "\x01"}), "a SASL extension 'a'"),
         (lambda: fail(KeyError("no such client")), "raised KeyError: 'no such client'"),
+        (lambda: fail(StopIteration()), "raised RuntimeError: StopIteration()"),
+        (lambda: fail(SystemExit(3)), "raised RuntimeError: SystemExit(3)"),
     ],
 )
 def test_what_is_no_token_is_said_at_once(provider: Callable[..., object], words: str) -> None:
