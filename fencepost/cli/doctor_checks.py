@@ -44,6 +44,8 @@ from fencepost.producer.wire import (
 REQUEST_TIMEOUT_S: Final = 5.0
 TRANSACTIONS_S: Final = 20.0
 TRANSACTION_MS: Final = 10_000
+PERMISSIONS_SINCE: Final = 8
+"""The first Metadata that tells what the client may do with a topic (KIP-430)."""
 AGAIN_S: Final = 0.2
 BROKERS_MAX: Final = 256
 DIALLED_TOGETHER: Final = 32
@@ -200,7 +202,10 @@ class Examination:
     async def _cluster(self, connection: BrokerConnection, topic: str | None) -> MetadataResponse:
         # The request must not create a missing topic.
         wanted = [MetadataRequestTopic(name=topic)] if topic is not None else []
-        answer = await connection.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        tells_permissions = (connection.speaks(Api.METADATA) or 0) >= PERMISSIONS_SINCE
+        answer = await connection.ask(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=tells_permissions)
+        )
         assert isinstance(answer, MetadataResponse)
         words = f"{answer.cluster_id or 'without an id'}: {counted(len(answer.brokers), 'broker')}, controller {answer.controller_id}"
         self._say(Verdict.OK if answer.brokers else Verdict.FAIL, Subject.CLUSTER, words)

@@ -16,6 +16,8 @@ from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, Des
 from fencepost.txn.protocol.cluster_client import the_one
 
 TOPIC_RESOURCE = 2
+WRITE, DESCRIBE = 1 << 4, 1 << 8
+"""The bits of AclOperation. A client that sees the topic has DESCRIBE: without that bit the broker did not tell the operations."""
 CONFIGS = ("min.insync.replicas", "max.message.bytes", "message.timestamp.type", "cleanup.policy")
 NUMBER = re.compile("[0-9]{1,10}")
 LOWERED_SINCE = 10
@@ -37,7 +39,16 @@ async def topic_findings(ask: Ask, metadata: MetadataResponse, name: str, settin
     if topic.error_code:
         reason = REASONS.get(ErrorCode(topic.error_code)) if topic.error_code in list(ErrorCode) else None
         return [Finding(Verdict.FAIL, subject, f"{error_name(topic.error_code)}{f': {reason}' if reason else ''}")]
-    return [_leaders(subject, topic), *await _configs(ask, subject, topic, settings, produce)]
+    return [*_permission(subject, topic), _leaders(subject, topic), *await _configs(ask, subject, topic, settings, produce)]
+
+
+def _permission(subject: str, topic: MetadataResponseTopic) -> list[Finding]:
+    """Whether the client may write. Brokers before Kafka 2.3 do not tell."""
+    if not topic.topic_authorized_operations & DESCRIBE:
+        return []
+    if topic.topic_authorized_operations & WRITE:
+        return [Finding(Verdict.OK, subject, "WRITE is permitted")]
+    return [Finding(Verdict.FAIL, subject, "permission is missing: grant WRITE on the topic to this client's principal")]
 
 
 def _leaders(subject: str, topic: MetadataResponseTopic) -> Finding:

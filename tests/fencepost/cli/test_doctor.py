@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost import Producer
+from fencepost import Acl, Producer
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli.doctor_topics import _replicas
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponseTopic
@@ -161,6 +161,20 @@ def test_brokers_that_are_down(stub: BrokerStub, needed: int, stopped: list[int]
         stub.stop_broker(node)
     _, findings = doctor(stub.bootstrap, "--topic", "t")
     assert finding in of(findings, "topic t")
+
+
+def test_a_topic_that_may_not_be_written_to() -> None:
+    """The client sees the topic and its configs, and may write to another one. A producer would fail, so the finding is FAIL."""
+    seen = [Acl.allow("ANONYMOUS", operation, topic="t") for operation in ("DESCRIBE", "DESCRIBE_CONFIGS")]
+    with BrokerStub(acls=[*seen, Acl.allow("ANONYMOUS", "WRITE", topic="other")], super_users=["root"]) as stub:
+        for topic in ("t", "other"):
+            stub.create_topic(topic)
+        code, findings = doctor(stub.bootstrap, "--topic", "t")
+        assert (code, of(findings, "idempotence")[0][0]) == (1, "OK")
+        assert ("FAIL", "permission is missing: grant WRITE on the topic to this client's principal") in of(findings, "topic t")
+        stub.allow("ANONYMOUS", "WRITE", topic="t")
+        code, findings = doctor(stub.bootstrap, "--topic", "t")
+        assert (code, of(findings, "topic t")[0]) == (0, ("OK", "WRITE is permitted"))
 
 
 def test_missing_permissions(stub: BrokerStub) -> None:
