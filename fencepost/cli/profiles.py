@@ -21,6 +21,7 @@ from fencepost.cli.passwords import is_secret
 FILE_VARIABLE: Final = "FENCEPOST_CONFIG"
 NAME_VARIABLE: Final = "FENCEPOST_PROFILE"
 DEFAULT: Final = "default"
+TOML: Final = ".toml"
 SERVERS: Final = "bootstrap.servers"
 FROM_FILE, FROM_ENV = "from_file", "from_env"
 
@@ -44,9 +45,17 @@ def profile(*, addressed: bool) -> dict[str, str]:
     file, name = _asked.get()
     if file is not None or name is not None:
         return _read(Path(file) if file is not None else usual_file(), name)
-    if addressed or not usual_file().is_file():
+    if addressed or not _is_there(usual_file()):
         return {}
     return _read(usual_file(), None)
+
+
+def _is_there(file: Path) -> bool:
+    """Whether it is a file. A directory that this user may not enter has none: the home of another user, after sudo."""
+    try:
+        return file.is_file()
+    except OSError:
+        return False
 
 
 def source_of_settings(option: str) -> str:
@@ -63,12 +72,13 @@ def _read(file: Path, name: str | None) -> dict[str, str]:
         raise CommandError(f"settings in {file}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise CommandError(f"settings in {file}: the file is not UTF-8") from None
-    found = _of_toml(file, text, name) if file.suffix == ".toml" else _of_properties(file, text, name)
+    found = _of_toml(file, text, name) if file.suffix == TOML else _of_properties(file, text, name)
     settings = {key: _value(file, key, value) for key, value in found.items()}
     if os.name == "posix" and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        instead = f", or give {{{FROM_FILE} = ...}} or {{{FROM_ENV} = ...}}" if file.suffix == TOML else ""
         for key, value in found.items():
             if is_secret(key) and not isinstance(value, Mapping):
-                warn(f"{file}: other users can read {key}: chmod 600, or give {{{FROM_FILE} = ...}} or {{{FROM_ENV} = ...}}")
+                warn(f"{file}: other users can read {key}: chmod 600{instead}")
     return settings
 
 
@@ -77,11 +87,13 @@ def _of_toml(file: Path, text: str, name: str | None) -> dict[str, object]:
 
     try:
         profiles = tomllib.loads(text)
+        wanted = profiles.get(name or DEFAULT)
+        if isinstance(wanted, Mapping):
+            return dict(_flat(wanted))
     except tomllib.TOMLDecodeError as error:
         raise CommandError(f"settings in {file}: {error}") from None
-    wanted = profiles.get(name or DEFAULT)
-    if isinstance(wanted, Mapping):
-        return dict(_flat(wanted))
+    except RecursionError:
+        raise CommandError(f"settings in {file}: tables or arrays are nested too deeply") from None
     known = ", ".join(each for each, table in profiles.items() if isinstance(table, Mapping)) or "none"
     raise CommandError(f"settings in {file}: there is no profile {name or DEFAULT!r}; known: {known}")
 
@@ -111,7 +123,7 @@ def _value(file: Path, key: str, value: object) -> str:
         case {"from_file": str(other), **more} if not more:
             try:
                 return (file.parent / Path(other).expanduser()).read_text(encoding="utf-8").rstrip("\r\n")
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL in the name, or the home of an unknown user
                 raise CommandError(f"settings in {file}: {key} from {other}: {getattr(error, 'strerror', None) or error}") from None
         case {"from_env": str(variable), **more} if not more:
             found = os.environ.get(variable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.cli import profiles
 from tests.fencepost.cli.shell import complaint, run
 
 PASSWORD = 'a =:@"secret'
@@ -136,6 +138,10 @@ def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> Non
         ("[default]\nlinger.ms = [5]", "linger.ms: give a text, a number, true, false, {from_file = PATH} or {from_env = NAME}"),
         ('[default]\nsasl.password = {from_env = "NOT_SET"}', "sasl.password: the environment has no NOT_SET"),
         ('[default]\nsasl.password = {from_file = "missing"}', "sasl.password from missing: No such file or directory"),
+        ('[default]\nsasl.password = {from_file = "~no-such-user/password"}', "from ~no-such-user/password: "),
+        ('[default]\nsasl.password = {from_file = "a\\u0000b"}', "sasl.password from a\\x00b: embedded null byte"),
+        ("[default]\n" + ".".join(3000 * "a") + " = 1", "nested too deeply"),
+        ("a = " + 100_000 * "[", "nested too deeply"),
         ("[default", "Expected ']' at the end of a table declaration"),
         ('[default]\nbootstrap.server = "b:1"', "no broker address: the profile has no bootstrap.servers, but bootstrap.server: give"),
         (b"\xff", "the file is not UTF-8"),
@@ -152,7 +158,6 @@ def test_mistakes(tmp_path: Path, text: str | bytes | None, said: str) -> None:
     assert str(file) in words or "no broker address" in words
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
 def test_a_profile_behind_the_command() -> None:
     """The error says where it belongs."""
     ran = run("topics", "list", "--profile", "prod")
@@ -160,6 +165,29 @@ def test_a_profile_behind_the_command() -> None:
     assert "it comes before the command" in " ".join(ran.stderr.split())
 
 
+@pytest.mark.parametrize("home", ["closed", 5000 * "a"])
+def test_a_home_that_cannot_be_entered(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after sudo, or with a name that is too long: there are no profiles, and the command says what it needs."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / home))
+
+    def is_file(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    if home == "closed":
+        monkeypatch.setattr(Path, "is_file", is_file)
+    assert profiles.profile(addressed=False) == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_a_file_of_kafka_that_others_can_read(stub: BrokerStub, tmp_path: Path) -> None:
+    """The advice is not that of a TOML file."""
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={stub.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.password=x\n")
+    file.chmod(0o644)
+    assert run("--config", file, "txn", "list").stderr.splitlines()[0] == f"{file}: other users can read sasl.password: chmod 600"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
 def test_a_password_that_others_can_read(home: Path, stub: BrokerStub) -> None:
     """The command says so once, without the password."""
     file = home / "config.toml"
