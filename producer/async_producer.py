@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
@@ -280,6 +280,37 @@ class AsyncProducer(BaseProducer):
         finally:
             bulk._whole = True
         return bulk
+
+    async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
+        """`send_many` of rows of bytes that are accepted together: if the call raises or is cancelled, none is sent. Waits until the buffer
+        has room for all."""
+        check_topic(topic)
+        chunks = [chunk for chunk in self._chunks(records, whole=True) if chunk is not None]
+        await self._await_topic(topic, partition)
+        bulk = BulkFuture(self._shared, None)
+        target = self._target(topic, bulk, partition)
+        need = sum(chunk.most_bytes for chunk in chunks)
+
+        def accept() -> BulkFuture | None:
+            # No other task runs meanwhile, so nothing else takes the room.
+            if not self._has_room(need):
+                return None
+            for chunk in chunks:
+                while not chunk.done:
+                    chunk.step(target, wall_ms())
+            return bulk
+
+        try:
+            accepted = None if self._in_line else accept()
+            return accepted if accepted is not None else await self._when_room(accept)
+        finally:
+            bulk._whole = True
+
+    def _has_room(self, need: int) -> bool:
+        accumulator = self._accumulator
+        with self._shared.region:
+            accumulator.bring_in()
+            return bool(accumulator.room_for(need))
 
     async def _raise_unread(self, side: AsyncEngine) -> None:
         """Raise the failures that the program has not read. Tasks that were woken to read theirs do so first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsFloat, TypeVar, Unpack
 
@@ -236,6 +236,12 @@ class AsyncTransactionalProducer:
         await self.close(self._inner.time_to_leave(error))
 
     # -- small print -------------------------------------------------------------------------------------------------
+
+    async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
+        """`AsyncProducer._send_whole`, into the open transaction."""
+        with self._writing.note():
+            self._manager.refuse_spoilt()
+            return await self._inner._send_whole(topic, records, partition)
 
     async def _send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
         given, member = read_offsets(offsets), read_group(group)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from fencepost.producer.accumulator.accumulator import ROW_BYTES
 from fencepost.producer.accumulator.named_partitioners import Chooser, chosen
 from fencepost.producer.bulk.append import Target
 from fencepost.producer.bulk.rows import Row, check_rows
+from fencepost.producer.wire.records.sizes import record_bound
 
 SLICE_ROWS = 512
 """Rows that are appended under the accumulator's lock at once."""
@@ -34,6 +36,11 @@ class Chunk:
     def done(self) -> bool:
         return self._place >= self.count
 
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes of the buffer that the rows take."""
+        return sum(map(_most_bytes, self.rows))
+
     def choose(self, choose: Chooser, partitions: int, available: list[int]) -> None:
         """Choose the partition of every row that names none."""
         self.rows = [with_partition(row, choose, partitions, available) for row in self.rows]
@@ -49,6 +56,13 @@ class Chunk:
             if reached < end:
                 break
         return True if self._place > begun else None
+
+
+def _most_bytes(row: object) -> int:
+    if isinstance(row, Row):
+        return int(record_bound(row.key, row.value, row.headers)) + ROW_BYTES
+    key, value = row if isinstance(row, tuple) else (None, row)
+    return int(record_bound(key, value, None)) + ROW_BYTES
 
 
 def with_partition(row: object, choose: Chooser, partitions: int, available: list[int]) -> object:

@@ -193,6 +193,6 @@ class Sending:
             self._span.end()
 
 
-def without(given: Sequence[tuple[str, bytes | None]], names: Container[str]) -> HeaderList:
+def without(given: Sequence[Any], names: Container[str]) -> HeaderList:
     """The headers without those of these names. What is no header stays, and is refused as one."""
     return [each for each in given if not (isinstance(each, tuple) and each and isinstance(each[0], str) and each[0] in names)]

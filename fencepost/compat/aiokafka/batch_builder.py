@@ -85,9 +85,14 @@ class BatchBuilder:
         return len(self._rows)
 
     def take(self) -> list[Row]:
-        """Close the batch, and return its records as `AsyncProducer.send_many` takes them. Raises ValueError if they were taken before."""
+        """Close the batch, and return its records as `AsyncProducer.send_many` takes them. Raises ValueError if they were taken before, and
+        not given back."""
         if self._sent:
             raise ValueError("this batch was sent before: make another one with create_batch")
         self._sent = True
         self.close()
         return self._rows
+
+    def give_back(self) -> None:
+        """None of the records was accepted: the batch can be sent again."""
+        self._sent = False

@@ -239,13 +239,18 @@ class AIOKafkaProducer:
         """Put the records of a batch into the buffer, in order, and return the future of their RecordMetadata. Its `offset` is that of the
         first record. With partition None the partitioner chooses one for all of them. The batch is closed, and cannot be sent again.
 
-        Its records may share a batch in the log with others, or be in two of them. Raises what `send` raises.
+        Its records may share a batch in the log with others, or be in two of them. Raises what `send` raises. Then none of the records is
+        sent, and the batch can be sent again. The same if the call is cancelled while it waits.
         """
         where = await self._place(topic, partition)
         self._refuse_outside_a_transaction()
         rows = batch.take()
-        with translating:
-            bulk = await self._producer.send_many(topic, rows, partition=where)
+        try:
+            with translating:
+                bulk = await self._producer._send_whole(topic, rows, where)
+        except BaseException:
+            batch.give_back()
+            raise
         return batch_outcome(bulk, topic, where, self._outcomes)
 
     # -- transactions ------------------------------------------------------------------------------------------------

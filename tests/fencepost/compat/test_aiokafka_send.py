@@ -14,6 +14,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.compat.aiokafka import BatchBuilder, DeliveryFuture, TopicPartition
+from fencepost.compat.aiokafka.errors import KafkaTimeoutError
 from fencepost.producer import AsyncProducer, RecordFuture
 from fencepost.producer.wire import Api
 from tests.fencepost.compat.aiokafka_producers import made
@@ -282,6 +283,66 @@ def test_a_batch_is_filled_and_sent() -> None:
         run_story(story())
         assert [each.timestamp for each in stub.records("t", 0)][1:] == list(range(1_000, 1_000 + len(values(stub, "t")) - 1))
         assert len(values(stub, "t")) > 10
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_batch_without_room_is_not_sent_in_part(transactional: bool) -> None:
+    """The buffer has room for some of its records. The call raises, or is cancelled, and none is in the log: the program sends the batch
+    again, and each record is there once."""
+
+    async def story() -> None:
+        more = {"transactional_id": "a"} if transactional else {}
+        async with made(stub, request_timeout_ms=300, max_batch_size=1_000_000, **more) as producer:
+            await producer.partitions_for("t")
+            await producer.partitions_for("other")
+            if transactional:
+                await producer.begin_transaction()
+            held = stub.faults.on(Api.PRODUCE).forever().hold()
+            while (room := producer.underlying.stats().buffer_available_bytes) > 450_000:
+                await producer.send("other", bytes(min(200_000, room - 420_000)))
+            batch = producer.create_batch()
+            for number in range(9):
+                assert batch.append(timestamp=None, key=None, value=b"%d" % number + bytes(90_000)) is not None
+            with pytest.raises(KafkaTimeoutError, match="has no room"):
+                await producer.send_batch(batch, "t", partition=0)
+            waiting = asyncio.create_task(producer.send_batch(batch, "t", partition=0))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            held.remove()
+            await producer.flush()
+            assert (await (await producer.send_batch(batch, "t", partition=0))).offset == 0
+            with pytest.raises(ValueError, match="sent before"):
+                await producer.send_batch(batch, "t", partition=0)
+            if transactional:
+                await producer.commit_transaction()
+
+    with BrokerStub(default_partitions=1) as stub:
+        stub.create_topic("t")
+        stub.create_topic("other")
+        run_story(story())
+        assert [value[:1] for value in values(stub, "t") if value] == [b"%d" % number for number in range(9)]
+
+
+def test_a_batch_of_many_small_records() -> None:
+    """More than are appended in one step, and in more than one batch of the log: all are there, in order."""
+
+    async def story() -> None:
+        async with made(stub, max_batch_size=200_000) as producer:
+            batch = producer.create_batch()
+            number = 0
+            while batch.append(timestamp=None, key=None, value=b"%d" % number, headers=[("h", b"")] if number % 2 else None) is not None:
+                number += 1
+            counted.append(number)
+            assert (await (await producer.send_batch(batch, "t", partition=0))).offset == 0
+
+    counted: list[int] = []
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        run_story(story())
+        assert values(stub, "t") == [b"%d" % number for number in range(counted[0])]
+        assert counted[0] > 5_000
 
 
 def test_odd_batches() -> None:
