@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 from fencepost import Api, BrokerStub, FaultProxy, Producer, TransactionalProducer
+from fencepost.broker_stub.inspector import snapshot as snapshots
 from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, busy_cluster, found
 from tests.broker_stub.stub_calls import Talker, metadata_request, numbered
 
@@ -300,6 +301,20 @@ def test_many_partitions_change_at_once(look: Callable[..., Look]) -> None:
         seen.page.keyboard.press("2")
         seen.page.wait_for_selector("main select")
         assert seen.page.input_value("main select") == "orders"
+
+
+def test_topics_that_do_not_fit_are_counted(look: Callable[..., Look], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures say that they are not about the topics that the page leaves out."""
+    monkeypatch.setattr(snapshots, "PARTITIONS_MAX", 2)
+    with BrokerStub() as stub:
+        for name in "abc":
+            stub.create_topic(name)
+        seen = look()
+        seen.page.goto(stub.ui().url)
+        seen.page.wait_for_selector("text=1 topic more")
+        assert "2topics1more topic, not counted here0without leader" in seen.text().replace("\n", "").replace(" topics", "topics")
+        stub.create_topic("d")
+        seen.page.wait_for_selector("text=2 topics more")
 
 
 def test_marks_do_not_cover_each_other(look: Callable[..., Look]) -> None:
