@@ -20,6 +20,7 @@ from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, Prod
 from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
+from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
 from fencepost.txn.coordinator.rerun_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
@@ -208,9 +209,12 @@ class AsyncTransactionalProducer:
             return
         began = time.monotonic()
         try:
+            given_up = self._manager.gives_up_at_close()
             event = self._manager.end_at_close()
             if event is not None:
                 await self._call(event, limit_s)
+                if given_up:
+                    log.warning(GIVEN_UP, self.transactional_id)
             left_s = max(0.0, limit_s - (time.monotonic() - began))
         except FencepostError as error:
             left_s = 0.0

@@ -19,6 +19,7 @@ from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.observe.stats import ProducerStats
 from fencepost.txn.config.keywords import TransactionalKeywords
 from fencepost.txn.config.settings import read_transaction_settings
+from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.rerun_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.state_machine import Event
@@ -191,8 +192,8 @@ class TransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, timeout: SupportsFloat | None = None) -> None:
-        """Abort the open transaction, if there is one, and end. The call waits for a commit under way, and leaves a prepared transaction to
-        the processes that have its token. Calling it again does nothing.
+        """Abort the open transaction, if there is one, with a warning in the log, and end. The call waits for a commit under way, and leaves
+        a prepared transaction to the processes that have its token. Calling it again does nothing.
 
         A failed abort is logged: the coordinator aborts the transaction after its timeout.
         """
@@ -200,9 +201,12 @@ class TransactionalProducer:
         self._inner.admission.refuse_after_fork()
         began = time.monotonic()
         try:
+            given_up = self._manager.gives_up_at_close()
             event = self._manager.end_at_close() if not self._calls.closed else None
             if event is not None:
                 self._calls.call(event, limit_s)
+                if given_up:
+                    log.warning(GIVEN_UP, self.transactional_id)
         except FencepostError as error:
             log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
         finally:

@@ -14,6 +14,7 @@ from fencepost.broker_stub.faults.rules import Fault
 from fencepost.producer.errors import Misuse, ProducerClosed, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalProducer
+from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, IllegalCall, MustAbort, TransactionTimeout
@@ -420,8 +421,9 @@ def test_an_outcome_that_stays_unknown(stub: BrokerStub) -> None:
     assert committed(stub, "t") == [b"row"]
 
 
-def test_close_aborts_what_is_open(stub: BrokerStub) -> None:
-    """Leaving the producer's block gives the transaction up, and what was not sent fails; then every call says that it is closed."""
+def test_close_aborts_what_is_open(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """Leaving the producer's block gives the transaction up, with a word in the log, and what was not sent fails; then every call says that
+    it is closed."""
 
     async def story() -> None:
         held = stub.faults.on(Api.PRODUCE).after_append().hold()
@@ -440,6 +442,7 @@ def test_close_aborts_what_is_open(stub: BrokerStub) -> None:
         for call in (producer.begin, producer.init, producer.commit):
             with pytest.raises(ProducerClosed):
                 await call(1)
+        assert caplog.messages.count(GIVEN_UP % producer.transactional_id) == 1
 
     run_story(story())
     assert ends(stub) == [False]

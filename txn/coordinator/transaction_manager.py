@@ -140,6 +140,10 @@ class TransactionManager:
         state = self.machine.state
         return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
 
+    def gives_up_at_close(self) -> bool:
+        """Whether `close` now aborts a transaction that could be committed: the program may have forgotten to. Any thread may call this."""
+        return self.machine.state is State.OPEN
+
     def refuse_spoilt(self) -> None:
         """Raise why the transaction must be aborted: a further record or offset would be lost with the others. Any thread may call this."""
         spoilt = self.spoilt

@@ -12,8 +12,10 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.core.core import Core
+from fencepost.producer.errors import DeliveryError
 from fencepost.producer.network.connection import Connection
-from fencepost.producer.wire import Api
+from fencepost.producer.wire import Api, ErrorCode
+from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from tests.producer.child_programs import run
@@ -29,8 +31,9 @@ OPEN = """
 """
 
 
-def test_close_aborts_what_is_open() -> None:
-    """Within its deadline: what was sent is not seen, what was not sent fails, and the coordinator need not wait for its timeout."""
+def test_close_aborts_what_is_open(caplog: pytest.LogCaptureFixture) -> None:
+    """Within its deadline: what was sent is not seen, what was not sent fails, and the coordinator need not wait for its timeout. The log
+    says so, because the program may have forgotten to commit."""
     with BrokerStub() as stub:
         producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap, batch_size=0, max_in_flight=1)
         tx = producer.begin(LIMIT_S)
@@ -38,6 +41,22 @@ def test_close_aborts_what_is_open() -> None:
         producer.close(LIMIT_S)
         assert ends(stub) == [False]
         assert committed(stub, "t") == []
+        assert caplog.messages.count(GIVEN_UP % producer.transactional_id) == 1
+
+
+def test_close_after_an_abort_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor after a commit, nor in a transaction that failed: its program was told."""
+    with BrokerStub() as stub:
+        with TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap) as producer:
+            with producer.transaction() as tx:
+                tx.send("t", b"row")
+            producer.begin(LIMIT_S).abort(LIMIT_S)
+            refused = stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
+            with pytest.raises(DeliveryError):
+                producer.begin(LIMIT_S).send("t", b"row").result(LIMIT_S)
+            assert refused.hits == 1
+        assert ends(stub) == [True, False]
+    assert GIVEN_UP % producer.transactional_id not in caplog.messages
 
 
 def test_close_waits_for_a_commit_that_is_under_way() -> None:
