@@ -39,7 +39,7 @@ OVERHEAD = 80
 
 class HeldMessages:
     """See the module. `timeout_s`: of a message. `missing_s`: how long a topic may be missing while brokers answer. `bytes_max`: of all
-    held messages. `trouble`: told why no broker can be used. `everything`: above 0, messages of all topics are held (`Producer._renew`)."""
+    held messages. `count`, `bytes`: of those that are held now. `trouble`: told why no broker can be used. `everything`: above 0, messages of all topics are held (`Producer._renew`)."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class HeldMessages:
         self._timeout_s = timeout_s
         self._missing_s = missing_s
         self._bytes_max = bytes_max
-        self._bytes = 0
+        self.bytes = 0
         self._trouble = trouble
         self._topics: dict[str, deque[Message]] = {}
         self._missing_since: dict[str, float] = {}
@@ -77,15 +77,15 @@ class HeldMessages:
         topic: Any = message._topic
         size = OVERHEAD + size_of(message)
         with self._lock:
-            if self._bytes + size > self._bytes_max:
-                raise BufferError(f"Local: Queue full: {self._bytes} bytes wait for the metadata of their topics")
+            if self.bytes + size > self._bytes_max:
+                raise BufferError(f"Local: Queue full: {self.bytes} bytes wait for the metadata of their topics")
             if self._ended.is_set():
                 raise RuntimeError("Producer has been closed")
             if not self.underlying.takes_messages:
                 raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open, or it is being committed")
             self._topics.setdefault(topic, deque()).append(message)
             self.count += 1
-            self._bytes += size
+            self.bytes += size
             self._reports.holding = True
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
@@ -140,7 +140,7 @@ class HeldMessages:
         self._lock = Lock()
         self._thread = None
         self._topics, self._missing_since = {}, {}
-        self.count = self._bytes = self.everything = 0
+        self.count = self.bytes = self.everything = 0
         self._reports.holding = False
 
     # -- the thread --------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class HeldMessages:
         """The message is held no longer."""
         with self._lock:
             self.count -= 1
-            self._bytes -= OVERHEAD + size_of(message)
+            self.bytes -= OVERHEAD + size_of(message)
         self._reports.wake()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
+from weakref import WeakMethod
 
 from confluent_kafka import KafkaError
 
@@ -67,8 +68,9 @@ class Producer(Sending):
         self._began = time.monotonic()
         reports = Reports(delivery_error, only_errors=self._config.only_errors)
         settings = self._config.settings
+        statistics = Statistics(self._config.stats_cb, reports, self._config.messages_max, self._began)
         if "statistics_interval_ms" in settings:
-            settings = {**settings, "on_statistics": Statistics(self._config.stats_cb, reports, self._config.messages_max, self._began)}
+            settings = {**settings, "on_statistics": statistics}
         try:
             underlying = Underlying(settings)
         except (ConfigError, TypeError) as error:
@@ -88,6 +90,7 @@ class Producer(Sending):
         limit = self._config.messages_max or 1 << 62
         self._begin(underlying.plain, reports, limit=limit, callback=self._config.on_delivery)
         self._looks = self._watch.wanted
+        statistics.waiting = WeakMethod(self._waiting)
         self._config.logger.debug("INIT: %r", self)
 
     @property
@@ -135,11 +138,7 @@ class Producer(Sending):
             self._reports.end()
 
     def __len__(self) -> int:
-        if not self._open:
-            return 0
-        reports = self._reports
-        unreported = int(reports.watched - reports.served)
-        return max(0, unreported, self._underlying.producer.unacknowledged + len(reports.ready)) + self._held.count
+        return self._without_report(len(self._reports.ready)) if self._open else 0
 
     def __bool__(self) -> bool:
         return True
@@ -267,6 +266,16 @@ class Producer(Sending):
         self._transactions.abort(timeout)
 
     # -- small print -------------------------------------------------------------------------------------------------
+
+    def _without_report(self, events: int) -> int:
+        """The number of messages without a report, where `events` calls wait for `poll`."""
+        reports = self._reports
+        unreported = int(reports.watched - reports.served)
+        return max(0, unreported, self._underlying.producer.unacknowledged + events) + self._held.count
+
+    def _waiting(self) -> tuple[int, int]:
+        """For `stats_cb`: messages without a report, and the bytes of those that wait for their topic."""
+        return (self._without_report(0), self._held.bytes) if self._open else (0, 0)
 
     def _refuse_closed(self) -> None:
         if not self._open:

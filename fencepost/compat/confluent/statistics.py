@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakMethod
 
 from fencepost.compat.confluent.config import NO_BROKERS
 from fencepost.compat.confluent.reports import Event, Reports
 from fencepost.producer import ProducerStats
 
 
-def statistics_json(stats: ProducerStats, *, name: str, began: float, waiting: int, waiting_max: int) -> str:
+def statistics_json(stats: ProducerStats, *, name: str, began: float, waiting: int, waiting_max: int, held_bytes: int) -> str:
     """The text that `stats_cb` gets. `began`: the producer's monotonic time. `waiting`: messages without a report; `waiting_max`: at
-    most."""
+    most. `held_bytes`: of messages that wait for their topic."""
     brokers = {
         (label := f"{broker.address}/{'bootstrap' if number < 0 else number}"): {
             "name": label,
@@ -52,7 +54,7 @@ def statistics_json(stats: ProducerStats, *, name: str, began: float, waiting: i
             "age": int((time.monotonic() - began) * 1e6),
             "replyq": 0,
             "msg_cnt": waiting,
-            "msg_size": stats.buffer_total_bytes - stats.buffer_available_bytes,
+            "msg_size": stats.buffer_total_bytes - stats.buffer_available_bytes + held_bytes,
             "msg_max": waiting_max,
             "msg_size_max": stats.buffer_total_bytes,
             "tx": stats.request_total,
@@ -72,16 +74,19 @@ def micros(milliseconds: float | None) -> int:
 
 
 class Statistics:
-    """What our producer calls at intervals, on its sender thread: it queues a call of `stats_cb`."""
+    """What our producer calls at intervals, on its sender thread: it queues a call of `stats_cb`. `waiting`: the producer's method that
+    returns the number of its messages without a report, and the bytes of those that wait for their topic; None before it has one."""
 
     def __init__(self, callback: Any, reports: Reports, messages_max: int, began: float) -> None:
+        self.waiting: WeakMethod[Callable[[], tuple[int, int]]] | None = None
         self._callback = callback
         self._reports = reports
         self._messages_max = messages_max
         self._began = began
 
     def __call__(self, stats: ProducerStats) -> None:
-        waiting = max(0, int(self._reports.watched - self._reports.served))
+        ask = self.waiting() if self.waiting is not None else None
+        waiting, held_bytes = ask() if ask is not None else (0, 0)
         name = f"{stats.client_id}#producer"
-        text = statistics_json(stats, name=name, began=self._began, waiting=waiting, waiting_max=self._messages_max)
+        text = statistics_json(stats, name=name, began=self._began, waiting=waiting, waiting_max=self._messages_max, held_bytes=held_bytes)
         self._reports.add(Event(self._callback, text))

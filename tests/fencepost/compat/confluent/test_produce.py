@@ -541,6 +541,18 @@ def test_statistics(stub: BrokerStub) -> None:
     assert {broker["state"] for broker in told["brokers"].values()} >= {"UP"}
 
 
+@pytest.mark.parametrize("callback", [None, lambda error, message: None], ids=["without a callback", "with one"])
+def test_statistics_of_messages_that_wait(callback: Any) -> None:
+    """Messages that wait for their topic, or for a broker, are in `msg_cnt` and `msg_size`, as in librdkafka."""
+    told: list[dict[str, Any]] = []
+    properties = {"statistics.interval.ms": 20, "stats_cb": lambda text: told.append(json.loads(text))}
+    with Producer({"bootstrap.servers": NOWHERE, **properties}) as producer:
+        for _ in range(3):
+            producer.produce("t", bytes(100), on_delivery=callback)
+        until(lambda: producer.poll(0.05) >= 0 and told and told[-1]["msg_cnt"] == 3 and told[-1]["msg_size"] > 300, "statistics")
+        producer.purge()
+
+
 def test_errors_of_brokers(stub: BrokerStub) -> None:
     """`error_cb` hears once that no broker can be reached, and again after one could. What it raises leaves `poll`."""
     heard: list[int] = []
