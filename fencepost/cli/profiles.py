@@ -90,10 +90,13 @@ def _of_toml(file: Path, text: str, name: str | None) -> dict[str, object]:
         wanted = profiles.get(name or DEFAULT)
         if isinstance(wanted, Mapping):
             return dict(_flat(wanted))
+        outside = SERVERS in dict(_flat(profiles))
     except tomllib.TOMLDecodeError as error:
         raise CommandError(f"settings in {file}: {error}") from None
     except RecursionError:
         raise CommandError(f"settings in {file}: tables or arrays are nested too deeply") from None
+    if outside:
+        raise CommandError(f"settings in {file}: {SERVERS} is in no profile: write [{name or DEFAULT}] above the settings")
     known = ", ".join(each for each, table in profiles.items() if isinstance(table, Mapping)) or "none"
     raise CommandError(f"settings in {file}: there is no profile {name or DEFAULT!r}; known: {known}")
 

@@ -20,6 +20,8 @@ from fencepost.producer.network.connector import Connector
 
 REACH_MS: Final = 5_000
 SHARED: Final = ("security.", "ssl.", "sasl.")
+JAAS: Final = "sasl.jaas.config"
+"""Librdkafka refuses it without a word of what to give instead."""
 
 
 def settings_for(bootstrap: str, given: Mapping[str, str], **more: Any) -> Settings:
@@ -42,7 +44,7 @@ def reach(bootstrap: str, given: Mapping[str, str]) -> None:
     shared = {name: value for name, value in given.items() if name.startswith(SHARED)}
     # Settings that only librdkafka knows are left to it. The addresses are checked without them.
     foreign = shared.keys() - DOTTED.keys()
-    settings = settings_for(bootstrap, {} if foreign else shared)
+    settings = settings_for(bootstrap, {name: shared[name] for name in foreign if name == JAAS} if foreign else shared)
     if not foreign:
         reasons = asyncio.run(_try_each(settings))
         if reasons:

@@ -118,6 +118,9 @@ def test_a_file_of_kafka(stub: BrokerStub, tmp_path: Path) -> None:
     words = complaint(run("--config", file, "consume", "--topic", "t", "--config", secret, "--config", "x=1"))
     assert f"--config or {file}: No such configuration property" in words
     assert "one profile without a name" in complaint(run("--config", file, "--profile", "x", "topics", "list"))
+    file.write_text(f"{file.read_text()}\nsasl.jaas.config=PlainLoginModule required username=alice;")
+    for command in (("topics", "list"), ("consume", "--topic", "t"), ("txn", "list")):
+        assert "JAAS is Java's: use 'sasl_username' and 'sasl_password'" in complaint(run("--config", file, *command))
 
 
 def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> None:
@@ -134,6 +137,7 @@ def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('bootstrap.servers = "b:1"', "bootstrap.servers is in no profile: write [default] above the settings"),
         ("[a]\nlinger.ms = 5", "there is no profile 'default'; known: a"),
         ("[default]\nlinger.ms = [5]", "linger.ms: give a text, a number, true, false, {from_file = PATH} or {from_env = NAME}"),
         ('[default]\nsasl.password = {from_env = "NOT_SET"}', "sasl.password: the environment has no NOT_SET"),
@@ -202,3 +206,7 @@ def test_a_password_that_others_can_read(home: Path, stub: BrokerStub) -> None:
     assert PASSWORD not in ran.stderr
     file.chmod(0o600)
     assert "other users" not in run("--config", file, "txn", "list").stderr
+    kafkas = home / "client.properties"
+    kafkas.write_text("\n".join([f"bootstrap.servers={stub.bootstrap}", "sasl.password=x"]))
+    kafkas.chmod(0o644)
+    assert run("--config", kafkas, "txn", "list").stderr.splitlines()[0] == f"{kafkas}: other users can read sasl.password: chmod 600"
