@@ -18,6 +18,7 @@ from fencepost.cli.error_lines import CommandError
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
+from fencepost.cli.token_provider import for_librdkafka
 from fencepost.cli.waiting import waiting
 from fencepost.producer.foundations.counted import counted
 
@@ -72,7 +73,7 @@ def consume(
 class Reader:
     """A consumer of fixed partitions."""
 
-    def __init__(self, bootstrap: str, settings: dict[str, str], isolation: Isolation) -> None:
+    def __init__(self, bootstrap: str, settings: dict[str, Any], isolation: Isolation) -> None:
         from confluent_kafka import Consumer, KafkaException
 
         from fencepost.cli.reachability import reach
@@ -92,7 +93,7 @@ class Reader:
         }
         own = {"bootstrap.servers": bootstrap, "isolation.level": isolation.value, "error_cb": self._hear}
         try:
-            self._consumer: Consumer = Consumer({**fixed, **settings, **own})
+            self._consumer: Consumer = Consumer({**fixed, **for_librdkafka(bootstrap, settings), **own})
         except KafkaException as error:
             raise CommandError(f"{source_of_settings('--config')}: {error.args[0].str()}") from None
 

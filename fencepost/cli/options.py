@@ -17,6 +17,7 @@ import typer
 from fencepost.cli.error_lines import CommandError
 from fencepost.cli.passwords import value_of, with_environment
 from fencepost.cli.profiles import SERVERS, profile
+from fencepost.cli.token_provider import with_provider
 from fencepost.cli.waiting import waiting
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ClusterOptions(NamedTuple):
         servers, given = connection(self.bootstrap, "--config", self.config)
         return settings_for(servers, given, client_id=self.client_id)
 
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Any]:
         """The settings that the profile and --config name."""
         return client_settings(self.bootstrap, "--config", self.config)
 
@@ -139,17 +140,17 @@ def bootstrap_from(option: str | None) -> str:
     return found
 
 
-def connection(bootstrap: str | None, option: str, given: Sequence[str] | None) -> tuple[str, dict[str, str]]:
+def connection(bootstrap: str | None, option: str, given: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
     """The brokers' address, and the client's settings, `given` as NAME=VALUE with the option of that name."""
     return bootstrap_from(bootstrap), client_settings(bootstrap, option, given)
 
 
-def client_settings(bootstrap: str | None, option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """The profile's settings, replaced by the given ones, with passwords from the environment."""
+def client_settings(bootstrap: str | None, option: str, given: Sequence[str] | None) -> dict[str, Any]:
+    """The profile's settings, replaced by the given ones, with passwords from the environment, and the token provider itself."""
     named = pairs(option, given)
     replaced = {SERVERS, *(name.replace("_", ".") for name in named)}
     kept = {name: value for name, value in _profile(bootstrap).items() if name.replace("_", ".") not in replaced}
-    return with_environment({**kept, **named})
+    return with_provider(with_environment({**kept, **named}))
 
 
 def _profile(bootstrap: str | None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connecti
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
 from fencepost.cli.tables import show
+from fencepost.cli.token_provider import for_librdkafka
 from fencepost.cli.waiting import waiting
 from fencepost.producer.foundations.counted import counted
 
@@ -169,7 +170,8 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
     servers, settings = connection(bootstrap, "--client-config", given)
     reach(servers, settings)
     try:
-        return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **settings, "bootstrap.servers": servers})
+        given_to_it = for_librdkafka(servers, settings)
+        return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **given_to_it, "bootstrap.servers": servers})
     except KafkaException as error:
         raise CommandError(f"{source_of_settings('--client-config')}: {error.args[0].str()}") from None
 
