@@ -315,7 +315,7 @@ $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) com
 if [ $(1)/.requirements -nt pyproject.toml ]; then \
   $(2) $(1)/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
 else \
-  echo "make: installing what fencepost$(if $(4),, and its tests) need$(if $(4),s) into $(1). pip downloads packages and builds fencepost, for one to two minutes, and prints nothing."; \
+  echo "make: installing what fencepost$(if $(4),, and its tests) need$(if $(4),s) into $(1). pip downloads packages and builds fencepost, for $(if $(4),one to two,two to five) minutes, and prints nothing."; \
   $(2) $(1)/bin/python $(PIP) install '.[$(or $(4),test)]' $(3); \
   touch $(1)/.requirements; \
 fi; \

@@ -192,8 +192,8 @@ class TransactionalProducer:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, timeout: SupportsFloat | None = None) -> None:
-        """Abort the open transaction, if there is one, with a warning in the log, and end. The call waits for a commit under way, and leaves
-        a prepared transaction to the processes that have its token. Calling it again does nothing.
+        """Abort the open transaction, if there is one, with a warning in the log, and end. The call waits for a commit under way, and
+        leaves a prepared transaction to the processes that have its token. Calling it again does nothing.
 
         A failed abort is logged: the coordinator aborts the transaction after its timeout.
         """

@@ -35,7 +35,7 @@ RUN_BY: Final[dict[str, list[str]]] = {
     "docs/spark-reference.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"] * 3,
     "docs/spark-source.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"],
     "docs/spark.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"] * 2,
-    "docs/testing.md": [f"{DOCS}_testing.py"] * 10,
+    "docs/testing.md": [f"{DOCS}_testing.py"] * 11,
     "docs/transactions.md": [HERE, HERE, f"{DOCS}_transactions.py::test_the_program_reads_again_after_an_abort", HERE, HERE],
 }
 """For each page the tests that run its programs, in their order. docs/api.md has signatures, not programs."""

@@ -39,7 +39,8 @@ OVERHEAD = 80
 
 class HeldMessages:
     """See the module. `timeout_s`: of a message. `missing_s`: how long a topic may be missing while brokers answer. `bytes_max`: of all
-    held messages. `count`, `bytes`: of those that are held now. `trouble`: told why no broker can be used. `everything`: above 0, messages of all topics are held (`Producer._renew`)."""
+    held messages. `trouble`: told why no broker can be used. `count`, `bytes`: of what is held now. `everything`: above 0, messages of all
+    topics are held (`Producer._renew`)."""
 
     def __init__(
         self,
