@@ -194,8 +194,7 @@ bench-spark: .venv/.built $(if $(BASE),base)
 simulate walk fuzz power-losses crowds mutate spark-chaos spark-versions epochs survive kill-pipelines kill-jobs kill-clusters members million ecosystem conformance-3.9 late txn-clients: export FENCEPOST_STORIES := all
 
 simulate: .venv/.built
-	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/broker_stub/replication -s --timeout 7200
-	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/producer/test_async_producer_interrupted.py -s --timeout 7200
+	@FENCEPOST_RUNS=$(RUNS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/simulation tests/producer/test_callers.py tests/producer/test_async_producer_interrupted.py tests/broker_stub/replication -s --timeout 7200
 
 walk: .venv/.built
 	@FENCEPOST_WALKS=$(WALKS) PYTHONSAFEPATH=1 $(COMPILED) -m pytest tests/txn_walk -n $(WORKERS) --dist loadfile

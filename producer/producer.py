@@ -67,8 +67,13 @@ class Producer(BaseProducer):
             died=self._known_topics.die,
         )
         self._shared.wake = self._sender.wake
-        self._exit_guard = ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
-        self._sender.start()
+        try:
+            self._exit_guard = self._guard()
+            self._sender.start()
+        except BaseException:
+            # If Ctrl-C interrupts the start, the thread may run nevertheless.
+            self._sender.stop(ProducerClosed("the producer was not made"))
+            raise
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -297,6 +302,11 @@ class Producer(BaseProducer):
     def _transactions(self) -> Transactions | None:
         """The hooks and producer ids of a transactional producer (`txn`), whose records are all part of transactions."""
         return None
+
+    def _guard(self) -> ExitGuard:
+        """What acts when the process exits, or when the program drops the producer. Called when all but the sender thread is there, and
+        before it starts."""
+        return ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
 
     def _core(self) -> Core | None:
         return self._sender.engine.core

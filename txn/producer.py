@@ -50,7 +50,11 @@ class TransactionalProducer:
         self.transactional_id = ours.transactional_id
         self._manager = TransactionManager.of(ours)
         self._inner = InnerProducer(self._manager, rest)
-        self._calls = TransactionCalls(self._manager, self._inner)
+        try:
+            self._calls = TransactionCalls(self._manager, self._inner)
+        except BaseException:  # Ctrl-C
+            self._inner.close(0.0)
+            raise
         self._writing = self._calls.writing
 
     def __repr__(self) -> str:

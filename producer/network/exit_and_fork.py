@@ -51,12 +51,16 @@ class ExitGuard:
         LIVE.discard(self)
 
     def __del__(self) -> None:
-        if not self._ended and self._shared.forked is None and self.sender.running:
-            warnings.warn(
-                "a producer was garbage-collected without close(); its undelivered records fail: call close() or use `with`",
-                ResourceWarning,
-                stacklevel=2,
-            )
+        if self._ended or self._shared.forked is not None:
+            return
+        try:
+            if self.sender.running:
+                warnings.warn(
+                    "a producer was garbage-collected without close(); its undelivered records fail: call close() or use `with`",
+                    ResourceWarning,
+                    stacklevel=2,
+                )
+        finally:  # The program may make warnings raise. And the thread may begin later, if Ctrl-C interrupted its start.
             self.sender.stop(ProducerClosed("the producer was garbage-collected before the record was acknowledged"))
 
     def begin_to_leave(self) -> Callable[[], None]:

@@ -53,6 +53,7 @@ class SenderThread:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._started = False
+        self._may_begin = threading.Lock()  # Taken by the thread when it begins, or by `stop` if that comes first.
         self._over = Condition()
         self._plenty = settings.buffer_memory // PLENTY_SHARE
         self._telling = False
@@ -115,6 +116,12 @@ class SenderThread:
     def stop(self, reason: FencepostError, limit_s: float = STOP_TIMEOUT_S) -> None:
         """End the loop, and fail every record without an outcome. Returns when the thread has ended, or after so many seconds: at least
         `STOP_LEAST_S`, at most `STOP_TIMEOUT_S`. Only a callback that blocks the thread takes longer."""
+        if not self._started and self._may_begin.acquire(blocking=False):
+            # Ctrl-C interrupted `start`. If the thread begins after all, it ends at once.
+            self.engine.end(reason)
+            self._loop.close()
+            self._over.notify_all()
+            return
         with suppress(RuntimeError):  # Another call closed the loop; the thread may still be ending.
             self._loop.call_soon_threadsafe(self._finish, reason)
         if not self._started or threading.current_thread() is self._thread:
@@ -127,6 +134,8 @@ class SenderThread:
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        if not self._may_begin.acquire(blocking=False):
+            return
         self._started = True  # Here, too: Ctrl-C may interrupt `start` before it sets it.
         self._shared.sender_ident = threading.get_ident()
         asyncio.set_event_loop(self._loop)

@@ -230,6 +230,16 @@ def test_collection_without_close_warns_and_ends_the_thread() -> None:
         until(lambda: stub.stats()["open"] == 0, "the connections are down")
 
 
+@pytest.mark.filterwarnings("error::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_collection_where_warnings_raise() -> None:
+    """A program that makes warnings raise keeps no thread either. Python drops what is raised in a finalizer."""
+    with BrokerStub() as stub:
+        before = senders()
+        held = [quick(stub)]
+        drop(held)
+        until(lambda: senders() == before, "the thread has ended")
+
+
 def test_a_future_does_not_keep_its_producer() -> None:
     """Keeping futures keeps their outcomes, not the producer, its thread or its sockets."""
     with BrokerStub() as stub:

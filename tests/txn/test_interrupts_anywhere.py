@@ -15,6 +15,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.errors import ProducerClosed
+from fencepost.producer.producer import Producer
 from fencepost.producer.wire import Api
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, TransactionCommitted
 from fencepost.txn.group_metadata import GroupMetadata
@@ -131,6 +132,31 @@ def elsewhere(call: Callable[[], T]) -> T:
     if failed:
         raise failed[0]
     return came[0]
+
+
+CONSTRUCTORS: dict[str, Callable[[str], Producer | TransactionalProducer]] = {
+    "Producer": lambda bootstrap: Producer(PARTICIPANT, bootstrap_servers=bootstrap),
+    "TransactionalProducer": lambda bootstrap: TransactionalProducer(SETTINGS, bootstrap_servers=bootstrap),
+    "Participant": lambda bootstrap: Participant(PARTICIPANT, bootstrap_servers=bootstrap),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_construction(name: str) -> None:
+    """An interrupted constructor leaves no thread, also while the program still handles the exception, which keeps the constructor's
+    frames. CPython's own `Thread.start` may raise although the thread runs."""
+    points, spared = count(), 0
+    before = threads()
+    while spared < 3:  # Python drops an exception in a destructor or a callback of a weak reference.
+        try:
+            made = struck(lambda: CONSTRUCTORS[name]("localhost:1"), next(points), interrupt)
+        except (Struck, RuntimeError) as error:  # CPython's Condition raises RuntimeError where its exit is struck.
+            spared = 0
+            until(lambda: threads() <= before, f"no thread is left after {error!r}")
+        else:
+            spared += 1
+            made.close()
+    assert next(points) > 100
 
 
 def test_begin(site: Site) -> None:

@@ -44,10 +44,10 @@ class TransactionExitGuard(ExitGuard):
         admission: Admission,
         wanted: Callable[[], Event | None],
     ) -> None:
-        super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
         self._patience_s = exit_flush_s
         self._admission = admission
         self._wanted = wanted
+        super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
 
     def __del__(self) -> None:
         call = None if self._over() else self._end()

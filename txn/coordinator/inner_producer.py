@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
-from fencepost.producer.errors import ConfigError
+from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
 from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.txn.coordinator.exit_and_fork import TransactionExitGuard
@@ -24,24 +24,16 @@ class InnerProducer(Producer):
         self._manager = manager
         self._admission: Admission | None = None
         super().__init__(None, **settings)
-        try:
-            self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post, manager.is_open)
-        except ConfigError:
-            self.close()
-            raise
-        self._replace_exit_guard(manager)
 
-    def _replace_exit_guard(self, manager: TransactionManager) -> None:
-        """Replaces the producer's. It is not in `__init__`, because mypyc takes an attribute that a base class has set for a new one and
-        never releases the old value: the whole producer."""
-        self._exit_guard.end()
-        self._exit_guard = TransactionExitGuard(
+    def _guard(self) -> ExitGuard:
+        self._admission = Admission(self._settings, self._accumulator, self._shared, self._sender.post, self._manager.is_open)
+        return TransactionExitGuard(
             self._sender,
             self._accumulator,
             self._shared,
             exit_flush_s=self._settings.exit_flush_ms / 1000.0,
-            admission=self.admission,
-            wanted=manager.end_at_close,
+            admission=self._admission,
+            wanted=self._manager.end_at_close,
         )
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from fencepost.producer.config.settings import Settings
@@ -15,22 +17,38 @@ T = TypeVar("T")
 
 
 def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine on a loop of its own: in this thread, or in another one if this thread runs a loop already. If Ctrl-C interrupts
-    that wait, the other thread ends within its time limit."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(ask())
+    """Run the coroutine on a loop of its own, in another thread: this one may run a loop already, and an exception of a signal's handler
+    that strikes asyncio in the middle of a step can leave its loop waiting for ever. If Ctrl-C interrupts the wait, the question ends."""
     came: CallOutcome[T] = CallOutcome()
+    asking: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    is_left = False
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asking.append((asyncio.get_running_loop(), task))
+        if is_left:
+            raise asyncio.CancelledError
+        return await ask()
 
     def run_aside() -> None:
         try:
-            came.set_result(asyncio.run(ask()))
+            came.set_result(asyncio.run(run()))
         except BaseException as error:  # noqa: BLE001 - for the waiting caller
             came.set_error(error)
 
-    threading.Thread(target=run_aside, name="fencepost-ask", daemon=True).start()
-    return came.result(threading.TIMEOUT_MAX)
+    thread = threading.Thread(target=copy_context().run, args=(run_aside,), name="fencepost-ask", daemon=True)
+    try:
+        thread.start()
+        came.wait(threading.TIMEOUT_MAX)
+    except BaseException:
+        is_left = True
+        for loop, task in asking:
+            with suppress(RuntimeError):  # It has ended.
+                loop.call_soon_threadsafe(task.cancel)
+        raise
+    thread.join()
+    return came.result()
 
 
 def ask_client(settings: Settings, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:

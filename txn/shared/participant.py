@@ -64,14 +64,14 @@ class Participant(Producer):
         self._shared_identity = SharedIdentity()
         self._participation: Participation | None = None
         super().__init__(None, **given)
+
+    def _guard(self) -> ExitGuard:
         if not self._settings.enable_idempotence:
-            super().close()
             raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings out")
         self._accumulator.refusal = NO_PARTICIPATION
         self._accumulator.takes_aside = False  # As in a transaction's owner (`admission`).
-        self._exit_guard.end()
         # At exit the participant flushes nothing: the owner gets no result, and aborts.
-        self._exit_guard = ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=0.0)
+        return ExitGuard(self._sender, self._accumulator, self._shared, exit_flush_s=0.0)
 
     # -- participations ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import random
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,6 +19,8 @@ from tests.txn.stub_helpers import SETTINGS, committed
 from tests.txn.test_interrupts_anywhere import PATIENCE_S, elsewhere, threads
 from tests.waiting import until
 
+FIRST_USE_EVERY = 29
+FIRST_USE_FIRST = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6))) % FIRST_USE_EVERY
 OWN: dict[str, Any] = {key: value for key, value in SETTINGS.items() if key != "transactional_id"}
 
 pytestmark = [
@@ -66,18 +71,18 @@ class Site:
         self.told += values
 
 
-def strikes(call: Callable[[], object], every: int = 1) -> Iterator[None]:
+def strikes(call: Callable[[], object], every: int = 1, first: int = 0) -> Iterator[None]:
     """Make the call repeatedly, with a strike at one point after the other, or at one in `every`, until there are no more.
 
     The strike's exception, which keeps the call's frames, is gone each time: by that the pool knows of a block that was struck before its
     first instruction.
     """
     spared = 0
-    for point in count(0, every):
+    for point in count(first, every):
         try:
             struck(call, point, interrupt)
             spared += 1
-        except Struck:
+        except (Struck, RuntimeError):  # CPython's Condition raises RuntimeError where its exit is struck.
             spared = 0
         if spared == 3:  # as in `at_every_point`
             return
@@ -153,6 +158,27 @@ def test_a_question(site: Site, call: str) -> None:
     ask: Callable[[], object] = getattr(site.pool, call)
     for _ in strikes(ask, every=1 if call == "init" else 29):
         site.works()
+
+
+def test_first_use(site: Site) -> None:
+    """Struck while a pool opens: the next transaction opens it, and `close` leaves no thread. Nor is there one if `close` comes at once,
+    as where the exception leaves a `with` block."""
+    site.pool.close(PATIENCE_S)
+    before = threads()
+    at_once = itertools.cycle((True, False))
+
+    def use() -> None:
+        with site.pool.transaction() as tx:
+            tx.send("t", b"first %d" % next(numbers), partition=0)
+
+    numbers = count()
+    site.pool = site.opened()
+    for _ in strikes(use, every=FIRST_USE_EVERY, first=FIRST_USE_FIRST):
+        if next(at_once):
+            site.works()
+        site.pool.close(PATIENCE_S)
+        until(lambda: threads() <= before, "its threads are gone")
+        site.pool = site.opened()
 
 
 def test_close(site: Site) -> None:
