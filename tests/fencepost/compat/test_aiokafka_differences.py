@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.compat.aiokafka import AIOKafkaProducer
+from fencepost.producer.wire import Api, ErrorCode
 from tests.producer.stub_helpers import run_story
 
 
@@ -87,3 +88,27 @@ def test_a_commit_inside_a_block(kind: Any, expected: str) -> None:
         stub.create_topic("t")
         run_story(story())
         assert [record.value for record in stub.records("t", 0)] == [b"v"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends", "kept"), [(aiokafka.AIOKafkaProducer, DONE, [b"first"]), (AIOKafkaProducer, "InvalidTimestampError", [])]
+)
+def test_a_record_of_the_transaction_is_refused(kind: Any, ends: str, kept: list[bytes]) -> None:
+    """aiokafka commits the others, and the transaction is not whole. Ours refuses the commit with the record's error."""
+
+    async def commit(producer: Any) -> None:
+        await producer.commit_transaction()
+
+    async def story() -> None:
+        async with kind(bootstrap_servers=stub.bootstrap, transactional_id="id") as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", b"first")
+            stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_TIMESTAMP)
+            with pytest.raises(aiokafka.errors.InvalidTimestampError):
+                await producer.send_and_wait("t", b"second")
+            assert await _ended(commit, producer) == ends
+
+    with BrokerStub() as stub:
+        stub.create_topic("t")
+        run_story(story())
+        assert [record.value for record in stub.records("t", 0)] == kept
