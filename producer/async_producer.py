@@ -207,6 +207,7 @@ class AsyncProducer(BaseProducer):
     ) -> RecordFuture | PendingRecord:
         """`_accept_prepared` with asynchronous serializers."""
         if self._interceptors is None:
+            headers = self._own_headers(headers)
             key, value = await self._serialized_later(topic, key, value, headers)
             return self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         seen = self._seen(self._interceptors, topic, value, key, partition, headers, timestamp)
@@ -236,7 +237,9 @@ class AsyncProducer(BaseProducer):
         made: list[object] = []
         for number, row in enumerate(self._seen_rows(topic, records, bulk)):
             try:
-                made.append(row_of(row, await self._serialized_later(topic, *taken_apart(row))))
+                key, value, headers = taken_apart(row)
+                headers = self._own_headers(headers)
+                made.append(row_of(row, await self._serialized_later(topic, key, value, headers), headers))
             except Exception as error:
                 error.add_note(f"row {number}")
                 raise

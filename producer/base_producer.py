@@ -42,7 +42,7 @@ from fencepost.producer.foundations.runtime import time as wall_time
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
-from fencepost.producer.serializers import bind, is_awaited, row_of, taken_apart
+from fencepost.producer.serializers import bind, is_awaited, row_of, taken_apart, writes_headers
 from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.producer.telemetry.traced import TracedBulk, TracedInterceptors, traced
 from fencepost.producer.topics import Topics
@@ -92,6 +92,7 @@ class BaseProducer:
             for name in ("key_serializer", "value_serializer")
             if is_awaited(getattr(self._settings, name))
         ]
+        self._writes_headers = writes_headers(self._settings.key_serializer) or writes_headers(self._settings.value_serializer)
         # One question for a producer that has neither serializers nor interceptors.
         self._interceptors: Interceptors | None = traced(self._settings) if self._settings.telemetry else chain(self._settings.interceptors)
         if isinstance(self._interceptors, TracedInterceptors):
@@ -161,6 +162,7 @@ class BaseProducer:
         """`_accept` of what interceptors and serializers make of a record."""
         interceptors = self._interceptors
         if interceptors is None:
+            headers = self._own_headers(headers)
             key, value = self._serialized(topic, key, value, headers)
             return self._accept(topic, value, key, partition, headers, timestamp, on_delivery)
         seen = self._seen(interceptors, topic, value, key, partition, headers, timestamp)
@@ -221,6 +223,12 @@ class BaseProducer:
             raise
         return future
 
+    def _own_headers(self, headers: Headers | None) -> Headers | None:
+        """The headers for serializers. Those that may add to them get a list of the record's own."""
+        if not self._writes_headers:
+            return headers
+        return listed_headers(headers) if headers is not None else []
+
     def _serialized(self, topic: str, key: object, value: object, headers: Headers | None) -> tuple[object, object]:
         """Key and value as bytes, where there are serializers."""
         field = "key"
@@ -272,7 +280,8 @@ class BaseProducer:
         for number, row in enumerate(records):
             try:
                 key, value, headers = taken_apart(row)
-                made = row_of(row, self._serialized(topic, key, value, headers))
+                headers = self._own_headers(headers)
+                made = row_of(row, self._serialized(topic, key, value, headers), headers)
             except StopIteration as stop:
                 # Compiled, it would end the rows, and those behind this one would be lost.
                 stopped = RuntimeError("a serializer raised StopIteration")

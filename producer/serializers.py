@@ -36,13 +36,18 @@ def bind(serializer: Any, field: str) -> Serialize | None:
     """The serializer as a function of topic, value and headers; None for bytes. `field` is "key" or "value"."""
     if serializer is None:
         return None
-    serialization = sys.modules.get("confluent_kafka.serialization")
-    if serialization is not None and isinstance(serializer, serialization.Serializer):
-        context = serialization.SerializationContext
+    if writes_headers(serializer):
+        context = sys.modules["confluent_kafka.serialization"].SerializationContext
         return lambda topic, value, headers: serializer(value, context(topic, field, headers))
     if not callable(serializer):
         return lambda topic, value, headers: serializer.serialize(topic, value)
     return lambda topic, value, headers: serializer(value)
+
+
+def writes_headers(serializer: Any) -> bool:
+    """Whether it may add to the record's headers: confluent-kafka's with `schema.id.serializer` put the schema's id there."""
+    serialization = sys.modules.get("confluent_kafka.serialization")
+    return serialization is not None and isinstance(serializer, serialization.Serializer)
 
 
 async def result_of(returned: object) -> object:
@@ -57,6 +62,7 @@ def taken_apart(row: object) -> tuple[object, object, Headers | None]:
     return None, row, None
 
 
-def row_of(row: object, serialized: tuple[object, object]) -> tuple[object, ...]:
-    """The row with its serialized key and value."""
-    return (*serialized, *row[2:]) if isinstance(row, tuple) and 2 <= len(row) <= 5 else serialized
+def row_of(row: object, serialized: tuple[object, object], headers: Headers | None) -> tuple[object, ...]:
+    """The row with its serialized key and value, and these headers."""
+    rest = row[3:] if isinstance(row, tuple) and 2 <= len(row) <= 5 else ()
+    return serialized if not rest and (headers is None or headers == []) else (*serialized, headers, *rest)

@@ -15,13 +15,14 @@ NO_SUBJECT, NO_SCHEMA = 40401, 40403
 
 
 class SchemaRegistry:
-    """The schemas by id, and the ids of each subject in the order of their versions."""
+    """The schemas by id, and the ids of each subject in the order of their versions. `guid`: of every schema, if it is told."""
 
     def __init__(self) -> None:
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         self.requests: list[str] = []
         self.url = ""
+        self.guid: str | None = None
         self._lock = threading.Lock()
 
     def register(self, subject: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +54,8 @@ class SchemaRegistry:
             return self.latest(found[1])
         if found := re.fullmatch(r"/subjects/([^/]+)", path):
             return self.look_up(found[1], body)
+        if re.fullmatch(r"/schemas/guids/[-0-9a-f]+", path):
+            return next(iter(self.schemas.values()), NO_SCHEMA)
         if found := re.fullmatch(r"/schemas/ids/(\d+)", path):
             return self.schemas.get(int(found[1]), NO_SCHEMA)
         return NO_SUBJECT
@@ -62,7 +65,8 @@ class SchemaRegistry:
 
     def _described(self, subject: str, number: int | None) -> dict[str, Any]:
         assert number is not None
-        return {"subject": subject, "id": number, "version": self.subjects[subject].index(number) + 1, **self.schemas[number]}
+        guid = {"guid": self.guid} if self.guid is not None else {}
+        return {**guid, "subject": subject, "id": number, "version": self.subjects[subject].index(number) + 1, **self.schemas[number]}
 
 
 @contextmanager

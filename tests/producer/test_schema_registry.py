@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import AsyncSchemaRegistryClient, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    AsyncSchemaRegistryClient,
+    SchemaRegistryClient,
+    dual_schema_id_deserializer,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AsyncAvroSerializer, AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import AsyncJSONSerializer, JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import AsyncProtobufSerializer, ProtobufDeserializer, ProtobufSerializer
@@ -123,6 +128,39 @@ def test_asynchronous(kind: str, registry: SchemaRegistry, stub: BrokerStub) -> 
     values = [value for _, value in logged(stub, "orders", 1)[0]]
     assert values[2] is None
     assert [read(kind, registry, value) for value in (values[0], values[1], values[3])] == [value_of(kind)] * 3
+
+
+@pytest.mark.parametrize("more", [{}, {"interceptors": [lambda record: None]}], ids=["alone", "interceptors"])
+def test_the_id_in_a_header(registry: SchemaRegistry, stub: BrokerStub, more: dict[str, Any]) -> None:
+    """With `schema.id.serializer` the schema's id is a header of the record, whatever headers the call gives. The caller's list stays as it
+    is, so that it can be given again."""
+    registry.guid = "89791762-2336-4186-9674-299b90a802e2"
+    large = {"id": 1 << 40}  # their deserializer expects six bytes, wherever the id is
+    conf = {"schema.id.serializer": header_schema_id_serializer}
+    given: list[tuple[str, bytes | None]] = [("a", b"1")]
+
+    async def story() -> None:
+        async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
+            serializer = await AsyncAvroSerializer(client, AVRO, conf=conf)
+            async with AsyncProducer(bootstrap_servers=stub.bootstrap, **QUICK, value_serializer=serializer, **more) as producer:
+                await (await producer.send("orders", large, headers=given))
+                await (await producer.send_many("orders", [large, (b"k", large, given)]))
+
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        with quick(stub, value_serializer=AvroSerializer(client, AVRO, conf=conf), **more) as producer:
+            for headers in (None, given, given, tuple(given)):
+                producer.send("orders", large, headers=headers).result(20)
+            producer.send_many("orders", [large, (b"k", large), (b"k", large, given, 5)]).result(20)
+        asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+        assert given == [("a", b"1")]
+        records = stub.records("orders", 0)
+        own = [[name for name, _ in record.headers] for record in records]
+        with_one, alone = ["a", "__value_schema_id"], ["__value_schema_id"]
+        assert own == [alone, with_one, with_one, with_one, alone, alone, with_one, with_one, alone, with_one]
+        assert records[6].timestamp == 5
+        read = AvroDeserializer(client, AVRO, conf={"schema.id.deserializer": dual_schema_id_deserializer})
+        for record in records:
+            assert read(record.value, SerializationContext("orders", MessageField.VALUE, list(record.headers))) == large
 
 
 def test_a_producer_that_blocks_refuses_it(registry: SchemaRegistry) -> None:
