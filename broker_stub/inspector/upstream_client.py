@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 CLIENT_ID: Final = "fencepost-inspector"
 TIMEOUT_S: Final = 3.0
+"""For a connection, and for each part of a response."""
+WHOLE_S: Final = 10.0
+"""For a whole response: a broker that sends one byte now and then does not move this."""
 ASK_AGAIN_S: Final = 15.0
 SILENT: Final = "it did not answer; it is asked again in a few seconds"
 UNREACHABLE: Final = (OSError, Malformed)
@@ -42,12 +45,14 @@ class UpstreamClient:
         if link is None:
             link = self._sockets[address] = self._connect(address)
         try:
+            until = time.monotonic() + WHOLE_S
             number = next(self._numbers)
+            link.settimeout(TIMEOUT_S)
             link.sendall(b"".join(encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)))
-            (size,) = _SIZE.unpack(_read(link, _SIZE.size))
+            (size,) = _SIZE.unpack(_read(link, _SIZE.size, until))
             if not 0 < size <= ANSWER_BYTES_MAX:
                 raise ConnectionError(f"a response of {size} bytes is none of a Kafka broker")
-            found, answer = decode_response(_read(link, size), request.api, version)
+            found, answer = decode_response(_read(link, size, until), request.api, version)
             if found != number:
                 raise ConnectionError(f"the response has number {found}, not {number}")
         except BaseException:
@@ -104,9 +109,14 @@ class LiveBrokers:
         return [each for node in self._addresses for each in self.one(node, ask) or ()]
 
 
-def _read(link: socket.socket, size: int) -> bytes:
+def _read(link: socket.socket, size: int, until: float) -> bytes:
+    """So many bytes, until then."""
     parts = []
     while size:
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"no whole response within {WHOLE_S:g} s")
+        link.settimeout(min(TIMEOUT_S, left_s))
         part = link.recv(min(size, 1 << 20))
         if not part:
             raise ConnectionError("the broker closed the connection: it may want a login, or an older version")
