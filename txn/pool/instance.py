@@ -62,16 +62,22 @@ class Instance:
 
 
 def choose(prefix: str, directory: str | PathLike[str] | None) -> Instance:
-    """A name that a process of this machine has left, or a new one."""
+    """A name that a process of this machine has left, or a new one. Raises ConfigError if locks cannot be made in the given directory."""
     try:
-        home = _home(directory)
+        found = _locked(prefix, directory)
     except OSError as error:
         if directory is not None:
             raise ConfigError(f"lock_directory={os.fspath(directory)!r}: {error}") from None
         log.warning("the pool's instance has a random name, and no process can take it over: %s", error)
-        home = None
-    if home is None or not HAS_FLOCK:
-        return Instance(_new_name(), chosen=True)
+        found = None
+    return found if found is not None else Instance(_new_name(), chosen=True)
+
+
+def _locked(prefix: str, directory: str | PathLike[str] | None) -> Instance | None:
+    """A name with a lock. None: this system has no locks. Raises OSError if none can be made, as on a full disk."""
+    home = _home(directory)
+    if not HAS_FLOCK:
+        return None
     scope = hashlib.sha256(prefix.encode(errors="surrogatepass")).hexdigest()[:16]
     for path in sorted(home.glob(f"{scope}.*")):
         found = _take(path, path.name.partition(".")[2])
@@ -82,7 +88,7 @@ def choose(prefix: str, directory: str | PathLike[str] | None) -> Instance:
         found = _make(home / f"{scope}.{name}", name)
         if found is not None:
             return found
-    raise ConfigError(f"lock_directory={os.fspath(home)!r}: no lock could be made there")
+    raise OSError("no lock could be made there")
 
 
 def _new_name() -> str:
@@ -149,6 +155,8 @@ def _make(path: Path, name: str) -> Instance | None:
         pass
     except OSError:
         os.close(fd)
+        with suppress(OSError):
+            path.unlink()
         raise
     os.close(fd)
     return None

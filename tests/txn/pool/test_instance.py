@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -130,3 +131,24 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="lock_directory="):
         choose("p", tmp_path / "file")
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_directory_in_which_nothing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, given: bool
+) -> None:
+    """A network file system without locks, or a full disk. A given directory is an error that names the setting; otherwise the service goes
+    on with a random name. No file is left."""
+
+    def flock(fd: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(instance, "flock", flock)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if given:
+        with pytest.raises(ConfigError, match=r"^lock_directory=.*: \[Errno \d+\] No locks available$"):
+            choose("p", tmp_path)
+    else:
+        assert choose("p", None).chosen
+        assert "random name, and no process can take it over: " in caplog.text
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
