@@ -7,7 +7,6 @@ Librdkafka, which `consume` and `topics` use, gets the same tokens.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -15,8 +14,6 @@ from fencepost.cli.error_lines import CommandError
 
 NAME: Final = "sasl.oauth.token.provider"
 NAMES: Final = (NAME, NAME.replace(".", "_"))
-UNTOLD_S: Final = 60.0
-"""How long librdkafka keeps a token whose provider does not tell its expiry: librdkafka asks for one."""
 
 
 def with_provider(settings: Mapping[str, str]) -> dict[str, Any]:
@@ -47,18 +44,10 @@ def _imported(name: str, value: str) -> Any:
     return found
 
 
-def _tokens(bootstrap: str, settings: Mapping[str, Any]) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
-    import asyncio
-
+def _tokens(bootstrap: str, settings: Mapping[str, Any]) -> Callable[..., object]:
     from fencepost.cli.reachability import SHARED, settings_for
     from fencepost.producer.config.names import DOTTED
-    from fencepost.producer.network.oauth_tokens import TokenSource
+    from fencepost.producer.network.librdkafka_tokens import OauthCallback
 
-    source = TokenSource(settings_for(bootstrap, {name: settings[name] for name in settings if name.startswith(SHARED) and name in DOTTED}))
-
-    def oauth_cb(_: str) -> tuple[str, float, str, dict[str, str]]:
-        token = asyncio.run(source.token())
-        expires_at = token.expires_at if token.expires_at is not None else time.time() + UNTOLD_S
-        return token.value, expires_at, "", dict(token.extensions)
-
-    return oauth_cb
+    shared = {name: settings[name] for name in settings if name.startswith(SHARED) and name in DOTTED}
+    return OauthCallback(settings_for(bootstrap, shared))

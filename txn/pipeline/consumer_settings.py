@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
+from fencepost.producer.network.librdkafka_tokens import OauthCallback
 from fencepost.txn.pipeline.settings import PipelineSettings
 
 log = logging.getLogger("fencepost.pipeline.consumer")
@@ -28,6 +30,8 @@ FIXED: Final = {
 DEFAULTS: Final = {"fetch.queue.backoff.ms": 20}
 """Where librdkafka's own default does not suit a pipeline. Once 100,000 messages (queued.min.messages) wait to be read, it fetches nothing
 for a whole second, in which a pipeline could process several times as many."""
+TOKENS: Final = ("sasl.oauth.token.provider", "sasl.oauthbearer.config", "oauth.cb")
+"""Settings of tokens, with dots. The provider of the producer serves the consumer too."""
 RESETS: Final = ("earliest", "latest", "error", "smallest", "largest", "beginning", "end")
 MAX_POLL_MS: Final = 300_000
 """librdkafka's default of max.poll.interval.ms."""
@@ -48,7 +52,7 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
         "auto.offset.reset": reset,
         "logger": log,
         **DEFAULTS,
-        **settings.connection,
+        **_connection(settings),
         **given,
         **{name: value for name, (value, _) in FIXED.items()},
         **({INSTANCE: settings.instance} if settings.instance is not None else {}),
@@ -60,6 +64,16 @@ def consumer_settings(settings: PipelineSettings) -> dict[str, Any]:
 def has_consumer_protocol(settings: Mapping[str, Any]) -> bool:
     """Whether the consumer's group has the consumer protocol (KIP-848)."""
     return str(settings.get("group.protocol")).lower() == "consumer"
+
+
+def _connection(settings: PipelineSettings) -> dict[str, Any]:
+    """The settings of both clients, with the token provider as librdkafka takes it."""
+    tokens = {name: value for name, value in settings.connection.items() if name.replace("_", ".") in TOKENS}
+    if not tokens:
+        return dict(settings.connection)
+    both = read_settings({**settings.connection, "bootstrap_servers": settings.servers})
+    others = {name: value for name, value in settings.connection.items() if name not in tokens}
+    return {**others, "oauth_cb": OauthCallback(both)} if both.sasl_oauth_token_provider is not None else others
 
 
 def _whole_number(name: str, value: object) -> int:

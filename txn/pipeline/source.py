@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_del
 
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.foundations.printable import said
+from fencepost.producer.network.librdkafka_tokens import OauthCallback
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.consumer_settings import INSTANCE, MAX_POLL_MS, has_consumer_protocol
@@ -100,6 +101,9 @@ class Source:
         self._ends: dict[TP, int] = {}
         self._said: dict[str, float] = {}
         """The texts of errors that were logged lately, and when."""
+        tokens = settings.get("oauth_cb")
+        if isinstance(tokens, OauthCallback):
+            tokens.prepare()
         try:
             self._consumer = Consumer({"error_cb": self._on_error, **settings})
         except KafkaException as error:
