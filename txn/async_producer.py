@@ -24,7 +24,7 @@ from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.coordinator.inner_async_producer import InnerAsyncProducer
 from fencepost.txn.coordinator.rerun_policy import refuse_undone, worth_another
 from fencepost.txn.coordinator.send_admission import NoTransaction
-from fencepost.txn.coordinator.send_gate import SendGate
+from fencepost.txn.coordinator.send_gate import Begun, SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.coordinator.transaction_spans import TransactionSpans
@@ -85,13 +85,15 @@ class AsyncTransactionalProducer:
         self._manager.refuse(Event.BEGIN)
         if not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
+        begun = Begun()
         self._spans.begin()
         try:
-            self._writing.current = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+            begun.number = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+            self._writing.newest = begun
         except BaseException as error:
             self._spans.failed(error)
             raise
-        return AsyncTransaction(self, timeout, number=self._writing.current)
+        return AsyncTransaction(self, timeout, number=begun.number)
 
     async def commit(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalProducer.commit`. If the call is cancelled, the transaction may be committed: the next `commit` or `abort` reports
@@ -300,8 +302,7 @@ class AsyncTransactionalProducer:
         except Fatal as error:
             self._spans.failed(error)
             raise
-        if number == self._writing.current:
-            self._writing.current = 0
+        if self._writing.over(number) and not self._manager.knows(number):
             self._spans.ended(event)
 
     async def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:

@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import AsyncProducer, Producer, ProducerRecord, RecordTooLarge
 from fencepost.producer.wire import Api, ErrorCode
-from fencepost.txn import AsyncTransactionalProducer, TransactionalProducer
+from fencepost.txn import AsyncTransactionalProducer, IllegalCall, TransactionalProducer
 
 LIMIT_S: Final = 60
 
@@ -366,6 +366,29 @@ def test_a_producer_that_is_closed_in_a_transaction(seen: Seen, stub: BrokerStub
     with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
         producer.begin().send("orders", b"1")
     assert outcomes(seen) == ["aborted"]
+
+
+def test_a_transaction_that_begins_before_the_last_commit_returns(seen: Seen, stub: BrokerStub) -> None:
+    """Another task begins it as soon as the coordinator has answered. Each span has its own outcome."""
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+            last = await producer.begin()
+            await last.send("orders", b"1")
+            committing = asyncio.create_task(last.commit())
+            newer = None
+            while newer is None:
+                try:
+                    newer = await producer.begin()
+                except IllegalCall:
+                    await asyncio.sleep(0)
+            await committing
+            assert outcomes(seen) == ["committed"]
+            await newer.send("orders", b"2")
+            await newer.abort()
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert outcomes(seen) == ["committed", "aborted"]
 
 
 def test_a_commit_that_goes_on_without_its_caller(seen: Seen, stub: BrokerStub) -> None:

@@ -21,12 +21,18 @@ from fencepost.producer.foundations.runtime import Lock
 PAUSE_S: Final = 0.001
 
 
+class Begun:
+    """A transaction that began. `number`: 0 before that, and once the transaction is over."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class SendGate:
-    """See the module. `running`: returns the running thread or task. `held`: their locks. `current`: the number of the open transaction, 0
-    without one."""
+    """See the module. `running`: returns the running thread or task. `held`: their locks. `newest`: the transaction that began last."""
 
     def __init__(self, running: Callable[[], object] = get_ident, held: MutableMapping[object, Lock] | None = None) -> None:
-        self.current = 0
+        self.newest = Begun()
         self._running = running
         self._held: MutableMapping[object, Lock] = {} if held is None else held
 
@@ -34,6 +40,20 @@ class SendGate:
     def of_tasks(cls) -> SendGate:
         """For an event loop. A task is forgotten when it is done."""
         return cls(this_task, WeakKeyDictionary())
+
+    @property
+    def current(self) -> int:
+        """The number of the open transaction, 0 without one."""
+        return self.newest.number
+
+    def over(self, number: int) -> bool:
+        """That transaction is over. Returns whether it was the open one. Another thread may begin the next one meanwhile: the number of
+        that one is in another object."""
+        newest = self.newest
+        if newest.number != number:
+            return False
+        newest.number = 0
+        return True
 
     def note(self) -> Lock:
         """The context for one send; an inner send of the same thread changes nothing. It is a lock, because Ctrl-C cannot interrupt between

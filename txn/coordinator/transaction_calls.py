@@ -14,7 +14,7 @@ from typing import Final, SupportsFloat
 
 from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
 from fencepost.txn.coordinator.inner_producer import InnerProducer
-from fencepost.txn.coordinator.send_gate import SendGate
+from fencepost.txn.coordinator.send_gate import Begun, SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.coordinator.transaction_spans import TransactionSpans
@@ -57,10 +57,12 @@ class TransactionCalls:
         self.manager.refuse(Event.BEGIN)
         if not self.writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
+        begun = Begun()
         self.spans.begin()
         try:
             # Between here and the caller's variable no other function is called, because Ctrl-C could interrupt there.
-            self.writing.current = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+            begun.number = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
+            self.writing.newest = begun
             return number
         except BaseException as error:
             self.spans.failed(error)
@@ -136,8 +138,7 @@ class TransactionCalls:
         except Fatal as error:
             self.spans.failed(error)
             raise
-        if number == self.writing.current:
-            self.writing.current = 0
+        if self.writing.over(number) and not self.manager.knows(number):
             self.spans.ended(event)
 
     def _end_or_find_out(self, event: Event, limit_s: float, number: int) -> None:
