@@ -22,7 +22,7 @@ from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.settings import PoolSettings
 from fencepost.txn.pool.slots import Holder, Phase, Slot, Slots, is_gone
 from fencepost.txn.pool.stats import Counters, PoolStats
-from fencepost.txn.pool.tenure import Tenure
+from fencepost.txn.pool.tenure import Founding, Tenure
 
 LOOK_S: Final = 0.02
 """How often a waiting caller looks at slots that may become free by themselves."""
@@ -30,7 +30,7 @@ WAKE_S: Final = 1.0
 """How often it looks anyway."""
 
 
-class Patience(Holder):
+class CallTimer(Holder):
     """How long a call may take. `within`: the limit in words. `trouble`: the failure of its last attempt."""
 
     def __init__(self, limit_s: float, within: str) -> None:
@@ -59,6 +59,7 @@ class SlotKeeper:
         self._tickets: Final[deque[Ticket]] = deque()
         self._counters: Final = Counters()
         self._producers: Final[list[Any]] = []  # all that are not closed yet
+        self._founding: Founding | None = None
         self._tenure: Tenure | None = None
         self._ended: PoolTakenOver | None = None
         self._not_opened = ""  # why the newest opening of a slot failed; empty after one that did not
@@ -74,7 +75,7 @@ class SlotKeeper:
         tenure = self._tenure  # Another thread may find that it is lost.
         return tenure.instance.name if tenure is not None else self.settings.instance
 
-    async def _wait_for_slot(self, holder: Holder, patience: Patience) -> Slot:
+    async def _wait_for_slot(self, holder: Holder, timer: CallTimer) -> Slot:
         with self._lock:
             self._refuse()
             if not self._tickets:
@@ -86,7 +87,7 @@ class SlotKeeper:
             self._tickets.append(ticket)
         try:
             while True:
-                left_s = patience.left_s
+                left_s = timer.left_s
                 await ticket.wait(min(left_s, LOOK_S if self._slots.changes_by_itself else WAKE_S))
                 with self._lock:
                     if ticket.slot is None:
@@ -97,7 +98,7 @@ class SlotKeeper:
                         slot, ticket.slot = ticket.slot, None
                         return slot
                     if left_s <= 0.0:
-                        raise self._late(patience) from patience.trouble
+                        raise self._late(timer) from timer.trouble
         finally:
             with self._lock:
                 with suppress(ValueError):
@@ -125,9 +126,9 @@ class SlotKeeper:
             ticket.wake()
 
     def _settle(self) -> None:
-        """Look at the slots whose transaction ends without a caller, and take back those that are abandoned."""
+        """Look at the slots whose transaction or registration ends without a caller, and take back those that are abandoned."""
         for slot in self._slots.all:
-            if slot.phase is Phase.SETTLING:
+            if slot.phase is Phase.SETTLING or self._slots.was_registered_meanwhile(slot):
                 self._put_back(slot)
             elif slot.is_abandoned:
                 self._return_unused(slot)
@@ -152,10 +153,12 @@ class SlotKeeper:
         else:
             self._put_back(slot)
 
-    def _stumbled(self, slot: Slot) -> None:
-        """No transaction has begun in the slot: try it again later."""
+    def _stumbled(self, slot: Slot, error: BaseException) -> None:
+        """No transaction has begun in the slot: try it again, after a failure later."""
         with self._lock:
-            if slot.phase is Phase.OPENING or slot.producer is None or self._slots.put_back(slot) is Phase.VACANT:
+            if slot.phase is Phase.OPENING and (slot.is_registering or not isinstance(error, Exception)):
+                slot.phase = Phase.VACANT  # The registration goes on, or the caller was interrupted.
+            elif slot.phase is Phase.OPENING or slot.producer is None or self._slots.put_back(slot) is Phase.VACANT:
                 slot.rest(time.monotonic())
             self._serve()
 
@@ -182,14 +185,14 @@ class SlotKeeper:
         if self._ended is not None:
             raise self._ended.again()
 
-    def _patience(self, timeout: SupportsFloat | None, most: float = float("inf")) -> Patience:
+    def _timer(self, timeout: SupportsFloat | None, most: float = float("inf")) -> CallTimer:
         setting_ms = self.settings.acquire_timeout_ms
         limit_s = seconds(timeout, setting_ms / 1000.0)
         if timeout is None or limit_s > most:
-            return Patience(setting_ms / 1000.0, f"acquire_timeout_ms={setting_ms}")
-        return Patience(limit_s, f"timeout={limit_s:g} s")
+            return CallTimer(setting_ms / 1000.0, f"acquire_timeout_ms={setting_ms}")
+        return CallTimer(limit_s, f"timeout={limit_s:g} s")
 
-    def _late(self, patience: Patience) -> PoolTimeout:
+    def _late(self, timer: CallTimer) -> PoolTimeout:
         """The error of a call that got no slot in time. The caller holds the lock."""
         slots, settings = self._slots, self.settings
         self._counters.timeouts += 1
@@ -202,12 +205,12 @@ class SlotKeeper:
         waiting = len(self._tickets) - 1
         if waiting > 0:
             told.append(counted(waiting, "other call waits", "other calls wait"))
-        if patience.trouble is not None or (self._not_opened and not busy):
+        if timer.trouble is not None or (self._not_opened and not busy):
             # A slot that could not be opened rests, so a call may find none although none is in use.
-            advice = f"the last failure: {patience.trouble or self._not_opened}"
+            advice = f"the last failure: {timer.trouble or self._not_opened}"
         else:
             advice = "raise `size`, or make the transactions shorter"
-        return PoolTimeout(f"no transaction could begin within {patience.within}: {', '.join(told)}; {advice}")
+        return PoolTimeout(f"no transaction could begin within {timer.within}: {', '.join(told)}; {advice}")
 
 
 def left_s_of(deadline: float) -> float:

@@ -16,13 +16,13 @@ from typing import Any, Final, SupportsFloat, TypeGuard
 from fencepost.producer.errors import Fenced, FencepostError, Misuse, ProducerClosed, Retriable
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.coordinator.state_machine import State
-from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall
+from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall, TransactionTimeout
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.instance import Instance, choose
-from fencepost.txn.pool.keeper import LOOK_S, Patience, SlotKeeper, left_s_of
+from fencepost.txn.pool.keeper import LOOK_S, CallTimer, SlotKeeper, left_s_of
 from fencepost.txn.pool.slots import UNENDED, Holder, Phase, Slot
 from fencepost.txn.pool.stats import PoolStats
-from fencepost.txn.pool.tenure import Tenure, unfinished
+from fencepost.txn.pool.tenure import Founding, Tenure, unfinished
 
 log = logging.getLogger("fencepost.pool")
 
@@ -41,19 +41,20 @@ class PoolProgram(SlotKeeper):
 
     async def begin(self, block: Holder, timeout: SupportsFloat | None) -> tuple[Slot, Any]:
         """A slot for this block, and an open transaction in it. Raises PoolTimeout when the time has passed."""
-        patience = self._patience(timeout, most=self.settings.acquire_timeout_ms / 1000.0)
+        timer = self._timer(timeout, most=self.settings.acquire_timeout_ms / 1000.0)
         while True:
-            slot = await self._acquire(block, patience)
+            slot = await self._acquire(block, timer)
             try:
-                transaction = await self._calls.call(slot.producer.begin, max(LEAST_BEGIN_S, patience.left_s))
+                transaction = await self._calls.call(slot.producer.begin, max(LEAST_BEGIN_S, timer.left_s))
                 transaction._timeout = timeout
             except BaseException as error:
-                if not self._passes_over(slot, error, patience):
+                if not self._passes_over(slot, error, timer):
                     raise
                 continue
             with self._lock:
                 slot.transaction, slot.phase = transaction, Phase.IN_USE
                 self._counters.opened += 1
+                self._not_opened = ""
             return slot, transaction
 
     async def end(
@@ -90,91 +91,99 @@ class PoolProgram(SlotKeeper):
 
     # -- slots -------------------------------------------------------------------------------------------------------
 
-    async def _acquire(self, holder: Holder, patience: Patience) -> Slot:
+    async def _acquire(self, holder: Holder, timer: CallTimer) -> Slot:
         """A slot with a registered producer."""
         while True:
-            if patience.trouble is not None and patience.left_s <= 0.0:
+            if timer.trouble is not None and timer.left_s <= 0.0:
                 with self._lock:
-                    late = self._late(patience)
-                raise late from patience.trouble
-            slot = await self._wait_for_slot(holder, patience)
+                    late = self._late(timer)
+                raise late from timer.trouble
+            slot = await self._wait_for_slot(holder, timer)
             if slot.phase is not Phase.OPENING:
                 return slot
             try:
-                await self._open(slot, patience)
+                await self._open(slot, timer)
             except BaseException as error:
-                if not self._passes_over(slot, error, patience):
+                if not self._passes_over(slot, error, timer):
                     raise
                 continue
             return slot
 
-    def _passes_over(self, slot: Slot, error: BaseException, patience: Patience) -> bool:
+    def _passes_over(self, slot: Slot, error: BaseException, timer: CallTimer) -> bool:
         """No transaction has begun in the slot. Returns whether the call may try another one."""
         if slot.phase is Phase.OPENING:
             self._not_opened = str(error)
-        self._stumbled(slot)
+        self._stumbled(slot, error)
         if not _is_passing(error):
             return False
         self._refuse()
-        patience.trouble = error
+        timer.trouble = error
         return True
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
     async def open_warm(self, timeout: SupportsFloat | None) -> None:
         """Open the pool and its warm slots."""
-        patience = self._patience(timeout)
+        timer = self._timer(timeout)
         with self._lock:
             self._refuse()
         try:
             if self._tenure is None:
-                slot = await self._acquire(patience, patience)
+                slot = await self._acquire(timer, timer)
                 with self._lock:
                     self._slots.put_back(slot)
                     self._serve()
             for number in range(self.settings.warm):
-                await self._open_vacant(number, patience)
+                await self._open_vacant(number, timer)
         finally:
-            patience.is_gone = True
+            timer.is_gone = True
 
-    async def _open_vacant(self, number: int, patience: Patience) -> None:
+    async def _open_vacant(self, number: int, timer: CallTimer) -> None:
         with self._lock:
-            slot = self._slots.take_vacant(number, patience)
+            slot = self._slots.take_vacant(number, timer)
         if slot is None:
             return
         try:
-            await self._open(slot, patience)
-        except BaseException:
-            self._stumbled(slot)
+            await self._open(slot, timer)
+        except BaseException as error:
+            self._stumbled(slot, error)
             raise
         with self._lock:
             self._slots.put_back(slot)
             self._serve()
 
-    async def _open(self, slot: Slot, patience: Patience) -> None:
-        """Give the slot a producer that is registered. This aborts what an earlier process left open under its id."""
-        deadline = patience.deadline
-        if slot.producer is not None:
+    async def _open(self, slot: Slot, timer: CallTimer) -> None:
+        """Give the slot a producer that is registered. This aborts what an earlier process left open under its id. If the call has to leave
+        before that, the producer goes on, and the next call of the slot waits for the same registration."""
+        deadline = timer.deadline
+        if slot.is_open:
             await self._dismiss(slot, deadline)
-        tenure = await self._look_whether_ours(left_s_of(deadline)) if self._tenure is not None else None
         left_open: list[int] = []
+        tenure = self._tenure
+        if tenure is not None and (slot.tenure is not tenure or not slot.is_registering):
+            tenure = await self._look_whether_ours(left_s_of(deadline))
         if tenure is None:
             tenure, left_open = await self._found(deadline)
             if not tenure.instance.chosen:
                 await self._look_whether_ours(left_s_of(deadline))  # Two pools of one instance may open at the same time.
-        producer = self._make(self.settings.transactional_id(tenure.instance.name, slot.number))
-        try:
-            await self._calls.call(producer.init, left_s_of(deadline))
-            self._refuse()  # It may have been closed meanwhile, and closes what it has.
+        if slot.tenure is not tenure:
+            await self._drop(slot)
+        if slot.producer is None:
+            producer = self._make(self.settings.transactional_id(tenure.instance.name, slot.number))
             with self._lock:
                 slot.producer, slot.tenure = producer, tenure
-                self._not_opened = ""
-        except BaseException:
-            await self._close_now(producer)
+        try:
+            await self._calls.call(slot.producer.init, left_s_of(deadline))
+            self._refuse()  # It may have been closed meanwhile, and closes what it has.
+        except BaseException as error:
+            if not _goes_on(error):
+                await self._drop(slot)
             raise
+        with self._lock:
+            self._not_opened = ""
         for number in left_open:
             try:
-                await self._open_vacant(number, patience)
+                await self._open_vacant(number, timer)
             except Misuse:
                 raise
             except FencepostError as error:
@@ -189,34 +198,49 @@ class PoolProgram(SlotKeeper):
         if slot.state in UNENDED:
             with suppress(FencepostError):
                 await self._calls.call(producer.abort, left_s_of(deadline))
-        with suppress(FencepostError):
-            await self._close_now(producer)
+        await self._drop(slot)
         with self._lock:
-            slot.producer, slot.in_doubt = None, False
+            slot.in_doubt = False
             self._counters.replaced += 1
 
+    async def _drop(self, slot: Slot) -> None:
+        """Close the slot's producer, if it has one, without waiting for anything."""
+        if slot.producer is not None:
+            await self._close(slot.producer)
+        slot.producer = None
+
     async def _found(self, deadline: float) -> tuple[Tenure, list[int]]:
-        """Register the guard's id. Returns also the slots that an earlier process left in a transaction."""
+        """Register the guard's id. Returns also the slots that an earlier process left in a transaction. If the call has to leave before
+        that, the guard goes on, and the next call waits for the same registration."""
         settings = self.settings
-        instance = choose(settings.transactional_id_prefix, settings.lock_directory) if settings.instance is None else None
-        if instance is None:
-            assert settings.instance is not None
-            instance = Instance(settings.instance, chosen=False)
+        founding = self._founding = self._founding or self._begin_to_found()
+        guard = founding.guard
         try:
-            guard = self._make(settings.transactional_id(instance.name, "guard"))
-            try:
+            if not founding.is_registered:
                 await self._calls.call(guard.init, left_s_of(deadline))
-            finally:
-                await self._close_now(guard)
-            ids = {settings.transactional_id(instance.name, number): number for number in range(settings.size)}
+                founding.is_registered = True
+            await self._close(guard)
+            ids = {settings.transactional_id(founding.instance.name, number): number for number in range(settings.size)}
             found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, left_s_of(deadline)))
-        except BaseException:
-            instance.release()
+        except BaseException as error:
+            if not _goes_on(error):
+                self._founding = None
+                await self._close(guard)
+                founding.instance.release()
             raise
         with self._lock:
-            self._tenure = self._slots.tenure = tenure = Tenure(instance, guard)
+            self._tenure = self._slots.tenure = tenure = Tenure(founding.instance, guard)
+            self._founding = None
             self._serve()
         return tenure, [ids[each] for each in found]
+
+    def _begin_to_found(self) -> Founding:
+        settings = self.settings
+        if settings.instance is None:
+            instance = choose(settings.transactional_id_prefix, settings.lock_directory)
+        else:
+            instance = Instance(settings.instance, chosen=False)
+        return Founding(instance, self._make(settings.transactional_id(instance.name, "guard")))
 
     def _make(self, transactional_id: str) -> Any:
         """A producer, which the pool's `close` closes if nothing does before."""
@@ -224,10 +248,14 @@ class PoolProgram(SlotKeeper):
         self._producers.append(producer)
         return producer
 
-    async def _close_now(self, producer: Any) -> None:
-        """Close it without waiting for anything."""
-        await self._calls.call(producer.close, 0.0)
-        self._producers.remove(producer)
+    async def _close(self, producer: Any, timeout_s: float = 0.0) -> None:
+        """Close a producer, if that has not happened yet. If this call is interrupted, the pool's `close` closes it."""
+        try:
+            await self._calls.call(producer.close, timeout_s)
+        except FencepostError as error:
+            log.warning("%r: %s", producer, error)
+        with suppress(ValueError):
+            self._producers.remove(producer)
 
     async def _look_whether_ours(self, timeout_s: float) -> Tenure | None:
         """The tenure, if the coordinator still has the guard's identity. None: the pool must choose another instance. Raises PoolTakenOver
@@ -236,6 +264,7 @@ class PoolProgram(SlotKeeper):
         if tenure is None or not await self._calls.call(tenure.guard.replaced, timeout_s):
             return tenure
         error = tenure.lost(self.settings.transactional_id_prefix)
+        await self._stop_registering()
         with self._lock:
             if tenure.instance.chosen:
                 if self._tenure is tenure:
@@ -248,6 +277,15 @@ class PoolProgram(SlotKeeper):
         log.error("%s", error)
         raise error
 
+    async def _stop_registering(self) -> None:
+        """End the registrations that go on without a caller: they would fence the producers of another process."""
+        for slot in self._slots.all:
+            with self._lock:
+                if slot.phase is not Phase.VACANT or not slot.is_registering:
+                    continue
+                producer, slot.producer = slot.producer, None
+            await self._close(producer)
+
     # -- health and the end --------------------------------------------------------------------------------------------
 
     async def check(self, timeout: SupportsFloat | None) -> PoolStats:
@@ -256,7 +294,7 @@ class PoolProgram(SlotKeeper):
         with self._lock:
             self._refuse()
         opened = self._tenure is not None and await self._look_whether_ours(limit_s) is not None
-        if not opened or all(slot.producer is None for slot in self._slots.all):
+        if not opened or not any(slot.is_open for slot in self._slots.all):
             await self.open_warm(limit_s)
         return self.stats()
 
@@ -276,11 +314,9 @@ class PoolProgram(SlotKeeper):
             raise
         finally:
             try:
-                await self._calls.together([self._close_one(each, left_s_of(deadline)) for each in list(self._producers)])
+                await self._calls.together([self._close(each, left_s_of(deadline)) for each in list(self._producers)])
             finally:
-                tenure = self._tenure
-                if tenure is not None:
-                    tenure.instance.release()
+                self._release_instance()
         self._is_ended = True
 
     async def _wait_for_blocks(self, deadline: float) -> None:
@@ -290,18 +326,16 @@ class PoolProgram(SlotKeeper):
                 self._settle()
             await ticket.wait(min(LOOK_S, left_s_of(deadline)))
 
-    async def _close_one(self, producer: Any, timeout_s: float) -> None:
-        try:
-            await self._calls.call(producer.close, timeout_s)
-        except FencepostError as error:
-            log.warning("%r: %s", producer, error)
-
     # -- small print -------------------------------------------------------------------------------------------------
 
     def give_locks_away(self) -> None:
         """In a forked child: the parent has the instance."""
-        if self._tenure is not None:
-            self._tenure.instance.release()
+        self._release_instance()
+
+    def _release_instance(self) -> None:
+        for owner in (self._founding, self._tenure):
+            if owner is not None:
+                owner.instance.release()
 
 
 def _is_passing(error: BaseException) -> TypeGuard[FencepostError]:
@@ -309,3 +343,8 @@ def _is_passing(error: BaseException) -> TypeGuard[FencepostError]:
     if isinstance(error, PoolTakenOver | PoolTimeout):
         return False
     return isinstance(error, Retriable | Fenced | IdentityLost | IllegalCall | ProducerClosed)
+
+
+def _goes_on(error: BaseException) -> bool:
+    """Whether what the call has begun goes on without it: its time has passed, or it was cancelled or interrupted."""
+    return isinstance(error, TransactionTimeout) or not isinstance(error, Exception)

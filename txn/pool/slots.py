@@ -22,7 +22,7 @@ BACKOFF_MAX_S: Final = 5.0
 class Phase(enum.Enum):
     """What a slot does."""
 
-    VACANT = "it has no producer that can be used; the next use opens it"
+    VACANT = "it has no producer that can be used yet; the next use opens it, or waits for a registration that goes on"
     OPENING = "its producer is being opened"
     FREE = "its producer waits for a transaction"
     IN_USE = "a block has its producer"
@@ -37,6 +37,8 @@ AFTER: Final = {
     State.ABORTING: Phase.SETTLING,
 }
 """The phase of a slot whose block has ended, by its producer's state. In all other states the producer is replaced."""
+OPENING: Final = (State.NEW, State.REGISTERING)
+"""States of a producer that is not registered yet. It goes on after its caller has left."""
 UNENDED: Final = (State.OPEN, State.SPOILED, State.FLUSHING, State.PREPARING)
 """States in which the transaction of a producer that is replaced is aborted first."""
 
@@ -48,10 +50,10 @@ class Holder:
 
 
 class Slot:
-    """One slot. `producer`: None until it is opened. `tenure`: under which the producer is registered. `in_doubt`: its last transaction
-    raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one. `not_before`: when it may be
-    opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it. `turn`: slots that became free
-    earlier have a lower one."""
+    """One slot. `producer`: None until the slot is being opened. `tenure`: under which the producer is registered. `in_doubt`: its last
+    transaction raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one. `not_before`:
+    when it may be opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it. `turn`: slots that
+    became free earlier have a lower one."""
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
@@ -71,6 +73,17 @@ class Slot:
         """The producer's."""
         state: State = self.producer._manager.machine.state
         return state
+
+    @property
+    def is_registering(self) -> bool:
+        """Its producer asks the coordinator for an identity, for its caller or without one."""
+        producer = self.producer  # Another thread may stop the registration.
+        return producer is not None and producer._manager.machine.state in OPENING
+
+    @property
+    def is_open(self) -> bool:
+        """It has a producer that was registered."""
+        return self.producer is not None and not self.is_registering
 
     @property
     def is_abandoned(self) -> bool:
@@ -128,12 +141,18 @@ class Slots:
         return None
 
     def take_vacant(self, number: int, holder: Holder) -> Slot | None:
-        """This slot, if it has no producer."""
+        """This slot, if it has no registered producer."""
         slot = self.all[number]
-        if slot.phase is not Phase.VACANT or slot.producer is not None:
+        if slot.phase is not Phase.VACANT or slot.is_open:
             return None
         slot.taken_by(holder, Phase.OPENING, slot.since)
         return slot
+
+    def was_registered_meanwhile(self, slot: Slot) -> bool:
+        """The registration of a slot ended after its caller had left."""
+        return (
+            slot.phase is Phase.VACANT and slot.is_open and slot.state is State.READY and not slot.in_doubt and slot.tenure is self.tenure
+        )
 
     def put_back(self, slot: Slot) -> Phase:
         """The block has ended, or a settling slot is looked at again. Returns the phase, and forgets the transaction once it is over."""
@@ -148,7 +167,9 @@ class Slots:
     @property
     def changes_by_itself(self) -> bool:
         """Whether a slot may become free without a call of the pool."""
-        return any(slot.phase is Phase.SETTLING or (slot.phase is Phase.VACANT and slot.failures) for slot in self.all)
+        return any(
+            slot.phase is Phase.SETTLING or (slot.phase is Phase.VACANT and (slot.failures or slot.is_registering)) for slot in self.all
+        )
 
 
 def is_gone(holder: Holder | None) -> bool:

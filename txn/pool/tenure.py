@@ -36,6 +36,15 @@ class Tenure:
         )
 
 
+class Founding:
+    """The beginning of a tenure. `is_registered`: the guard has registered its id."""
+
+    def __init__(self, instance: Instance, guard: Any) -> None:
+        self.instance: Final = instance
+        self.guard: Final = guard
+        self.is_registered = False
+
+
 async def unfinished(ids: Iterable[str], settings: Settings, timeout_s: float) -> list[str]:
     """Those of the ids under which a transaction is open. Raises TransactionTimeout and NotPermitted."""
     async with ClusterClient(settings) as client:
