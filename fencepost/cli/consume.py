@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError
+from fencepost.cli.numbers import a_number
 from fencepost.cli.options import Bootstrap, connection
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
@@ -44,7 +45,9 @@ def consume(
     offset: Annotated[int | None, typer.Option(help="Begin with this offset; -N begins N before the end.")] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
     max_messages: Annotated[int | None, typer.Option(min=1, help="End after this many; exit code 1 if fewer come.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="End when no record has come for this long.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", callback=a_number, help="End when no record has come for this long.")
+    ] = None,
     exit_eof: Annotated[bool, typer.Option("--exit-eof", help="End at the end of every partition.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each record; bytes that are not UTF-8 as {base64: ...}.")

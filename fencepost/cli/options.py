@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 import typer
 
 from fencepost.cli.error_lines import CommandError
+from fencepost.cli.numbers import a_number
 from fencepost.cli.passwords import value_of, with_environment
 from fencepost.cli.profiles import SERVERS, profile
 from fencepost.cli.token_provider import with_provider
@@ -42,7 +43,7 @@ TRANSACTION_STATES: Final = {
 Bootstrap = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=f"A broker; default: {' or '.join(BOOTSTRAP_VARIABLES)}.")]
 Config = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the producer; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on each line.")]
-Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for an answer.")]
+Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", callback=a_number, help="How long to wait for an answer.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
 

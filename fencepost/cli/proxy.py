@@ -17,6 +17,7 @@ from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.cli.broker import page_port
 from fencepost.cli.error_lines import CommandError
+from fencepost.cli.numbers import a_number
 from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
@@ -40,13 +41,26 @@ def proxy(
     ] = None,
     drop_replies: Annotated[
         float,
-        typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that the broker appends a Produce and its reply never arrives."),
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="CHANCE",
+            callback=a_number,
+            help="The probability that the broker appends a Produce and its reply never arrives.",
+        ),
     ] = 0.0,
     cut_replies: Annotated[
-        float, typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that a connection ends in the middle of a Produce reply.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="CHANCE",
+            callback=a_number,
+            help="The probability that a connection ends in the middle of a Produce reply.",
+        ),
     ] = 0.0,
     delay_replies: Annotated[
-        float, typer.Option(min=0, max=1, metavar="CHANCE", help="The probability that a Produce reply is late.")
+        float, typer.Option(min=0, max=1, metavar="CHANCE", callback=a_number, help="The probability that a Produce reply is late.")
     ] = 0.0,
     delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,

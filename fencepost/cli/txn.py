@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from fencepost.cli.error_lines import NO, CommandError
+from fencepost.cli.numbers import a_number
 from fencepost.cli.options import TRANSACTION_STATES, ClusterOptions, Json, asks_about_transactions
 from fencepost.cli.tables import moment, show, show_fields
 from fencepost.cli.txn_ends import abort, commit, status
@@ -19,6 +20,7 @@ from fencepost.cli.txn_hanging import abort_hanging, commit_hanging, find_hangin
 
 txn = typer.Typer(help="Show transactions, end prepared ones by their tokens, and find and end those that hang.", no_args_is_help=True)
 
+HUNDRED_YEARS_S: Final = 3_155_760_000
 STATES: Final = tuple(TRANSACTION_STATES.values())
 
 
@@ -30,7 +32,10 @@ def list_ids(
         typer.Option(help=f"Only with this state, in any case; repeatable. One of {', '.join(STATES)}."),
     ] = None,
     longer_than: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Only transactions that have been open for longer.")
+        float | None,
+        typer.Option(
+            min=0, max=HUNDRED_YEARS_S, metavar="SECONDS", callback=a_number, help="Only transactions that have been open for longer."
+        ),
     ] = None,
     pattern: Annotated[str | None, typer.Option(metavar="REGEX", help="Only ids that match completely (Kafka 4.1 or newer).")] = None,
     json: Json = False,

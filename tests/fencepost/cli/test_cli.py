@@ -30,7 +30,7 @@ from fencepost.producer.wire import (
 )
 from tests.certificates import Authority
 from tests.credentials import jwt
-from tests.fencepost.cli.shell import DEADLINE_S, ended, run_apart, running, serving, surroundings
+from tests.fencepost.cli.shell import DEADLINE_S, ended, run, run_apart, running, serving, surroundings
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
@@ -370,6 +370,26 @@ def test_a_proxy_says_why_it_cannot_start() -> None:
         2,
         "fencepost proxy: 'localhost:99999' is not HOST:PORT with a port from 1 to 65535",
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("txn", "list", "--timeout", "nan"),
+        ("txn", "list", "--longer-than", "nan"),
+        ("txn", "list", "--longer-than", "inf"),
+        ("jobs", "list", "--timeout", "nan"),
+        ("ledger", "list", "--timeout", "NaN"),
+        ("consume", "--topic", "t", "--timeout", "nan"),
+        ("proxy", "localhost:9092", "--drop-replies", "nan"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_that_is_none(arguments: tuple[str, ...]) -> None:
+    """The command names the option. It asks no broker, and shows no traceback."""
+    refused = run(*arguments, "--bootstrap", "127.0.0.1:1") if arguments[0] != "proxy" else run(*arguments)
+    assert refused.returncode == 2
+    assert f"Invalid value for '{arguments[-2]}'" in refused.stderr
 
 
 def test_fencepost_has_every_public_name() -> None:
