@@ -262,7 +262,13 @@ def _limits(name: str) -> str:
     if name not in AT_LEAST:
         return ""
     low = plain(AT_LEAST[name])
-    return f"{low} to {plain(AT_MOST[name])}" if name in AT_MOST else f"at least {low}"
+    return f"{low} to {_most(AT_MOST[name])}" if name in AT_MOST else f"at least {low}"
+
+
+def _most(value: float) -> str:
+    """A very large power of two is easier to read as one."""
+    power = int(value).bit_length() - 1
+    return f"2^{power}" if power > 40 and value == 1 << power else plain(value)
 
 
 def _names(name: str) -> str:

@@ -10,7 +10,7 @@ import re
 import shutil
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import mmdr
 from docutils import nodes
@@ -67,6 +67,12 @@ ORDER: Final = {
 }
 """Every page but the first, in the order of the site's sidebar."""
 
+CELL: Final = re.compile(r"<td.*?</td>", re.DOTALL)
+TEXT: Final = re.compile(r"(?<=>)[^<]+(?=<)")
+LONG: Final = re.compile(r"[^\s&;]{12,}")
+BREAK: Final = re.compile(r"[._/:=,(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
+"""A cell, a text in it, a word without entities that may be too long, and where it may break: behind these marks, and before a capital."""
+
 project = PROJECT["name"]
 version = release = PROJECT["version"]
 author = "The fencepost developers"
@@ -113,6 +119,16 @@ def with_the_order(app: Sphinx, docname: str, source: list[str]) -> None:
             source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
 
 
+def with_places_to_break(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Long names in the cells of tables may go on in the next line, so that tables fit beside the sidebar. A copied name stays as it is."""
+    if "body" in context:
+        context["body"] = CELL.sub(lambda cell: TEXT.sub(lambda text: LONG.sub(_broken, text[0]), cell[0]), context["body"])
+
+
+def _broken(name: re.Match[str]) -> str:
+    return BREAK.sub(r"\g<0><wbr>", name[0])
+
+
 def with_an_index(app: Sphinx, error: Exception | None) -> None:
     """The first page, under the name that servers look for."""
     if error is None and app.builder.name == "html":
@@ -123,4 +139,5 @@ def setup(app: Sphinx) -> None:
     """Sphinx calls it."""
     app.add_directive("mermaid", Diagram)
     app.connect("source-read", with_the_order)
+    app.connect("html-page-context", with_places_to_break)
     app.connect("build-finished", with_an_index)

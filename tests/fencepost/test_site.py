@@ -53,6 +53,15 @@ def test_nothing_comes_from_elsewhere(site: Path) -> None:
     assert not [path for path in (site / "_static").rglob("*.css") if re.search(r"url\(['\"]?https?:|@import", path.read_text())]
 
 
+def test_long_names_break_in_tables_only(site: Path) -> None:
+    """A table beside the sidebar is as wide as its longest word. Code that is copied from a block has no such places."""
+    text = (site / "docs" / "configuration.html").read_text()
+    assert ">delivery_<wbr>timeout_<wbr>ms<" in text
+    for page in (site / "docs").glob("*.html"):
+        assert "<wbr>" not in re.sub(r"<td.*?</td>", "", page.read_text(), flags=re.DOTALL), page
+        assert not re.search(r"&\w*<wbr>", page.read_text()), page
+
+
 def test_the_search_knows_the_terms(site: Path) -> None:
     """The index that the search page loads names the pages of a term."""
     text = (site / "searchindex.js").read_text()
