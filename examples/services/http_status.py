@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from fencepost import CommitOutcomeUnknown, DeliveryError, Fenced, FencepostError, MustAbort, RecordRefused, RecordTooLarge, Retriable
+from fencepost import (
+    CommitOutcomeUnknown,
+    DeliveryError,
+    Fenced,
+    FencepostError,
+    MustAbort,
+    RecordRefused,
+    RecordTooLarge,
+    Retriable,
+    TransactionAborted,
+)
 
 
 def status_of(error: FencepostError) -> int:
@@ -11,6 +21,6 @@ def status_of(error: FencepostError) -> int:
         return 422  # the record itself: the same request fails again
     if isinstance(error, CommitOutcomeUnknown):
         return 500  # it may be committed: the client must not send it again
-    if isinstance(error, Retriable | MustAbort | DeliveryError | Fenced):
+    if isinstance(error, Retriable | MustAbort | DeliveryError | Fenced | TransactionAborted):
         return 503  # aborted, or never begun
     return 500
