@@ -453,7 +453,7 @@ def check_topic(topic: object) -> None:
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__}")
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
-        raise ValueError(f"topic={topic[:300]!r}: 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
+        raise ValueError(f"topic={topic[:300]!r}: it must be 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-', and not '.' or '..'")
 
 
 def place_of(partition: object) -> int:
