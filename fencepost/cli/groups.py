@@ -5,6 +5,7 @@ No command joins a group. Only `reset --execute` changes anything.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,7 +14,7 @@ from fencepost.cli.error_lines import NO, CommandError, warn_of
 from fencepost.cli.groups_plan import plan
 from fencepost.cli.groups_reset import reset
 from fencepost.cli.options import ClusterOptions, Group, Json, asks_about_groups, one_of
-from fencepost.cli.output import say, say_json
+from fencepost.cli.output import say, say_json, warn
 from fencepost.cli.tables import show
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ def describe(
     say(", ".join(f"{name} {value}" for name, value in about.items() if value is not None))
     idle: dict[str, Any] = dict.fromkeys(("topic", "partition", "offset", "end", "lag"))
     rows = [{**each, **place} for each in members for place in each["partitions"] or [idle]]
+    if not rows and committed:
+        warn(f"no members: `fencepost groups offsets {quote(group)}` shows the offsets and the lag")
+        return
     show(rows, json=False, columns=("member", "instance_id", "client_id", "host", "topic", "partition", "offset", "end", "lag"))
 
 

@@ -87,10 +87,10 @@ def test_a_group_that_does_not_exist(stub: BrokerStub, command: str) -> None:
 
 
 def test_a_group_without_members(stub: BrokerStub) -> None:
-    """It has no rows."""
+    """It has no rows. A line says which command shows the lag that its dead members left."""
     ran = groups(stub, "describe", "past")
     assert (ran.code, ran.out) == (0, "group past, state Empty, type classic, coordinator 1\n")
-    assert ran.err == "none\n"
+    assert ran.err == "no members: `fencepost groups offsets past` shows the offsets and the lag\n"
 
 
 def test_an_offset_in_a_topic_that_is_gone(stub: BrokerStub) -> None:
