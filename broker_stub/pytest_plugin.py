@@ -1,13 +1,15 @@
-"""The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and a report of their stubs when a test fails.
+"""The pytest plugin `fencepost`: the fixtures `kafka_stub` and `kafka_stub_factory`, and a report of the stubs when a test fails.
 
-With `--kafka-stub-report=DIR` the report is also a page: what the inspector shows of that moment, as one HTML file.
+The report is about each stub that the test started or that served it, also without these fixtures. With `--kafka-stub-report=DIR` it is
+also a page: what the inspector shows of that moment, as one HTML file.
 
 pytest imports this module at every start, also in every worker of xdist. So it imports nothing until a test uses a fixture. Tests share no
-stub. The factory takes settings other than the defaults.
+stub of the fixtures. The factory takes settings other than the defaults.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,14 @@ import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from weakref import ref
 
     from fencepost.broker_stub.stub import BrokerStub
 
 _STUBS = pytest.StashKey["list[BrokerStub]"]()
+"""The stubs of the fixtures, so that they live until the last report."""
+_BEFORE = pytest.StashKey["dict[ref[BrokerStub], int]"]()
+"""The stubs that other tests had started, and the number of the last exchange of each."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,22 +59,52 @@ def kafka_stub_factory(request: pytest.FixtureRequest) -> Iterator[Callable[...,
         yield start
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Notes what the stubs have seen before the test. Its own fixtures start theirs later."""
+    item.stash[_BEFORE] = {each: _newest(stub) for each in _started() if (stub := each()) is not None}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Adds what the test's stubs saw to the report of a failure. After the last report the stubs are forgotten."""
     report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest sends the report, which Iterator has no word for
-    stubs = item.stash.get(_STUBS, [])
-    if report.failed and stubs:
-        from fencepost.broker_stub.control.failure_report import seen_by
-
-        where = item.config.getoption("--kafka-stub-report")
-        start = item.config.invocation_params.dir
-        for number, stub in enumerate(stubs, 1):
-            page = "" if where is None else f"\n{_page_of(stub, start, where, f'{item.nodeid}-{report.when}-{number}')}"
-            report.sections.append((f"Kafka stub at {stub.bootstrap}", seen_by(stub) + page))
+    if report.failed:
+        before = item.stash.get(_BEFORE, {})
+        number = 0
+        for each in _started():
+            stub = each()
+            if stub is not None and (each not in before or _newest(stub) > before[each]):
+                number += 1
+                report.sections.append(_section(stub, before.get(each, 0), item, f"{item.nodeid}-{report.when}-{number}"))
     if report.when == "teardown" and _STUBS in item.stash:
         del item.stash[_STUBS]
     return report  # type: ignore[return-value]  # the same
+
+
+def _started() -> list[ref[BrokerStub]]:
+    """Every stub that the process has started and not forgotten, the oldest first."""
+    stubs = sys.modules.get("fencepost.broker_stub.stub")
+    return [] if stubs is None else [*stubs.STARTED]
+
+
+def _newest(stub: BrokerStub) -> int:
+    """The number of its last exchange; 0 without one."""
+    exchanges = stub.journal.requests()
+    return exchanges[-1].number if exchanges else 0
+
+
+def _section(stub: BrokerStub, after: int, item: pytest.Item, name: str) -> tuple[str, str]:
+    from fencepost.broker_stub.control.failure_report import seen_by
+
+    directory = item.config.getoption("--kafka-stub-report")
+    try:
+        text = seen_by(stub, after=after)
+        if directory is not None:
+            text += f"\n{_page_of(stub, item.config.invocation_params.dir, directory, name)}"
+    except Exception as error:  # noqa: BLE001  # the failure of the test comes first
+        text = f"no report: {error!r}"
+    return f"Kafka stub at {stub.bootstrap}", text
 
 
 def _page_of(stub: BrokerStub, start: Path, directory: str, name: str) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 
 CALL_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_MS = 1000
+
+STARTED: Final[dict[weakref.ref[BrokerStub], None]] = {}
+"""The stubs that started, the oldest first, while the program has them: for the report of a failed test."""
 
 T = TypeVar("T")
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -238,6 +242,7 @@ class BrokerStub(Restrictions):
             loop.call_soon(server.serve)
             self._server, self._once.thread = server, LoopThread("broker-stub", loop, server.down)
             self._once.thread.start()
+        STARTED[weakref.ref(self, lambda gone: STARTED.pop(gone, None))] = None
         return self
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:

@@ -21,15 +21,17 @@ FINDINGS_MAX = 8
 LINE_MAX = 600
 
 
-def seen_by(stub: BrokerStub) -> str:
-    """The findings, the last exchanges, oldest first, and every installed rule."""
+def seen_by(stub: BrokerStub, *, after: int = 0) -> str:
+    """The findings, the last exchanges, oldest first, and every installed rule. `after`: the number of the last exchange before the test if
+    tests share the stub."""
     rows = Rows(stub.cluster.topic_name)
     rows.update(stub.journal.requests())
-    kept = rows.every
+    kept = [row for row in rows.every if row["n"] > after]
     last = [row for row in kept if not row["quiet"]][-EXCHANGES_MAX:]
     found = findings(stub.snapshot(), kept)[:FINDINGS_MAX]
     lines = [printable(f"{each['kind']}: {each['title']}. {each['text']}", longest=LINE_MAX) for each in found]
-    lines.append(f"{counted(len(kept), 'exchange')} in the journal{', the last of them' if len(kept) > len(last) else ''}:")
+    whose = " of this test" if after else ""
+    lines.append(f"{counted(len(kept), 'exchange')}{whose} in the journal{', the last of them' if len(kept) > len(last) else ''}:")
     if not stub.journal.enabled:
         lines[-1] = "no journal was kept (journal=0)"
     lines += [f"  {line(row, since_ms=kept[0]['at'])}" for row in last]

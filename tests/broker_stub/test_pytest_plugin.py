@@ -86,6 +86,54 @@ def test_fine(kafka_stub):
 """
 
 
+SHARED = """
+import unittest
+
+import pytest
+
+from fencepost import BrokerStub, Producer
+
+
+@pytest.fixture(scope="session")
+def shared():
+    with BrokerStub() as stub:
+        yield stub
+
+
+def send(stub, topic):
+    with Producer(stub.settings, linger_ms=0, client_id=f"for-{topic}") as producer:
+        producer.send(topic, b"v").result(20)
+
+
+def test_first(shared):
+    send(shared, "first")
+
+
+def test_second(shared):
+    send(shared, "second")
+    raise AssertionError
+
+
+def test_without_the_stub():
+    raise AssertionError
+
+
+def test_in_a_block():
+    with BrokerStub() as stub:
+        send(stub, "block")
+        raise AssertionError
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        self.stub = self.enterContext(BrokerStub())
+
+    def test_it(self):
+        send(self.stub, "case")
+        self.fail()
+"""
+
+
 def run_pytest(directory: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(source)
     where = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -132,6 +180,20 @@ def test_failures_say_what_the_stub_saw(tmp_path: Path) -> None:
         assert "PRODUCE where topic='orders' before: error(INVALID_RECORD), 1 hit\n" in text
         assert "FETCH before: drop, 0 hits\n" in text
         assert "0 exchanges in the journal:\nno fault rules\n" in text
+
+
+def test_stubs_of_the_users_own(tmp_path: Path) -> None:
+    """A failed test also shows stubs that it started itself, and of a stub that tests share only what came during the test. A test that a
+    stub did not serve shows none."""
+    ran = run_pytest(tmp_path, SHARED, "--kafka-stub-report", "reports")
+    assert "4 failed, 1 passed" in ran.stdout
+    sections = ran.stdout.split(" Kafka stub at 127.0.0.1:")[1:]
+    assert len(sections) == len(list((tmp_path / "reports").iterdir())) == 3
+    for section, topic in zip(sections, ("second", "block", "case"), strict=True):
+        assert f"{topic}-0: 1 record, pid" in section
+        assert "for-first" not in section
+    assert " exchanges of this test in the journal" in sections[0]
+    assert " of this test" not in sections[1] + sections[2]
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
