@@ -177,13 +177,10 @@ class Sending:
         """End the span. `failed`, `acknowledged`: how many records have these outcomes with it."""
         counted = {**self._attributes, **{name: more[name] for name in (PARTITION,) if name in more}}
         telemetry = self._telemetry
+        self.count(error, counted, failed=failed, acknowledged=acknowledged)
+        if error is not None:
+            counted[ERROR] = type(error).__qualname__
         with Contained("metrics of a span:", telemetry.client_id):
-            if acknowledged:
-                telemetry._sent.add(acknowledged, dict(counted))
-            if error is not None:
-                counted[ERROR] = type(error).__qualname__
-            if failed:
-                telemetry._sent.add(failed, counted)
             telemetry._duration.record(time.perf_counter() - self._began, counted)
         with Contained("outcome in a span:", telemetry.client_id):
             if error is not None:
@@ -191,6 +188,15 @@ class Sending:
             self._span.set_attributes(more)
         with Contained("end of a span:", telemetry.client_id):
             self._span.end()
+
+    def count(self, error: BaseException | None, where: dict[str, Any] | None = None, *, failed: int, acknowledged: int) -> None:
+        """Count records with their outcome. `error`: of those that failed."""
+        telemetry, counted = self._telemetry, self._attributes if where is None else where
+        with Contained("metrics of a span:", telemetry.client_id):
+            if acknowledged:
+                telemetry._sent.add(acknowledged, dict(counted))
+            if failed:
+                telemetry._sent.add(failed, {**counted, ERROR: type(error).__qualname__})
 
 
 def without(given: Sequence[Any], names: Container[str]) -> HeaderList:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
-from fencepost.producer.accumulator.record_metadata import RecordMetadata
+from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.errors import DeliveryError
 from fencepost.producer.interceptors import Interceptors, ProducerRecord
 from fencepost.producer.telemetry.spans import COUNT, Sending, Telemetry, without
 
@@ -93,20 +94,30 @@ class TracedBulk:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """An error of the call ends the span."""
+        """An error of the call ends the span. The rows that were accepted before it are counted when they have their outcome."""
         if error is not None:
-            accepted = getattr(error, "sent", None)
-            self._sending.end(error, {COUNT: int(accepted.accepted) if accepted is not None else 0})
+            bulk: BulkFuture | None = getattr(error, "sent", None)
+            accepted = int(bulk.accepted) if bulk is not None else 0
+            self._sending.end(error, {COUNT: accepted})
+            if bulk is not None and accepted:
+                bulk.add_done_callback(self._count)
 
     def accepted(self, bulk: BulkFuture) -> BulkFuture:
         """All rows are accepted: the span ends with their outcome."""
         bulk.add_done_callback(self._done)
         return bulk
 
+    def _count(self, bulk: BulkFuture) -> None:
+        told = bulk._deliveries()
+        self._sending.count(_first(told), failed=len(told.failures), acknowledged=told.acknowledged)
+
     def _done(self, bulk: BulkFuture) -> None:
         told = bulk._deliveries()
-        first = next(iter(told.failures.values()), None)
-        self._sending.end(first, {COUNT: int(bulk.accepted)}, failed=len(told.failures), acknowledged=told.acknowledged)
+        self._sending.end(_first(told), {COUNT: int(bulk.accepted)}, failed=len(told.failures), acknowledged=told.acknowledged)
+
+
+def _first(told: Deliveries) -> DeliveryError | None:
+    return next(iter(told.failures.values()), None)
 
 
 def traced(settings: Settings) -> TracedInterceptors:

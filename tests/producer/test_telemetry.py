@@ -152,6 +152,26 @@ def test_many_of_which_some_fail(seen: Seen, stub: BrokerStub) -> None:
     assert (span.attributes or {})["error.type"] == "RecordRefused"
 
 
+def test_many_of_which_the_last_is_refused(seen: Seen, stub: BrokerStub) -> None:
+    """The call raises, and the rows before it were accepted: the counter has them, as the statistics have."""
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+            with pytest.raises(TypeError, match="row 5000"):
+                await producer.send_many("orders", iter(rows))
+            await producer.flush(20)
+
+    rows: list[object] = [*([b"v"] * 5_000), 5]
+    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True) as producer:
+        with pytest.raises(TypeError, match="row 5000"):
+            producer.send_many("orders", iter(rows))
+        producer.flush(20)
+        assert producer.stats().record_acknowledged_total == 4_096
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert sum(point.value for point in seen.points("messaging.client.sent.messages")) == 2 * 4_096
+    assert [(span.attributes or {})["error.type"] for span in seen.spans] == ["TypeError"] * 2
+
+
 def test_a_batch(seen: Seen, stub: BrokerStub) -> None:
     """Its span begins a trace of its own, with its first record, links to the span of each send in it, and has the outcome."""
     with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, client_id="shop", linger_ms=5_000) as producer:
