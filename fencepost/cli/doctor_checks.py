@@ -238,6 +238,9 @@ class Examination:
             )
 
     async def _idempotence(self, connection: BrokerConnection) -> None:
+        if not self._settings.enable_idempotence:
+            self._say(Verdict.NONE, Subject.IDEMPOTENCE, "not asked, because of enable_idempotence=False")
+            return
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_MS)
         deadline = asyncio.get_running_loop().time() + REQUEST_TIMEOUT_S
         while True:

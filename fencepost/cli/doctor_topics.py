@@ -15,6 +15,8 @@ from fencepost.producer.wire import ErrorCode, Message, MetadataResponse, Metada
 from fencepost.producer.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from fencepost.txn.protocol.cluster_client import the_one
 
+ALL = -1
+"""acks=all."""
 TOPIC_RESOURCE = 2
 WRITE, DESCRIBE = 1 << 4, 1 << 8
 """The bits of AclOperation. A client that sees the topic has DESCRIBE: without that bit the broker did not tell the operations."""
@@ -69,7 +71,10 @@ async def _configs(ask: Ask, subject: str, topic: MetadataResponseTopic, setting
     untold = [name for name in CONFIGS if name not in configs or (name in NUMBERS and not NUMBER.fullmatch(configs[name]))]
     if untold:
         return [Finding(Verdict.WARN, subject, f"the broker's answer lacks the configs {', '.join(untold)}")]
-    findings = [_replicas(subject, topic, int(configs["min.insync.replicas"]), lowers=produce >= LOWERED_SINCE)]
+    replicas = _replicas(subject, topic, int(configs["min.insync.replicas"]), lowers=produce >= LOWERED_SINCE)
+    if replicas.verdict is Verdict.FAIL and settings.acks != ALL:
+        replicas = Finding(Verdict.WARN, subject, f"{replicas.words}; not with acks={settings.acks}, which does not wait for replicas")
+    findings = [replicas]
     largest, batch = int(configs["max.message.bytes"]), settings.batch_size
     if largest < batch:
         words = (

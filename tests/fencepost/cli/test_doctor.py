@@ -177,6 +177,23 @@ def test_a_topic_that_may_not_be_written_to() -> None:
         assert (code, of(findings, "topic t")[0]) == (0, ("OK", "WRITE is permitted"))
 
 
+def test_a_producer_that_is_not_idempotent(stub: BrokerStub) -> None:
+    """What such a producer does not need is no failure, and the exit code says that it would work."""
+    stub.create_topic("t", replication_factor=3, config={"min.insync.replicas": "3"})
+    stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    stub.stop_broker(next(node for node in stub.isr("t", 0) if node != stub.leader("t", 0)))
+    settings = ("--config", "enable.idempotence=false", "--config", "acks=1")
+    code, findings = doctor(stub.bootstrap, "--topic", "t", *settings)
+    assert (code, {verdict for verdict, _, _ in findings} & {"FAIL"}) == (0, set()), findings
+    assert of(findings, "idempotence") == [("-", "not asked, because of enable_idempotence=False")]
+    (words,) = [words for verdict, words in of(findings, "topic t") if verdict == "WARN"]
+    assert words.endswith("has caught up (NOT_ENOUGH_REPLICAS); not with acks=1, which does not wait for replicas")
+    with Producer(bootstrap_servers=stub.bootstrap, enable_idempotence=False, acks=1) as producer:
+        assert producer.send("t", b"v").result(20).offset == 0
+    code, findings = doctor(stub.bootstrap, "--topic", "t")
+    assert (code, of(findings, "idempotence")[0][0]) == (1, "FAIL")
+
+
 def test_missing_permissions(stub: BrokerStub) -> None:
     """A refused InitProducerId names the permission to grant."""
     stub.faults.on(Api.INIT_PRODUCER_ID).forever().error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
