@@ -265,7 +265,7 @@ class HeldMessages:
                 self._reports.count -= 1
             self._forget(message)
         if silent:
-            log.error("%d messages without a callback were not delivered: %s", silent, error.str())
+            log.error("%s without a callback not delivered: %s", counted(silent, "message"), error.str())
 
     def _forget(self, message: Message) -> None:
         """The message is held no longer."""
