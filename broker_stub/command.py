@@ -5,11 +5,12 @@ SIGINT and SIGTERM end it.
 """
 
 import os
+import select
 import signal
+import socket
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from fencepost.broker_stub.cluster.clock import VirtualClock
@@ -61,40 +62,61 @@ def serve(
     configs = {**(_read(properties) if properties is not None else {}), **(config or {})}
     if port is None and LISTENERS not in configs:
         port = PORT
-    stopped = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    stub = BrokerStub(
-        brokers=brokers,
-        host=host,
-        port=port,
-        advertised_host=advertised_host,
-        auto_create_topics=auto_create_topics,
-        default_partitions=default_partitions,
-        default_replication_factor=default_replication_factor,
-        config=configs,
-        journal=EXCHANGES if control is not None or ui_port is not None else 0,
-        seed=seed,
-        clock=VirtualClock() if virtual_clock else None,
-        tls=_tls(tls_cert, tls_key, tls_client_ca),
-        sasl=_sasl(sasl_users or {}, sasl_mechanisms),
-        acls=_acls(acls) if authorizer or acls else None,
-        super_users=super_users,
-        emulate=emulate,
-        data_dir=data_dir,
-        log_dirs=log_dirs,
-    )
-    try:
+    with ending_signals() as wait:
+        stub = BrokerStub(
+            brokers=brokers,
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            auto_create_topics=auto_create_topics,
+            default_partitions=default_partitions,
+            default_replication_factor=default_replication_factor,
+            config=configs,
+            journal=EXCHANGES if control is not None or ui_port is not None else 0,
+            seed=seed,
+            clock=VirtualClock() if virtual_clock else None,
+            tls=_tls(tls_cert, tls_key, tls_client_ca),
+            sasl=_sasl(sasl_users or {}, sasl_mechanisms),
+            acls=_acls(acls) if authorizer or acls else None,
+            super_users=super_users,
+            emulate=emulate,
+            data_dir=data_dir,
+            log_dirs=log_dirs,
+        )
         with stub, controlled(stub, control) as url:
             print(f"{counted(brokers, 'broker')} listening on {stub.bootstrap}", flush=True)
             if url is not None:
                 print(f"control at {url}", flush=True)
             if ui_port is not None:
                 print(f"page at {stub.ui(port=ui_port).url}", flush=True)
-            stopped.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            wait()
     print("stopped", file=sys.stderr)
+
+
+@contextmanager
+def ending_signals() -> Iterator[Callable[[], None]]:
+    """Yields a function that waits for SIGINT or SIGTERM, also for one that came before. It waits for a byte of the signal itself. An Event
+    would hang if its handler interrupted the wait at its beginning, and the wait would not see a signal that came just before it."""
+    came: list[int] = []
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        watched = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def wait() -> None:
+            while not came:
+                select.select([receiver], [], [])
+                with suppress(BlockingIOError):
+                    receiver.recv(1024)
+
+        try:
+            yield wait
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(watched)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import tomllib
@@ -34,6 +35,8 @@ LINKED = ("producer", "txn", "broker_stub")
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
 pytestmark = pytest.mark.timeout(360)  # a compiled build takes ten seconds of processor time, and the machine may be busy
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler on this machine")
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+needs_compiled_kind = pytest.mark.skipif(FREE_THREADED, reason="nothing is compiled for free-threaded Python")
 
 
 def loaded_suffixes() -> dict[str, str]:
@@ -245,6 +248,7 @@ def test_a_pure_build_on_request(checkout: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"fencepost", "pyspark_fencepost", f"fencepost-{VERSION}.dist-info"}
 
 
+@needs_compiled_kind
 @pytest.mark.parametrize(("compiler", "complaint"), [("/nonexistent/cc", "No such file or directory"), ("false", "")])
 def test_no_compiler(checkout: Path, compiler: str, complaint: str) -> None:
     """Without a compiler, or with one that cannot build, the build is pure, and one line says why."""
@@ -256,6 +260,18 @@ def test_no_compiler(checkout: Path, compiler: str, complaint: str) -> None:
     assert [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))] == []
 
 
+@pytest.mark.skipif(not FREE_THREADED, reason="this Python has a GIL")
+def test_free_threaded_python(checkout: Path) -> None:
+    """The build is pure, and one line says why."""
+    done, names = build(checkout)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "fencepost:" in line] == [
+        "fencepost: a pure Python build, nothing is compiled: free-threaded Python is not compiled for"
+    ]
+    assert [name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))] == []
+
+
+@needs_compiled_kind
 @needs_compiler
 @once_is_enough("compiles the checkout")
 def test_a_compiled_build(small_checkout: Path) -> None:
@@ -274,6 +290,7 @@ def test_a_compiled_build(small_checkout: Path) -> None:
     assert top == {"fencepost", "pyspark_fencepost", f"fencepost-{VERSION}.dist-info", f"fencepost__mypyc{suffix}"}
 
 
+@needs_compiled_kind
 @drawn(2)
 @needs_compiler
 @once_is_enough("compiles the checkout")

@@ -44,6 +44,8 @@ _OAUTH_FIRST: Final = re.compile(
 )
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 _CONTROL_A: Final = b"\x01"
+DEPTH_MAX: Final = 1000
+NESTED: Final = "it is nested too deeply"
 _INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
 
@@ -195,5 +197,16 @@ def _json(part: str) -> dict[str, Any]:
     try:
         decoded = msgspec.json.decode(base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(NESTED) from None
+    _check_depth(decoded)
     return decoded if isinstance(decoded, dict) else {}
+
+
+def _check_depth(decoded: Any) -> None:
+    """Raises ValueError for JSON that Kafka's parser (Jackson) refuses. Python's own limit of recursion differs between its releases."""
+    level, depth = [decoded], 0
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        if depth > DEPTH_MAX:
+            raise ValueError(NESTED)
+        level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]

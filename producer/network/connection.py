@@ -242,9 +242,17 @@ class Connection(asyncio.BufferedProtocol):
         except OSError as error:
             self.abort(f"reauthentication failed: {error}")
         else:
-            held, self._held = self._held or [], None
-            for each in held:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        """Write what has waited for the renewal. A request without a response is done once it is written, and the core may then send the
+        next one, which waits behind the others."""
+        try:
+            while self._held:
+                each = self._held.pop(0)
                 self._write(each.token, each.message.api, each.version, each.message, answered=each.answered)
+        finally:
+            self._held = None
 
     def _expire_after(self, lifetime_s: float | None) -> None:
         share = RENEW_SHARE_MIN + RENEW_SHARE_SPAN * random.random()

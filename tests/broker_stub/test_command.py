@@ -15,7 +15,11 @@ import pytest
 
 from fencepost import broker_stub
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.command import ending_signals
 from tests.broker_stub.stub_calls import Talker, refused
+from tests.drawn import drawn
+from tests.gil import starts_as_usual
+from tests.strike import struck
 
 COLD_START_S = 0.3
 
@@ -44,6 +48,7 @@ def listening(process: subprocess.Popen[str]) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in line.rpartition(" ")[2].split(",")]
 
 
+@starts_as_usual
 @pytest.mark.alone
 def test_a_cold_start_answers_within_three_hundred_milliseconds(tmp_path: Path) -> None:
     """From the start of a new process to three-broker Metadata with a leader and a producer id.
@@ -106,6 +111,35 @@ def test_the_command_ends_on_a_signal(number: int) -> None:
         process.communicate(timeout=10)
     assert (process.returncode, out, err) == (0, "", "stopped\n")
     assert all(refused(("127.0.0.1", port)) for port in ports)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_just_before_the_wait_ends_it(number: int) -> None:
+    """Also one that comes in the first step of the wait; and the handlers are those from before."""
+    before = signal.getsignal(number)
+    for early in (True, False):
+        with ending_signals() as wait:
+            if early:
+                signal.raise_signal(number)
+                wait()
+            else:
+                struck(wait, 0, lambda: signal.raise_signal(number))
+    assert signal.getsignal(number) is before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+@drawn(4)
+@pytest.mark.parametrize("attempt", range(20))
+def test_a_signal_right_after_the_first_line_ends_the_command(attempt: int) -> None:
+    """That is where the command begins to wait. Without the GIL, a wait for a lock would often not see it."""
+    process = command("--port", "0")
+    try:
+        listening(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
 
 
 @pytest.mark.parametrize(

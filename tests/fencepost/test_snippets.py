@@ -13,6 +13,7 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Producer
 from tests.certificates import Authority
+from tests.gil import needs_gil
 from tests.pages import ROOT, programs
 from tests.waiting import until
 
@@ -41,6 +42,8 @@ RUN_BY: Final[dict[str, list[str]]] = {
 """For each page the tests that run its programs, in their order. docs/api.md has signatures, not programs."""
 ENDLESS: Final = {("docs/pipelines.md", 0): "invoices"}
 """Programs that run until they are stopped, and the topic to which they write."""
+NEED_GIL: Final = {("docs/compat.md", 1)}
+"""Programs with the producer that refuses a Python without the GIL."""
 
 
 def test_no_program_is_left_out() -> None:
@@ -55,7 +58,12 @@ def test_no_program_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("page", "number"),
-    [(page, number) for page, runners in RUN_BY.items() for number, runner in enumerate(runners) if runner == HERE],
+    [
+        pytest.param(page, number, marks=[needs_gil] if (page, number) in NEED_GIL else [])
+        for page, runners in RUN_BY.items()
+        for number, runner in enumerate(runners)
+        if runner == HERE
+    ],
 )
 def test_it_runs_alone(page: str, number: int, tmp_path: Path) -> None:
     """In a process and a directory of its own. Only the address of the brokers and the place of certificates are other ones."""

@@ -7,7 +7,15 @@ import pytest
 from tests.producer.child_programs import run
 
 STAGE = """
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
+taken = False
+
+def raise_once(number, frame):
+    global taken
+    if not taken:
+        taken = True
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, raise_once)
 from fencepost.broker_stub import BrokerStub
 stub = BrokerStub(auto_create_topics=False).start()
 stub.create_topic("t")
@@ -19,9 +27,12 @@ held.wait(1, 20)
 struck = []
 
 def strike(condition):
+    '''Press Ctrl-C until it is noticed: a signal just before a thread waits for a lock is noticed only after the wait.'''
     until(condition)
     struck.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
+    while not taken:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
 
 def interrupt(call, condition):
     '''Make the call; when the condition shows that it waits, press Ctrl-C.'''

@@ -165,7 +165,14 @@ if __name__ == "__main__":
 INTERRUPTED = """
 import signal, sys, threading, time, os
 from fencepost import Producer
-signal.signal(signal.SIGINT, signal.default_int_handler)
+armed = False
+def interrupt(number, frame):
+    # Only in the block below: Python may run this handler before and behind it, too.
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
 producer = Producer(bootstrap_servers={bootstrap!r}, linger_ms=0, batch_size=2000)
 producer.partitions_for("t")
 stop = False
@@ -175,25 +182,20 @@ def strike():
         time.sleep(0.003)
 sent, struck = [], 0
 thread = threading.Thread(target=strike, daemon=True)
-try:
-    thread.start()
-except KeyboardInterrupt:
-    pass
+thread.start()
 end = time.monotonic() + 3
 while time.monotonic() < end:
     try:
+        armed = True
         while time.monotonic() < end:
             for _ in range(10):
                 sent.append(producer.send("t", b"x", partition=0))
             time.sleep(0.001)  # a compiled producer would take millions
+        armed = False
     except KeyboardInterrupt:
         struck += 1
-while thread.is_alive():
-    try:
-        stop = True
-        thread.join()
-    except KeyboardInterrupt:
-        pass
+stop = True
+thread.join()
 failed = [future.exception(30) for future in sent]
 print(struck > 20, sum(failure is not None for failure in failed))
 producer.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -55,7 +56,9 @@ class ParquetRows:
         # The process imports the same modules as this one, and none from the current directory.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fencepost.txn.files.parquet_reading import main; main(sys.argv[1])"
         command = [sys.executable, "-P", "-c", code, str(path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # Other allocators of Arrow reserve more address space than they use, and the process has a limit of memory.
+        environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self._process.stdout is not None
         self._interrupt = interrupt
         self._pipe = io.BufferedReader(PatientPipe(self._process.stdout.fileno(), interrupt, tick))

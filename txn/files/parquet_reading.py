@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import sysconfig
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -42,16 +43,26 @@ def main(path: str) -> None:
 
 
 def _limit_memory() -> None:
-    # Some allocators reserve more address space than they use. The limit is meant for used memory.
-    pa.set_memory_pool(pa.system_memory_pool())
     pa.set_cpu_count(1)
     try:
         import resource
     except ImportError:  # Windows has no memory limit
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    most = MEMORY_BYTES_MAX + _reserved_bytes()
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _reserved_bytes() -> int:
+    """What counts towards the limit and is not used, if Python has no GIL: its allocator reserves a gigabyte of addresses."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return 0
+    try:
+        with open("/proc/self/status") as status:
+            kib = {name: int(words.split()[0]) for name, _, words in (line.partition(":") for line in status) if words.endswith("kB\n")}
+        return max(0, kib["VmData"] - kib["RssAnon"]) * 1024
+    except (OSError, KeyError):  # no Linux
+        return 0
 
 
 def _read(path: str) -> None:
@@ -72,8 +83,10 @@ def _read(path: str) -> None:
                     skip -= rows
                     continue
                 for batch in _batches(file, group, columns, skip):
-                    stream.write_batch(batch if columns is None else batch.select(schema.names))
-                    sys.stdout.buffer.flush()
+                    asked_for = batch if columns is None else batch.select(schema.names)
+                    for piece in _pieces(asked_for):
+                        stream.write_batch(piece)
+                        sys.stdout.buffer.flush()
                 skip = 0
 
 
@@ -96,3 +109,11 @@ def _batches(file: Any, group: int, columns: list[str] | None, given: int) -> It
             if rows == 1:
                 raise
             rows = max(1, rows // SMALLER)
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    """The batch in pieces of about BATCH_BYTES: the process that asked holds one at a time. A batch that is read may be larger, if the file
+    stores a value once for many rows."""
+    rows = max(1, batch.num_rows * BATCH_BYTES // max(1, batch.nbytes))
+    for begin in range(0, batch.num_rows, rows):
+        yield batch.slice(begin, rows)

@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.gil import GIL_IS_OFF
+
 MIB: Final = 1 << 20
 STORED_MIB: Final = 400
 PROGRAM: Final = f"""
@@ -34,6 +36,7 @@ with BrokerStub() as stub:
 """
 
 
+@pytest.mark.skipif(GIL_IS_OFF, reason="the allocator of Python without the GIL keeps what is freed")
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no malloc_trim")
 def test_retention_gives_memory_back() -> None:
     """After retention the process holds what it held before, up to the active segment and what clients keep."""

@@ -31,6 +31,7 @@ from fencepost.producer.wire import (
 from tests.certificates import Authority
 from tests.credentials import jwt
 from tests.fencepost.cli.shell import DEADLINE_S, ended, run, run_apart, running, serving, surroundings
+from tests.gil import starts_as_usual
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
@@ -110,6 +111,7 @@ def test_help_names_every_command() -> None:
     assert "broker" in run_apart().stderr + run_apart().stdout
 
 
+@starts_as_usual
 @pytest.mark.alone
 def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
     """`fencepost broker` answers three-broker Metadata with leaders and an InitProducerId within 300 ms of its process's start. A machine

@@ -54,8 +54,8 @@ def values(stub: BrokerStub) -> list[bytes]:
 
 @pytest.mark.parametrize("fields", [(), ("--key-field", "a")], ids=["whole", "fields"])
 def test_brackets_without_end_are_a_bad_line(stub: BrokerStub, fields: tuple[str, ...]) -> None:
-    """A line whose brackets are nested more deeply than anything can read is named like any other bad line, and the others are sent."""
-    deep = b'{"a": 1, "b": ' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    """A line whose brackets are nested more deeply than any Python can read is named like any other bad line, and the others are sent."""
+    deep = b'{"a": 1, "b": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"
     ran = produce(stub, "--format", "json", *fields, "-", given=b'{"a": 1}\n' + deep + b'\n{"a": 2}\n')
     assert ran.returncode == 1
     assert "2 records acknowledged, 1 failed" in ran.stderr

@@ -194,3 +194,19 @@ def test_records_without_an_answer_wait_for_a_renewal_too() -> None:
         futures = send_until(producer, lambda: renewals(stub) >= 1)
         until(lambda: stub.end_offset("t", 0), "all of them", good=lambda found: found == len(futures))
         assert values(stub, "t") == [b"%d" % number for number in range(len(futures))]
+
+
+def test_what_is_sent_after_a_renewal_does_not_overtake_what_waited_for_it() -> None:
+    """acks=0: the first request that waited is done when it is written, and lets more be sent, while others wait still. A single thread's
+    records arrive in its order."""
+    settings = {**SASL, "acks": 0, "enable_idempotence": False, "batch_size": 0, "max_in_flight_requests_per_connection": 5}
+    with brief(LONG_MS) as stub, Producer(bootstrap_servers=stub.bootstrap, **settings, **ours("PLAIN")) as producer:
+        futures = send_until(producer, lambda: stub.end_offset("t", 0), [])
+        connection = renew_soon(producer)
+        held = stub.faults.on(Api.SASL_AUTHENTICATE).hold()
+        send_until(producer, lambda: held.hits, futures)
+        futures += [producer.send("t", b"%d" % number) for number in range(len(futures), len(futures) + 50)]
+        until(lambda: len(connection._held or ()) > 1, "requests wait for the renewal")
+        held.remove()
+        until(lambda: stub.end_offset("t", 0), "all of them", good=lambda found: found == len(futures))
+        assert values(stub, "t") == [b"%d" % number for number in range(len(futures))]

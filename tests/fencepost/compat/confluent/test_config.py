@@ -14,6 +14,7 @@ from confluent_kafka import Producer as TheirProducer
 from fencepost.compat.confluent import Producer
 from fencepost.compat.confluent.config import read_config
 from fencepost.compat.confluent.config_names import FLAGS, HARMLESS_NAMES, NUMBERS, OWN, PASSED_ON, REFUSED_NAMES, SAME
+from tests.gil import needs_gil
 
 NOWHERE = "127.0.0.1:1"
 
@@ -89,6 +90,7 @@ def test_tls_that_needs_a_context() -> None:
     assert (plain["ssl_cafile"], plain["ssl_check_hostname"]) == ("/ca.pem", "none")
 
 
+@needs_gil
 @pytest.mark.parametrize(
     "given",
     [
@@ -132,6 +134,7 @@ def test_what_is_refused(given: dict[Any, Any]) -> None:
     assert any(str(name) in error.str() for name in given), error.str()
 
 
+@needs_gil
 def test_no_configuration() -> None:
     """Without any argument, or with one that is no dict, `Producer` raises TypeError, as it does for a callback that cannot be called."""
     for arguments in ((), (5,), ("bootstrap.servers",)):
@@ -142,6 +145,7 @@ def test_no_configuration() -> None:
             Producer({name: 5})
 
 
+@needs_gil
 def test_a_configuration_in_three_forms() -> None:
     """The properties may be a dict, keyword arguments or both, and the logger a property or an argument."""
     import logging

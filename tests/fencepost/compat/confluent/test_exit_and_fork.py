@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fencepost import Api, BrokerStub
+from tests.gil import needs_gil
 from tests.producer.child_programs import run
+
+pytestmark = needs_gil
 
 MAKE = """
             logging.basicConfig()

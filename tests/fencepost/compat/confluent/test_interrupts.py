@@ -10,10 +10,11 @@ import pytest
 from fencepost import BrokerStub
 from fencepost.compat.confluent import Producer
 from fencepost.producer.accumulator.batch import COMPILED
+from tests.gil import needs_gil
 from tests.strike import MARKS, Struck, interrupt, struck
 from tests.waiting import until
 
-pytestmark = [*MARKS, pytest.mark.skipif(COMPILED, reason="compiled code has no such points")]
+pytestmark = [*MARKS, needs_gil, pytest.mark.skipif(COMPILED, reason="compiled code has no such points")]
 
 
 @pytest.mark.parametrize("call", ["produce", "poll", "flush"])

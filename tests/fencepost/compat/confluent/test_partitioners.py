@@ -10,6 +10,9 @@ from confluent_kafka import Producer as TheirProducer
 from fencepost import BrokerStub
 from fencepost.compat.confluent import Producer
 from fencepost.compat.confluent.partitioners import PARTITIONERS
+from tests.gil import needs_gil
+
+pytestmark = needs_gil
 
 KEYS: list[bytes | None] = [None, b"", b"a", b"key", b"\x00", b"\xff" * 21, *(b"key-%d" % number for number in range(60))]
 PARTITIONS = 7

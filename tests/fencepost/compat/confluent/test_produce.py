@@ -18,7 +18,10 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Kafk
 from fencepost import Api, BrokerStub, VirtualClock
 from fencepost.compat.confluent import Message, Producer, SerializingProducer
 from fencepost.producer import Producer as PlainProducer
+from tests.gil import needs_gil
 from tests.waiting import until
+
+pytestmark = needs_gil
 
 NOWHERE = "127.0.0.1:1"
 

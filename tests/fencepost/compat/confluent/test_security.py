@@ -15,6 +15,9 @@ from fencepost import BrokerStub, Sasl, Tls
 from fencepost.compat.confluent import Producer
 from tests.certificates import Authority
 from tests.certificates import authority as authority
+from tests.gil import needs_gil
+
+pytestmark = needs_gil
 
 BOTH = pytest.mark.parametrize("kind", [Producer, TheirProducer], ids=["ours", "theirs"])
 

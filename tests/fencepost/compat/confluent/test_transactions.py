@@ -19,7 +19,10 @@ from fencepost.compat.confluent.underlying import Underlying
 from fencepost.txn import TransactionalProducer
 from tests.conformance.fixtures import kafka as kafka
 from tests.conformance.kafka import KafkaCluster
+from tests.gil import needs_gil
 from tests.waiting import until
+
+pytestmark = needs_gil
 
 
 @pytest.fixture
