@@ -86,12 +86,13 @@ class AsyncTransactionalProducer:
         if not await self._writing.let_others_out(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
         begun = Begun()
-        self._spans.begin()
+        span = self._spans.begin()
         try:
             begun.number = await self._call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
             self._writing.newest = begun
+            self._spans.open.sending = span
         except BaseException as error:
-            self._spans.failed(error)
+            self._spans.not_begun(span, error)
             raise
         return AsyncTransaction(self, timeout, number=begun.number)
 

@@ -76,7 +76,7 @@ class Telemetry:
         self.client_id: Final = client_id
         self._no_span: Any = trace.INVALID_SPAN
         self._client = {"messaging.system": "kafka", "messaging.client.id": client_id}
-        self._transaction: Any = None
+        self.open: Final = OpenTransaction()
 
     def send(self, topic: str, more: dict[str, Any]) -> Sending:
         """The span of one send, as a child of the caller's span, and linked to the open transaction."""
@@ -86,10 +86,10 @@ class Telemetry:
             "messaging.operation.type": "send",
             "messaging.destination.name": topic,
         }
-        transaction = self._transaction  # Another thread may end it now.
+        transaction = self.open.sending  # Another thread may end it now.
         span = self._no_span
         with Contained("span for a send to topic", topic):
-            links = [self._trace.Link(transaction)] if transaction is not None else []
+            links = [self._trace.Link(transaction.context)] if transaction is not None else []
             span = self._tracer.start_span(
                 f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes={**attributes, **more}, links=links
             )
@@ -130,18 +130,19 @@ class Telemetry:
         span.set_attribute(ERROR, type(error).__qualname__)
 
     def begin_transaction(self, transactional_id: str) -> Sending:
-        """The span of a transaction. Sends link to it until it ends."""
+        """The span of a transaction. Sends link to it while it is `open`."""
         attributes = {**self._client, "messaging.operation.name": "transaction", "messaging.kafka.transactional_id": transactional_id}
         span = self._no_span
         with Contained("span for transaction", transactional_id):
             span = self._tracer.start_span(f"transaction {transactional_id}", kind=self._trace.SpanKind.INTERNAL, attributes=attributes)
-            self._transaction = span.get_span_context()
         return Sending(self, span, {**self._client, "messaging.operation.name": "transaction"})
 
-    def end_transaction(self, transaction: Sending, outcome: str, error: BaseException | None) -> None:
-        """`outcome`: committed, aborted, prepared or unknown."""
-        self._transaction = None
-        transaction.end(error, {"messaging.kafka.transaction.outcome": outcome})
+
+class OpenTransaction:
+    """The span of the transaction that is open."""
+
+    def __init__(self) -> None:
+        self.sending: Sending | None = None
 
 
 class Sending:
@@ -152,6 +153,7 @@ class Sending:
         self._span = span
         self._attributes = attributes
         self._began = time.perf_counter()
+        self._open = [True]  # Of two threads that end the span, one takes it out.
         self.context = span.get_span_context()
 
     def headers(self, given: Sequence[tuple[str, bytes | None]]) -> HeaderList:
@@ -174,7 +176,11 @@ class Sending:
         self.end(error, where, failed=error is not None, acknowledged=error is None)
 
     def end(self, error: BaseException | None, more: dict[str, Any], *, failed: int = 0, acknowledged: int = 0) -> None:
-        """End the span. `failed`, `acknowledged`: how many records have these outcomes with it."""
+        """End the span, once. `failed`, `acknowledged`: how many records have these outcomes with it."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return
         counted = {**self._attributes, **{name: more[name] for name in (PARTITION,) if name in more}}
         telemetry = self._telemetry
         self.count(error, counted, failed=failed, acknowledged=acknowledged)

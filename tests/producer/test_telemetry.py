@@ -381,6 +381,28 @@ def outcomes(seen: Seen) -> list[object]:
     return [(span.attributes or {})["messaging.kafka.transaction.outcome"] for span in seen.spans if span.name == "transaction t"]
 
 
+def test_transactions_that_begin_at_the_same_time(seen: Seen, stub: BrokerStub) -> None:
+    """One of them has the producer: its span says that it was committed, and its send links to it. The others have their error."""
+
+    async def story() -> None:
+        async with AsyncTransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:
+
+            async def write() -> None:
+                async with producer.transaction() as tx:
+                    await tx.send("orders", b"1")
+
+            told = await asyncio.gather(*[write() for _ in range(4)], return_exceptions=True)
+            assert sum(isinstance(each, IllegalCall) for each in told) == 3
+
+    asyncio.run(asyncio.wait_for(story(), LIMIT_S))
+    assert sorted(map(str, outcomes(seen))) == ["committed", "unknown", "unknown", "unknown"]
+    (send,) = [span for span in seen.spans if span.name == "send orders"]
+    (whole,) = [span for span in seen.spans if (span.attributes or {}).get("messaging.kafka.transaction.outcome") == "committed"]
+    assert [link.context for link in send.links] == [whole.get_span_context()]
+    errors = [(span.attributes or {}).get("error.type") for span in seen.spans if span.name == "transaction t"]
+    assert errors.count("IllegalCall") == 3
+
+
 def test_a_producer_that_is_closed_in_a_transaction(seen: Seen, stub: BrokerStub) -> None:
     """`close` aborts it, and the span says so."""
     with TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="t", telemetry=True) as producer:

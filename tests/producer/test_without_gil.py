@@ -21,6 +21,8 @@ from fencepost.producer.errors import NoUsableBroker
 from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.producer.topics import Topics
 from fencepost.producer.wire import ErrorCode
+from fencepost.txn.coordinator.state_machine import Event
+from fencepost.txn.coordinator.transaction_spans import TransactionSpans
 from tests.interleaved import at_each_step, at_every_step, needs_steps
 from tests.producer.stub_helpers import quick
 
@@ -117,7 +119,8 @@ def test_a_send_whose_transaction_ends() -> None:
 
     def attempt() -> tuple[Callable[[], object], Callable[[], object]]:
         telemetry = Telemetry("client")
-        transaction = telemetry.begin_transaction("tx")
+        spans = TransactionSpans(telemetry, "tx")
+        spans.open.sending = spans.begin()
         tracer = telemetry._tracer
 
         def start_span(*named: object, links: list[Any], **more: Any) -> object:
@@ -125,7 +128,7 @@ def test_a_send_whose_transaction_ends() -> None:
             return tracer.start_span(*named, **more)
 
         telemetry._tracer = SimpleNamespace(start_span=start_span)
-        return partial(telemetry.send, "t", {}), partial(telemetry.end_transaction, transaction, "committed", None)
+        return partial(telemetry.send, "t", {}), partial(spans.ended, Event.COMMIT)
 
     assert at_each_step(attempt) > 20
     assert linked == {True}

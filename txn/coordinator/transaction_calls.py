@@ -58,14 +58,15 @@ class TransactionCalls:
         if not self.writing.wait_for_others(limit_s):
             raise TransactionTimeout("begin: a send into the previous transaction has not returned")
         begun = Begun()
-        self.spans.begin()
+        span = self.spans.begin()
         try:
             # Between here and the caller's variable no other function is called, because Ctrl-C could interrupt there.
             begun.number = number = self.call(Event.BEGIN, max(0.0, deadline - time.monotonic()))
             self.writing.newest = begun
+            self.spans.open.sending = span
             return number
         except BaseException as error:
-            self.spans.failed(error)
+            self.spans.not_begun(span, error)
             raise
 
     def send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
