@@ -22,6 +22,7 @@ from fencepost.producer import AuthenticationFailed, NoUsableBroker, Producer, R
 from fencepost.producer.config.keywords import CompressionName
 from fencepost.producer.network import sasl
 from fencepost.producer.wire import Api
+from fencepost.txn import Pipeline
 from tests.certificates import Authority, Certificate, authority
 from tests.conformance.fixtures import require_kafka, require_older_kafka
 from tests.conformance.kafka import KafkaCluster
@@ -31,6 +32,7 @@ from tests.conformance.survival.reader import Admin, read_topic
 from tests.credentials import MECHANISMS, PASSWORD_MECHANISMS, USERS, jwt, ours
 from tests.drawn import drawn
 from tests.producer.stub_helpers import until
+from tests.reading import read_values
 
 __all__ = ["authority"]
 
@@ -206,6 +208,31 @@ def test_sessions_that_end(
                 until(futures[-100].done, "an old record is acknowledged")
         assert [future.result(WAIT_S).offset for future in futures] == list(range(len(futures)))
     assert stored(kafka, topic) == [b"%d" % number for number in range(len(futures))]
+
+
+@drawn(2, kind=lambda row: row["mechanism"] == "OAUTHBEARER")
+@pytest.mark.parametrize("listener", ["SASL", "SASL_TLS"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_pipeline(kafka: KafkaCluster, authority: Authority, topic: str, listener: str, mechanism: str) -> None:
+    """One set of settings serves its producer, and its consumer, which is librdkafka's. Tokens are of the producer's provider."""
+    ca = {"ssl.ca.location": authority.cafile} if listener == "SASL_TLS" else {}
+    mine = {name.replace("_", "."): value for name, value in ours(mechanism).items()}
+    connection = {"security.protocol": "SASL_SSL" if ca else "SASL_PLAINTEXT", **ca, **mine}
+    sink = f"{topic}-out"
+    Admin(kafka.bootstrap).create(sink, partitions=1)
+    values: list[bytes | None] = [b"%d" % number for number in range(100)]
+    with Producer(bootstrap_servers=kafka.bootstrap) as plain:
+        plain.send_many(topic, values).result(WAIT_S)
+    with Pipeline(
+        bootstrap_servers=kafka.bootstrap_at(listener),
+        source=topic,
+        group=topic,
+        sink=sink,
+        transform=lambda message: message.value(),
+        connection=connection,
+    ) as pipeline:
+        pipeline.run_until_idle(timeout=WAIT_S)
+    assert read_values(kafka.bootstrap, sink, [0]) == values
 
 
 WRONG = {"sasl_password": "quite-wrong"}
