@@ -42,7 +42,7 @@ from fencepost.producer.foundations.runtime import time as wall_time
 from fencepost.producer.interceptors import Interceptors, ProducerRecord, chain
 from fencepost.producer.network.engine import now_ms
 from fencepost.producer.observe.stats import ProducerStats, snapshot
-from fencepost.producer.serializers import bind, is_awaited, row_of, taken_apart, writes_headers
+from fencepost.producer.serializers import awaited, bind, row_of, taken_apart, writes_headers
 from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.producer.telemetry.traced import TracedBulk, TracedInterceptors, traced
 from fencepost.producer.topics import Topics
@@ -87,11 +87,7 @@ class BaseProducer:
         self._hash = hash_of(self._settings.partitioner)
         self._serialize_key = bind(self._settings.key_serializer, "key")
         self._serialize_value = bind(self._settings.value_serializer, "value")
-        self._awaited_serializers = [
-            f"{name}={getattr(self._settings, name)!r:.100}"
-            for name in ("key_serializer", "value_serializer")
-            if is_awaited(getattr(self._settings, name))
-        ]
+        self._awaited_serializers = awaited(self._settings)
         self._writes_headers = writes_headers(self._settings.key_serializer) or writes_headers(self._settings.value_serializer)
         # One question for a producer that has neither serializers nor interceptors.
         self._interceptors: Interceptors | None = traced(self._settings) if self._settings.telemetry else chain(self._settings.interceptors)

@@ -26,10 +26,11 @@ from fencepost.producer.config.signature import show_signature
 from fencepost.producer.core.core import Core
 from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
-from fencepost.producer.errors import ConfigError, Misuse, ProducerClosed, UndeliveredRecords, plain
+from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.network.sender_thread import SenderThread
+from fencepost.producer.serializers import refuse_awaited
 from fencepost.producer.telemetry.traced import TracedBulk
 
 log = logging.getLogger("fencepost.producer")
@@ -53,11 +54,7 @@ class Producer(BaseProducer):
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         super().__init__(config, settings)
-        if self._awaited_serializers:
-            raise ConfigError(
-                f"{self._awaited_serializers[0]}: this serializer is asynchronous, and only AsyncProducer and AsyncTransactionalProducer"
-                " await it"
-            )
+        refuse_awaited(self._settings)
         self._sender = SenderThread(
             self._settings,
             self._accumulator,

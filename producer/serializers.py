@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.producer.accumulator.batch import Headers
+from fencepost.producer.errors import ConfigError
 
 Serialize = Callable[[str, Any, Headers | None], object]
 """It should return bytes or None. `send` checks that."""
@@ -30,6 +31,21 @@ def is_awaited(serializer: Any) -> bool:
         or inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004
         or any(each.__name__ == "AsyncBaseSerializer" for each in type(serializer).__mro__)
     )
+
+
+def awaited(settings: Any) -> list[str]:
+    """The settings whose serializers are asynchronous, with these."""
+    given = [(name, getattr(settings, name)) for name in ("key_serializer", "value_serializer")]
+    return [f"{name}={serializer!r:.100}" for name, serializer in given if is_awaited(serializer)]
+
+
+def refuse_awaited(settings: Any) -> None:
+    """Raise ConfigError for a serializer that a blocking producer cannot await."""
+    for each in awaited(settings):
+        raise ConfigError(
+            f"{each}: this serializer is asynchronous, and only AsyncProducer, AsyncTransactionalProducer and"
+            " AsyncTransactionalPool await it"
+        )
 
 
 def bind(serializer: Any, field: str) -> Serialize | None:

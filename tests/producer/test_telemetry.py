@@ -484,6 +484,15 @@ def test_on_asyncio(seen: Seen, stub: BrokerStub) -> None:
     assert contexts == [context_of(one), context_of(many), context_of(many)]
 
 
+POOL_WITHOUT: Final = """
+import sys
+sys.modules["opentelemetry"] = None
+from fencepost import ConfigError, TransactionalPool
+try:
+    TransactionalPool(bootstrap_servers="localhost:1", transactional_id_prefix="p", telemetry=True)
+except ConfigError as error:
+    print(error)
+"""
 WITHOUT: Final = """
 import sys
 sys.modules["opentelemetry"] = None
@@ -505,10 +514,11 @@ with BrokerStub() as stub, Producer(bootstrap_servers=stub.bootstrap, telemetry=
 @pytest.mark.parametrize(
     ("program", "printed"),
     [
+        (POOL_WITHOUT, "telemetry=True needs opentelemetry-api: install fencepost's extra `telemetry`\n"),
         (WITHOUT, "telemetry=True needs opentelemetry-api: install fencepost's extra `telemetry`\n"),
         (API_ALONE, "0 [[]]\n"),
     ],
-    ids=["without the API", "without an SDK"],
+    ids=["a pool without the API", "without the API", "without an SDK"],
 )
 def test_without_opentelemetry(program: str, printed: str) -> None:
     """Without the API the setting is refused. Without an SDK nothing is made, and no header is sent."""

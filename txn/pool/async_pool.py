@@ -30,7 +30,7 @@ class AsyncTransactionalPool(BasePool):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[PoolKeywords]) -> None:
-        super().__init__({**(config or {}), **settings}, LoopCalls)
+        super().__init__({**(config or {}), **settings}, LoopCalls, awaits=True)
 
     async def init(self, timeout: SupportsFloat | None = None) -> None:
         """`TransactionalPool.init`."""

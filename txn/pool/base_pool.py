@@ -24,8 +24,8 @@ ONCE: Final = "this block has begun before: call the pool's transaction() for ea
 class BasePool:
     """See the module."""
 
-    def __init__(self, given: Mapping[str, Any], calls: Callable[[], PoolCalls]) -> None:
-        self._settings, self._own = read_pool_settings(given)
+    def __init__(self, given: Mapping[str, Any], calls: Callable[[], PoolCalls], *, awaits: bool) -> None:
+        self._settings, self._own = read_pool_settings(given, awaits=awaits)
         self._calls = calls
         self._program = PoolProgram(self._settings, self._own, calls())
         self._forked: ProducerForked | None = None

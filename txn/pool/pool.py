@@ -31,7 +31,7 @@ class TransactionalPool(BasePool):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Unpack[PoolKeywords]) -> None:
-        super().__init__({**(config or {}), **settings}, BlockingCalls)
+        super().__init__({**(config or {}), **settings}, BlockingCalls, awaits=False)
 
     def init(self, timeout: SupportsFloat | None = None) -> None:
         """Open the pool and `warm` slots. It fences producers that an earlier process of the instance had, and aborts their open

@@ -13,6 +13,8 @@ from fencepost.producer.config.names import setting_name, spelled
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.config.security import hidden
 from fencepost.producer.errors import ConfigError
+from fencepost.producer.serializers import refuse_awaited
+from fencepost.producer.telemetry.spans import Telemetry
 from fencepost.txn.config.settings import read_transaction_settings
 from fencepost.txn.loop.checks import INT32_MAX, check_text, check_within
 
@@ -49,8 +51,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
         return f"{self.transactional_id_prefix}-{instance}-{slot}"
 
 
-def read_pool_settings(given: Mapping[str, Any]) -> tuple[PoolSettings, dict[str, Any]]:
-    """These settings, and the producers'. Raises ConfigError."""
+def read_pool_settings(given: Mapping[str, Any], *, awaits: bool = True) -> tuple[PoolSettings, dict[str, Any]]:
+    """These settings, and the producers'. `awaits`: whether the producers await serializers. Raises ConfigError."""
     ours: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for name, key, value in spelled(given, _name):
@@ -73,11 +75,11 @@ def read_pool_settings(given: Mapping[str, Any]) -> tuple[PoolSettings, dict[str
         raise ConfigError(f"warm={settings.warm}: at most size={settings.size}")
     if not isinstance(settings.lock_directory, str | PathLike | None):
         raise ConfigError(f"lock_directory={settings.lock_directory!r:.300}: the path of a directory, or None")
-    _check_producer(rest, settings.transactional_id_prefix)
+    _check_producer(rest, settings.transactional_id_prefix, awaits=awaits)
     return settings, hidden(rest)
 
 
-def _check_producer(given: dict[str, Any], prefix: str) -> None:
+def _check_producer(given: dict[str, Any], prefix: str, *, awaits: bool) -> None:
     """Refuse now what each producer would refuse."""
     _, producers = read_transaction_settings({**given, "transactional_id": prefix})
     try:
@@ -90,6 +92,10 @@ def _check_producer(given: dict[str, Any], prefix: str) -> None:
         raise
     if not settings.enable_idempotence:
         raise ConfigError("a transaction needs acks=all, enable_idempotence=True and retries: leave these settings out")
+    if not awaits:
+        refuse_awaited(settings)
+    if settings.telemetry:
+        Telemetry(settings.client_id)
 
 
 def _is_unknown(name: str) -> bool:

@@ -443,6 +443,12 @@ def test_close_leaves_no_socket(stub: BrokerStub, kind: type[Pool]) -> None:
     until(lambda: opened() - before, "no socket is left", good=lambda left: not left)
 
 
+async def sleeping(value: bytes) -> bytes:
+    """An asynchronous serializer, which a blocking pool cannot await."""
+    await asyncio.sleep(0)
+    return value
+
+
 @both
 def test_stray_settings(kind: type[Pool]) -> None:
     """A wrong setting is refused when the pool is made, with its name and its limit."""
@@ -459,6 +465,8 @@ def test_stray_settings(kind: type[Pool]) -> None:
         ({"transactional_id_prefix": "a", "sise": 4}, "unknown setting 'sise'; did you mean 'size'?"),
         ({"transactional_id_prefix": "a", "acks": 0}, "a transaction needs acks=all"),
     ]
+    if kind is TransactionalPool:
+        wrong.append(({"transactional_id_prefix": "a", "value_serializer": sleeping}, "value_serializer=<function sleeping"))
     for settings, told in wrong:
         with pytest.raises(ConfigError) as refused:
             kind({**servers, **settings})
