@@ -29,7 +29,7 @@ const Overview = {
         snap.topics_left_out ? stat(snap.topics_left_out, many(snap.topics_left_out, "more topic, not counted here", "more topics, not counted here"), true) : null,
         stat(leaderless, "without leader", true), stat(isrShort, "short of in-sync replicas", true),
         stat(open, many(open, "open transaction", "open transactions")), stat(waiting.length, many(waiting.length, "partition holds readers back", "partitions hold readers back")), stat(snap.groups.length, many(snap.groups.length, "group", "groups")),
-        stat(S.rows.size, many(S.rows.size, "exchange kept", "exchanges kept")), Object.entries(snap.stats || {}).filter(([name]) => ["duplicates", "refused", "leader_moves", "connections_cut"].includes(name)).filter(([, value]) => value).map(([name, value]) => stat(value, name.replace("_", " ")))),
+        stat(S.rows.size, many(S.rows.size, "exchange kept", "exchanges kept")), Object.entries(snap.stats || {}).filter(([name]) => ["duplicates", "refused", "leader_moves", "connections_cut"].includes(name)).filter(([, value]) => value).map(([name, value]) => stat(value, many(value, name.replace(/s(?=_|$)/, ""), name).replace("_", " ")))),
       snap.problem && h("p", { class: "panel told-refused", role: "alert" }, shown(snap.problem), " The exchanges are shown all the same."),
       h("div", { class: "cols" },
         h("div", null,
