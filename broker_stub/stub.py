@@ -531,6 +531,7 @@ class BrokerStub(Restrictions):
 
     def _snapshot(self, first: Collection[str]) -> dict[str, Any]:
         is_virtual = isinstance(self.clock, VirtualClock)
+        self._read(lambda: None)  # In this turn the loop hears of connections that clients have just closed.
         return self._read(lambda: self._snapshots.take(first)) | {"clock": "virtual" if is_virtual else "real"}
 
     @cached_property

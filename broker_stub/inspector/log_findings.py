@@ -5,7 +5,7 @@ Pure functions of a snapshot and rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from fencepost.broker_stub.inspector.batch_facts import Facts, identity
@@ -17,7 +17,7 @@ from fencepost.producer.foundations.counted import counted
 LIVE_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 LONG_OPEN_MS: Final = 10_000
 QUIET_MS: Final = 2_000
-"""A batch without an answer for that long is not about to be sent again."""
+"""A batch without an answer for that long is not about to be sent again. Nor is that of a client without a connection: it was closed."""
 
 Place = tuple[str, int]
 
@@ -55,9 +55,11 @@ def held_back(snapshot: Data) -> Iterator[Data]:
         )
 
 
-def unanswered(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
+def unanswered(snapshot: Data, rows: Collection[Row]) -> Iterator[Data]:
     """Batches that were sent and never answered: an expired batch, or a producer that is gone."""
     parts = partitions(snapshot)
+    connected = snapshot.get("open_connections")  # behind a proxy they are not known
+    present = {row["client"] for row in rows if connected is None or row["conn"] in connected}
     tries: dict[tuple[str, int, int, int, int], list[tuple[Row, Facts]]] = {}
     for row in rows:
         for batch in row["batches"]:
@@ -68,7 +70,7 @@ def unanswered(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
         last, batch = sent[-1]
         if any("offset" in each for _, each in sent if _["outcome"] == OK) or last["outcome"] not in UNANSWERED:
             continue
-        if snapshot["now_ms"] - last["at"] < QUIET_MS:
+        if last["client"] in present and snapshot["now_ms"] - last["at"] < QUIET_MS:
             continue
         part = parts.get((topic, index))
         offset = _offset_in(part, pid, epoch, seq)

@@ -64,6 +64,7 @@ class Snapshots:
             "cluster_id": cluster.cluster_id,
             "release": cluster.release.name,
             "brokers": [self._broker(each) for each in cluster.brokers.values()],
+            "open_connections": sorted(each.id for broker in cluster.brokers.values() for each in broker.connections),
             "topics": shown,
             "topics_left_out": len(topics) - len(shown),
             "transactions": txns,

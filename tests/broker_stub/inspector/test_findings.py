@@ -6,13 +6,15 @@ import confluent_kafka
 import pytest
 from msgspec.structs import replace
 
-from fencepost import Api, BrokerStub, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
+from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
+from fencepost.broker_stub.control.failure_report import seen_by
 from fencepost.broker_stub.faults.rules import Point
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
 from fencepost.broker_stub.inspector.lanes import BATCHES_MAX
 from tests.broker_stub.inspector.seeded_cases import BEFORE_VERIFICATION, CASES, PATIENCE_S, found
 from tests.broker_stub.stub_calls import Talker, batch, numbered, produce_request
 from tests.conformance.raw import Silent
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -221,6 +223,27 @@ def test_a_topic_that_was_made_anew_has_lost_nothing() -> None:
             stub.delete_topic("orders")
         stub.create_topic("orders")
         assert found(stub) == []
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_batch_whose_client_has_gone(written: bool) -> None:
+    """A test that fails because of an expired batch has closed its producer: its report says what became of the batch, without a pause, and
+    with a virtual clock. While the client is there, it may send the batch again."""
+    with BrokerStub(default_partitions=1, clock=VirtualClock()) as stub:
+        stub.create_topic("orders")
+        rule = stub.faults.on(Api.PRODUCE)
+        lost = (rule.after_append() if written else rule.before()).forever().drop()
+        with Producer(stub.settings, linger_ms=0, request_timeout_ms=200, delivery_timeout_ms=500, client_id="shop") as producer:
+            future = producer.send("orders", b"v")
+            lost.wait(1)
+            assert "expired batch" not in seen_by(stub)
+            with pytest.raises(DeliveryError):
+                future.result(20)
+        # By the stub's clock no time passes. Its loop has to hear that the connections are closed.
+        told = until(
+            lambda: seen_by(stub).splitlines()[0], "a finding", good=lambda line: line.startswith("expired batch: shop got no answer")
+        )
+    assert told.endswith("It is in the log, at offset 0, though the client does not know." if written else "It is not in the log.")
 
 
 def test_a_batch_that_is_no_longer_shown() -> None:
