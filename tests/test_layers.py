@@ -89,7 +89,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "async_producer": "errors group_metadata offsets shared recovery config coordinator",
         "transaction": "errors shared recovery coordinator",
         "producer": "errors recovery config coordinator transaction",
-        "loop": "errors coordinator async_producer producer",
+        "loop": "errors foundations coordinator async_producer producer",
         "pool": "errors protocol recovery config coordinator async_producer transaction producer loop",
         "pipeline": "errors offsets protocol config loop",
         "files": "",
@@ -154,7 +154,10 @@ in the table. A room is a directory, or a file at the top of its part. `__init__
 OTHER_PACKAGES: Final = {
     "producer": (),
     "txn": ("producer",),
-    "broker_stub": ("producer.foundations.counted", "producer.foundations.lazy_names", "producer.wire"),
+    "broker_stub": (
+        *(f"producer.foundations.{name}" for name in ("condition", "counted", "lazy_names", "rlock")),
+        "producer.wire",
+    ),
     "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),
     "pyspark_fencepost": ("txn.spark",),
 }

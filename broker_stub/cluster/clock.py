@@ -4,12 +4,12 @@ One clock serves record timestamps and deadlines. It never runs backwards. A vir
 the owner of a loop asks how long to wait.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from fencepost.broker_stub.arguments import LONG_MAX, check_arguments
+from fencepost.producer.foundations.rlock import RLock
 
 LATEST_MS: Final = LONG_MAX
 """The latest timestamp that a record can have."""
@@ -66,7 +66,7 @@ class VirtualClock:
         if start_ms is not None:
             check_arguments(start_ms=start_ms)
         self._now_ms = int(time.time() * 1000) if start_ms is None else start_ms
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._watchers: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ A rule that could never fire is refused, and so is a second point, a second `whe
 Rules do not match raw request fields. A subject names resolved topics, never topic ids, and never "all" where the topics are known.
 """
 
-import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from itertools import count
@@ -20,7 +20,9 @@ from fencepost.broker_stub.faults.filters import check_filters
 from fencepost.broker_stub.faults.one_line import one_line
 from fencepost.broker_stub.faults.schedule import Schedule, Scheduled
 from fencepost.broker_stub.faults.topics_and_partitions import TopicPartition
+from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.wire.codes import ErrorCode, api_name, error_name
 
 CODES: Final = frozenset(map(int, ErrorCode))
@@ -283,10 +285,13 @@ class Fault(Scheduled):
     def wait(self, hits: int = 1, timeout: float = 5.0) -> bool:
         """Blocks until it has fired that often. Raises TimeoutError after `timeout` seconds."""
         check_arguments(hits=hits, timeout=timeout)
-        with self._engine._fired:
-            if not self._engine._fired.wait_for(lambda: self.hits >= hits, timeout):
+        fired, deadline = self._engine._fired, time.monotonic() + timeout
+        while True:
+            seen = fired.notified
+            if self.hits >= hits:
+                return True
+            if not fired.wait(seen, deadline):
                 raise TimeoutError(f"{self}: {self.hits} of {counted(hits, 'hit')} after {timeout} s")
-        return True
 
     def remove(self) -> None:
         """Removes the rule and releases the exchanges that it holds. A second call does nothing."""
@@ -336,8 +341,8 @@ class Faults:
     def __init__(self, *, served: Collection[int] | None = None, nodes: Collection[int] | None = None) -> None:
         self.nodes = nodes
         self._served = served
-        self._lock = threading.RLock()
-        self._fired = threading.Condition(self._lock)
+        self._lock = RLock()
+        self._fired = Condition()
         self._faults: tuple[Fault, ...] = ()
         self._ids = count(1)
 
@@ -368,13 +373,13 @@ class Faults:
         if not candidates:
             return []
         actions = []
-        with self._fired:
+        with self._lock:
             for fault in candidates:
                 matched = fault.rule.matches(subject)
                 if matched and self._installed(fault) and fault._schedule.fires():
                     actions.append(Action(fault, None if matched is True else matched))
-            if actions:
-                self._fired.notify_all()
+        if actions:
+            self._fired.notify_all()
         return actions
 
     def clear(self) -> None:

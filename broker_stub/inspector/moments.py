@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 from fencepost.broker_stub.inspector.findings import findings
 from fencepost.broker_stub.inspector.rows import Row, Rows
 from fencepost.broker_stub.inspector.source import Source
+from fencepost.producer.foundations.rlock import RLock
 
 Moment = dict[str, Any]
 
@@ -20,7 +20,7 @@ class Moments:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._rows = Rows(source.name_of)
         self._told: tuple[object, ...] = ()
         self._topics: dict[str, Any] = {}  # as they were told last, by name

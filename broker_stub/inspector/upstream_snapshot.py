@@ -7,7 +7,6 @@ left out: the five remembered batches of a producer, and the changes of the past
 from __future__ import annotations
 
 import ssl
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -18,6 +17,7 @@ from fencepost.broker_stub.inspector.snapshot import FORMAT, fitting, held_by
 from fencepost.broker_stub.inspector.upstream_client import ASK_AGAIN_S, UNREACHABLE, Address, LiveBrokers, UpstreamClient
 from fencepost.broker_stub.inspector.upstream_groups import groups_of
 from fencepost.broker_stub.network.addresses import spelled
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.wire import (
     DescribeProducersRequest,
     FetchPartition,
@@ -51,7 +51,7 @@ class UpstreamSnapshots:
     def __init__(self, addresses: Callable[[], Mapping[int, Address]], tls: ssl.SSLContext | None = None) -> None:
         self._addresses = addresses
         self._client = UpstreamClient(tls)
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._lanes: dict[Place, tuple[int, list[Batch]]] = {}
         self._silent: dict[int, float] = {}  # brokers that did not answer, and when they are asked again
         self._last: tuple[float, Data] = (-EVERY_S, {})

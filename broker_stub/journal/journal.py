@@ -5,7 +5,6 @@ The journal is bounded by count and by memory. A caller that has to see every ex
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from itertools import count
 from typing import Protocol
@@ -13,6 +12,7 @@ from typing import Protocol
 from fencepost.broker_stub.arguments import check_arguments, is_whole
 from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.journal.memory import footprint
+from fencepost.producer.foundations.rlock import RLock
 
 EXCHANGE_BYTES = 64 * 1024
 """The mean memory of a request and its response up to which the journal keeps as many exchanges as its limit says."""
@@ -35,7 +35,7 @@ class Journal:
     """The newest exchanges, oldest first; readable from any thread."""
 
     def __init__(self, limit: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._kept: deque[Exchange] = deque()
         self._limit = limit
         self._bytes_max = limit * EXCHANGE_BYTES

@@ -11,9 +11,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+from fencepost.producer.foundations.rlock import RLock
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class StartsOnce:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.RLock()  # a signal handler may close what its thread is starting
+        self._lock = RLock()  # a signal handler may close what its thread is starting
         self.thread: LoopThread | None = None
         self.closed = False
 
@@ -68,7 +69,7 @@ class LoopThread(threading.Thread):
         self.loop = loop
         self._down = down
         self._process = os.getpid()
-        self._waiting: set[Future[Any]] = set()
+        self._waiting: set[_Answer[Any]] = set()
         self._over = self._stops = False
         self._gone = False
         self._at_work = threading.Lock()  # no Event: an interrupted wait may raise RuntimeError
@@ -89,7 +90,7 @@ class LoopThread(threading.Thread):
             self.loop.close()
             self._over = True
             for answer in self._waiting.copy():
-                answer.cancel()
+                answer.tell()
             self._gone = True
             self._at_work.release()
 
@@ -107,39 +108,43 @@ class LoopThread(threading.Thread):
             raise LoopEnded
         if os.getpid() != self._process:
             raise RuntimeError("another process started this stub or proxy: call it in that process, or use a Control")
-        answer: Future[T] = Future()
-        self._waiting.add(answer)
-        try:
-            with suppress(RuntimeError):  # the loop is closed
-                self.loop.call_soon_threadsafe(_answer, answer, run)
-            if self._over:  # checked after the call is posted: either `run` sees the call, or this sees the end
-                answer.cancel()
-            return answer.result(timeout_s)
-        except CancelledError:
-            raise LoopEnded from None
-        finally:
-            self._waiting.discard(answer)
+        answer: _Answer[T] = _Answer()
+        self._wait(answer, lambda: answer.take(run), timeout_s)
+        return answer.value()
 
     def complete(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
         """Runs the coroutine on the loop, and returns or raises what it does. Raises LoopEnded and TimeoutError."""
+        answer: _Answer[T] = _Answer()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            tasks.append(self.loop.create_task(work))
+            tasks[0].add_done_callback(lambda task: answer.take(task.result))
+
         try:
-            running = asyncio.run_coroutine_threadsafe(work, self.loop)
-        except RuntimeError:  # the loop is closed
-            work.close()
-            raise LoopEnded from None
-        self._waiting.add(running)
-        try:
-            if self._over:  # as in `call`
-                running.cancel()
-            return running.result(timeout_s)
-        except CancelledError:
-            work.close()  # it may not have begun
+            self._wait(answer, begin, timeout_s)
+            return answer.value()
+        except asyncio.CancelledError:
             raise LoopEnded from None
         except BaseException:
-            running.cancel()
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             raise
         finally:
-            self._waiting.discard(running)
+            if self._over and not tasks:
+                work.close()  # it was not begun, and will not be
+
+    def _wait(self, answer: _Answer[Any], begin: Callable[[], None], timeout_s: float) -> None:
+        """Runs `begin` on the loop, and waits until the answer is there or the loop has ended."""
+        self._waiting.add(answer)
+        try:
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(begin)
+            if self._over:  # checked after the call is posted: either `run` sees the call, or this sees the end
+                answer.tell()
+            answer.wait(timeout_s)
+        finally:
+            self._waiting.discard(answer)
 
     def stop_soon(self) -> None:
         """Ends the loop without waiting for it."""
@@ -163,10 +168,42 @@ class LoopThread(threading.Thread):
             self.join(timeout_s)
 
 
-def _answer(answer: Future[T], run: Callable[[], T]) -> None:
-    if not answer.set_running_or_notify_cancel():
-        return
-    try:
-        answer.set_result(run())
-    except BaseException as error:  # noqa: BLE001 - the caller gets it
-        answer.set_exception(error)
+class _Answer(Generic[T]):
+    """What a call on the loop returned or raised. No Future: where Ctrl-C strikes inside its wait, its lock may stay taken, and the loop
+    would wait for it."""
+
+    def __init__(self) -> None:
+        self._told = threading.Lock()
+        self._told.acquire()
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+
+    def take(self, run: Callable[[], T]) -> None:
+        """Makes the call, on the loop."""
+        try:
+            self._result.append(run())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            self._error = error
+        self.tell()
+
+    def tell(self) -> None:
+        """Ends the wait. Without an outcome the loop has ended."""
+        with suppress(RuntimeError):  # a second call
+            self._told.release()
+
+    def wait(self, timeout_s: float) -> None:
+        """Raises TimeoutError."""
+        if not self._told.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"the loop has not answered within {timeout_s:g} s")
+
+    def value(self) -> T:
+        """The result. Raises the error, and LoopEnded if there is neither."""
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
+        if not self._result:
+            raise LoopEnded
+        return self._result[0]

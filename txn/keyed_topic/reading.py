@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Set
-from threading import Lock
 from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.wire.codecs.codec import CorruptBatch
 from fencepost.producer.wire.codes import Api, ErrorCode
 from fencepost.producer.wire.messages.fetch import PartitionData
@@ -46,7 +46,7 @@ class Memory:
     """The readings, by topic, partition and keys. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._lock: Final = Lock()
+        self._lock: Final = RLock()
         self._kept: OrderedDict[tuple[str, int, frozenset[bytes]], tuple[Mark, Scan]] = OrderedDict()
 
     def recall(self, mark: Mark, partition: int, wanted: Set[bytes], end: int) -> Scan | None:

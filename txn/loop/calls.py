@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
+from threading import TIMEOUT_MAX, Thread
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+from fencepost.txn.foundations.call_outcome import CallOutcome
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -77,7 +81,7 @@ class Blocking:
 
     def __init__(self, stopped: Callable[[], bool]) -> None:
         self._stopped = stopped
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: _Worker | None = None
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -90,8 +94,8 @@ class Blocking:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
-        return _InThread(self._thread.submit(finished, work))
+            self._thread = _Worker()
+        return self._thread.submit(work)
 
     async def sleep(self, seconds: float) -> None:
         # Not an Event: a signal handler may call `stop` while this thread holds the Event's lock.
@@ -103,20 +107,54 @@ class Blocking:
 
     async def close(self) -> None:
         if self._thread is not None:
-            self._thread.shutdown(wait=True)
+            self._thread.close()
+
+
+class _Worker:
+    """The thread of a blocking program's commits, which makes one after the other. No executor: where Ctrl-C strikes in one, or in its
+    futures, a lock may stay taken for which the thread, or the end of the process, would wait."""
+
+    def __init__(self) -> None:
+        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._ended: CallOutcome[None] = CallOutcome()
+        Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> _InThread[T]:
+        """Run the coroutine after those before it."""
+        running: _InThread[T] = _InThread(work)
+        self._works.put(running.run)
+        return running
+
+    def close(self) -> None:
+        """Wait until everything is done."""
+        self._works.put(None)
+        self._ended.wait(TIMEOUT_MAX)
+
+    def _run(self) -> None:
+        while (run := self._works.get()) is not None:
+            run()
+        self._ended.set_result(None)
 
 
 class _InThread(Generic[T]):
-    """`Running`, in the thread of a blocking program's commits."""
+    """`Running`, in such a thread."""
 
-    def __init__(self, future: Future[T]) -> None:
-        self._future = future
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._outcome: CallOutcome[T] = CallOutcome()
+
+    def run(self) -> None:
+        """Make all calls of the coroutine, in the thread."""
+        try:
+            self._outcome.set_result(finished(self._work))
+        except BaseException as error:  # noqa: BLE001 - for the caller that waits
+            self._outcome.set_error(error)
 
     def done(self) -> bool:
-        return self._future.done()
+        return self._outcome.done()
 
     async def result(self, timeout_s: float | None) -> T:
-        return self._future.result(timeout_s)
+        return self._outcome.result(TIMEOUT_MAX if timeout_s is None else timeout_s)
 
 
 class OnLoop:

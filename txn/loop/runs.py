@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from fencepost.producer.errors import ProducerForked, bound_to_process
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.errors import IllegalCall
 from fencepost.txn.loop.calls import Blocking, Calls, OnLoop, finished
@@ -70,8 +69,9 @@ class Runs(Generic[PlanT]):
         self._runner: AnyRunner | None = None
         self._kept = False
         self._stopped = False
-        self._one_run = threading.Lock()
-        """Held while `run` or `close` is under way."""
+        self._beginning: Final = RLock()
+        self._under_way: object | None = None
+        """The call of `run` or `close` that is under way."""
         self._opened_in = os.getpid()
         self.transactional_id = plan.transactional_id
 
@@ -108,21 +108,19 @@ class Runs(Generic[PlanT]):
         runner, self._runner = self._runner, None
         return runner
 
-    @contextmanager
-    def _alone(self, call: str) -> Iterator[None]:
-        """Raises IllegalCall while a run is under way, and ProducerForked in a child of the process in which the runner is open."""
+    def _begin(self, call: str, this: object) -> None:
+        """`this` is under way, until the caller ends it in a `finally` of its own, which no signal handler can strike: `_under_way` is
+        None. Raises IllegalCall while another call is, and ProducerForked in a child of the process in which the runner is open."""
         kind = type(self).__name__
         if self._is_parents():
             raise ProducerForked(
                 f"{call}: this {kind} is open in process {self._opened_in}, and cannot be used in its child {os.getpid()}:"
                 f" {self._in_another_process}"
             )
-        if not self._one_run.acquire(blocking=False):
-            raise IllegalCall(f"{call}: this {kind} is running. Call stop() and wait until `run` has returned, or make another {kind}")
-        try:
-            yield
-        finally:
-            self._one_run.release()
+        with self._beginning:
+            if self._under_way is not None:
+                raise IllegalCall(f"{call}: this {kind} is running. Call stop() and wait until `run` has returned, or make another {kind}")
+            self._under_way = this
 
     def _is_parents(self) -> bool:
         """Whether the runner is that of a parent process."""
@@ -137,7 +135,7 @@ class Runs(Generic[PlanT]):
         self._kept = False
         if self._is_parents():
             return True
-        if not self._one_run.locked():
+        if self._under_way is None:
             return False
         self.stop()
         if error is None:
@@ -150,8 +148,13 @@ class BlockingRuns(Runs[PlanT]):
 
     def close(self) -> None:
         """Close the connections. Not needed outside a `with` block. Raises IllegalCall while `run` is under way."""
-        with self._alone("close"):
+        this = object()
+        try:
+            self._begin("close", this)
             self._end(failed=False)
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     def __enter__(self) -> Self:
         self._kept = True
@@ -163,7 +166,9 @@ class BlockingRuns(Runs[PlanT]):
 
     def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
-        with self._alone("run"):
+        this = object()
+        try:
+            self._begin("run", this)
             try:
                 runner = self._running(lambda: Blocking(self._is_stopped), TransactionalProducer)
                 done = finished(runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more))
@@ -173,6 +178,9 @@ class BlockingRuns(Runs[PlanT]):
             if not self._kept:
                 self._end(failed=False)
             return done
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     def _end(self, *, failed: bool) -> None:
         runner = self._taken()
@@ -185,8 +193,13 @@ class AsyncRuns(Runs[PlanT]):
 
     async def close(self) -> None:
         """Close the connections. Not needed outside an `async with` block. Raises IllegalCall while `run` is under way."""
-        with self._alone("close"):
+        this = object()
+        try:
+            self._begin("close", this)
             await self._end(failed=False)
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     async def __aenter__(self) -> Self:
         self._kept = True
@@ -198,7 +211,9 @@ class AsyncRuns(Runs[PlanT]):
 
     async def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
-        with self._alone("run"):
+        this = object()
+        try:
+            self._begin("run", this)
             try:
                 runner = self._running(lambda: OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
                 done = await runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more)
@@ -208,6 +223,9 @@ class AsyncRuns(Runs[PlanT]):
             if not self._kept:
                 await self._end(failed=False)
             return done
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     async def _end(self, *, failed: bool) -> None:
         """Close everything, also if the task is cancelled meanwhile."""

@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from threading import Event, Lock, Thread
+from threading import Thread, current_thread
 from typing import Any
 from weakref import WeakSet
 
@@ -22,7 +22,9 @@ from fencepost.compat.confluent.message import Message
 from fencepost.compat.confluent.reports import Reports
 from fencepost.compat.confluent.underlying import Underlying, log
 from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, ProducerClosed, RecordRefused, TopicUnavailable
+from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.network.exit_and_fork import BEFORE_LEAVING
 from fencepost.txn import Transaction
 
@@ -63,8 +65,8 @@ class HeldMessages:
         self._trouble = trouble
         self._topics: dict[str, deque[Message]] = {}
         self._missing_since: dict[str, float] = {}
-        self._lock = Lock()
-        self._ended = Event()
+        self._lock = RLock()
+        self._ended = Condition()
         self._thread: Thread | None = None
         self._turn = 0
         LIVE.add(self)
@@ -80,17 +82,27 @@ class HeldMessages:
         with self._lock:
             if self.bytes + size > self._bytes_max:
                 raise BufferError(f"Local: Queue full: {self.bytes} bytes wait for the metadata of their topics")
-            if self._ended.is_set():
+            if self._ended.notified is not None:
                 raise RuntimeError("Producer has been closed")
             if not self.underlying.takes_messages:
                 raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open, or it is being committed")
-            self._topics.setdefault(topic, deque()).append(message)
+            messages = self._topics.setdefault(topic, deque())
+            # No calls here: Ctrl-C could strike at each.
             self.count += 1
             self.bytes += size
+            messages += (message,)
             self._reports.holding = True
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
-                self._thread.start()
+            self._begin()
+
+    def go_on(self) -> None:
+        """Start the thread if Ctrl-C kept `hold` from that."""
+        with self._lock:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._topics and (self._thread is None or self._thread.ident is None):
+            self._thread = Thread(target=self._run, name="fencepost-compat-topics", daemon=True)
+            self._thread.start()
 
     def finish(self) -> bool:
         """Take no more messages for the open transaction. False if some are held: they have to be sent first."""
@@ -120,7 +132,7 @@ class HeldMessages:
 
     def end(self, *, join_s: float = 0.0) -> None:
         """Stop. Call `purge` first."""
-        self._ended.set()
+        self._ended.notify_all()
         thread = self._thread
         if thread is not None and join_s > 0.0:
             thread.join(join_s)
@@ -129,7 +141,7 @@ class HeldMessages:
 
     def leave(self, deadline: float) -> None:
         """The process exits: wait until no message is held, and log how many are lost. An open transaction is lost anyway."""
-        if self.underlying.plain is None or self._ended.is_set():
+        if self.underlying.plain is None or self._ended.notified is not None:
             return
         while self.count and time.monotonic() < deadline:
             time.sleep(PAUSE_S)
@@ -138,25 +150,31 @@ class HeldMessages:
 
     def after_fork_in_child(self) -> None:
         """What is held belongs to the parent, which has the thread, too. The lock may be held by it."""
-        self._lock = Lock()
+        self._lock = RLock()
         self._thread = None
         self._topics, self._missing_since = {}, {}
         self.count = self.bytes = self.everything = 0
         self._reports.holding = False
+
+    def _nap(self, seconds: float) -> None:
+        """A pause, which the end cuts short."""
+        self._ended.wait(None, time.monotonic() + seconds)
 
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
             with self._lock:
+                if self._thread is not current_thread():
+                    return  # Ctrl-C struck while this one was started, and there is another.
                 topics = list(self._topics)
-                if self._ended.is_set() or not topics:
+                if self._ended.notified is not None or not topics:
                     self._thread = None
                     self._reports.holding = self.everything > 0
                     return
             if self.everything:
                 self._expire(topics)
-                self._ended.wait(PAUSE_S)
+                self._nap(PAUSE_S)
                 continue
             try:
                 waiting = [topic for topic in topics if not self._drain(topic)]
@@ -166,7 +184,7 @@ class HeldMessages:
                     self._ask(waiting[self._turn % len(waiting)], ALONE_S if len(waiting) == 1 else AMONG_OTHERS_S)
             except Exception:  # noqa: BLE001  # logged: without this thread, messages would wait forever
                 log.exception("messages wait for the metadata of their topics, and the thread that asks goes on")
-                self._ended.wait(ALONE_S)
+                self._nap(ALONE_S)
 
     def _drain(self, topic: str) -> bool:
         """Send the topic's messages until one has to wait; True if none is left."""
@@ -210,16 +228,16 @@ class HeldMessages:
         """Wait for the topic's metadata."""
         try:
             self.underlying.partitions_for(topic, timeout_s)
-            self._ended.wait(PAUSE_S)  # It is known, but the buffer is full.
+            self._nap(PAUSE_S)  # It is known, but the buffer is full.
         except TopicUnavailable as error:
             self._note_missing(topic, error)
         except RecordRefused as error:
             self._fail_all(topic, kafka_error(error))
         except NoUsableBroker as error:
             self._trouble(error)
-            self._ended.wait(timeout_s)
+            self._nap(timeout_s)
         except ProducerClosed:
-            self._ended.wait(PAUSE_S)  # `purge` and `close` replace our producer, or end it.
+            self._nap(PAUSE_S)  # `purge` and `close` replace our producer, or end it.
         except FencepostError as error:
             self._fail_all(topic, kafka_error(error))
 

@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
-from threading import Lock, Thread
+from threading import Thread
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 from weakref import WeakMethod
@@ -40,6 +40,7 @@ from fencepost.producer import (
 )
 from fencepost.producer import Producer as PlainProducer
 from fencepost.producer.config.secret import Secret
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn import Transaction, TransactionalProducer
 
 SLICE_S: Final = 0.1
@@ -76,7 +77,7 @@ class Producer(Sending):
         except (ConfigError, TypeError) as error:
             raise raised(KafkaError._INVALID_ARG, f"Failed to create producer: {in_their_words(str(error))}") from error
         self._underlying = underlying
-        self._replacing = Lock()
+        self._replacing = RLock()
         self._watch = Watch(underlying, reports, self._config.error_cb, self._config.throttle_cb, self._config.logger)
         self._held = HeldMessages(
             underlying,
@@ -310,6 +311,7 @@ class Producer(Sending):
             if not left or slice_s <= 0.0:
                 return left
             if self._held.count:
+                self._held.go_on()
                 self._reports.wait(slice_s)
                 continue
             try:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.wire.errors import NO_JSON
 
 log = logging.getLogger("fencepost.spark")
@@ -68,21 +69,21 @@ class LineServer:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ)
-        self._over = threading.Event()
+        self._over = Condition()  # no Event: where Ctrl-C strikes in `set`, its lock stays taken
         self.port: Final = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Accept no more connections. Those that were accepted are served until they end."""
-        self._over.set()
+        self._over.notify_all()
         with suppress(OSError):
             self._wake_sender.send(b"!")
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
         try:
-            while not self._over.is_set():
+            while self._over.notified is None:
                 self._poll()
         finally:
             for sock in (*self._unauthenticated, self._listener, self._wake_receiver, self._wake_sender):
@@ -117,7 +118,7 @@ class LineServer:
         except OSError as error:
             # This process may have too many open files; their number falls again.
             log.warning("%s: a connection could not be accepted: %s", self._name, error)
-            self._over.wait(ACCEPT_RETRY_S)
+            self._over.wait(None, time.monotonic() + ACCEPT_RETRY_S)
             return
         sock.setblocking(False)
         while len(self._unauthenticated) >= UNAUTHENTICATED_MAX:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -15,6 +15,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.spark.errors import AttemptConflict, DriverUnreachable
 from fencepost.txn.spark.guards.line_server import LINE_BYTES, LineServer
@@ -68,7 +70,8 @@ class LeaseServer:
     def __init__(self, bind: str, host: str) -> None:
         self._host = host
         self._secret = secrets.token_hex(16)
-        self._changed = threading.Condition()
+        self._lock = RLock()
+        self._changed = Condition()
         self._run = 0
         self._leases: PartitionLeases | None = None
         self._server = LineServer(
@@ -82,7 +85,7 @@ class LeaseServer:
 
     def begin(self, participation: Participation) -> LeaseClient:
         """A new attempt to write a batch: all of the participation is free, and tasks of earlier attempts are refused."""
-        with self._changed:
+        with self._lock:
             self._run += 1
             self._leases = PartitionLeases(participation, rotation=self._run)
             self._changed.notify_all()
@@ -90,11 +93,11 @@ class LeaseServer:
 
     def registry(self) -> dict[int, int]:
         """The attempt that has each task. Raises AttemptConflict if a task is not done, or something went wrong."""
-        with self._changed:
+        with self._lock:
             return self._leases.registry() if self._leases is not None else {}
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             self._leases = None
             self._changed.notify_all()
         self._server.close()
@@ -107,7 +110,7 @@ class LeaseServer:
 
     def _talk(self, lines: Iterator[bytes], say: Callable[[Any], None]) -> None:
         hello = msgspec.json.decode(next(lines, b"null"), type=Claim)
-        with self._changed:
+        with self._lock:
             leases = self._leases
             refused = "its attempt to write the batch is over"
             if leases is not None and hello.run == self._run:
@@ -120,12 +123,12 @@ class LeaseServer:
             for line in lines:
                 say(self._answer(leases, hello.task, msgspec.json.decode(line, type=Want | Back | Failed)))
         finally:
-            with self._changed:
+            with self._lock:
                 leases.leave(hello.task)
                 self._changed.notify_all()
 
     def _answer(self, leases: PartitionLeases, task: int, asked: Want | Back | Failed) -> Answer:
-        with self._changed:
+        with self._lock:
             if isinstance(asked, Failed):
                 leases.fail(task, asked.why)
                 self._changed.notify_all()
@@ -136,14 +139,15 @@ class LeaseServer:
                     leases.finish(task)
                 self._changed.notify_all()
                 return Answer(self._refusal(leases))
-            granted: Sequences = []
-
-            def served() -> bool:
-                granted.extend([] if self._refusal(leases) else leases.grant(task, asked.partitions))
-                return bool(granted or self._refusal(leases))
-
-            self._changed.wait_for(served, asked.wait_s)
-            return Answer(self._refusal(leases), granted, "" if granted else leases.holders(asked.partitions))
+        deadline = time.monotonic() + asked.wait_s
+        while True:
+            seen = self._changed.notified
+            with self._lock:
+                refused = self._refusal(leases)
+                granted = [] if refused else leases.grant(task, asked.partitions)
+                if granted or refused or time.monotonic() >= deadline:
+                    return Answer(refused, granted, "" if granted else leases.holders(asked.partitions))
+            self._changed.wait(seen, deadline)
 
     def _refusal(self, leases: PartitionLeases) -> str:
         return leases.trouble if leases is self._leases else "its attempt to write the batch is over"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field, to_builtins
 
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.observe.prometheus import describe
 
 HISTORY: Final = 100
@@ -108,7 +108,7 @@ class MetricsHistory:
     """The metrics of the newest batches. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._kept: list[BatchMetrics] = []
         self._before: Counter[str] = Counter()  # the totals of those that are not kept
 

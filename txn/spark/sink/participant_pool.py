@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.shared.participant import Participant
 
 log = logging.getLogger("fencepost.spark")
@@ -21,7 +21,7 @@ KEPT: Final = 4
 """A worker keeps so many participants; it closes one before it keeps another."""
 CLOSE_S: Final = 5.0
 
-_lock = threading.Lock()
+_lock = RLock()
 _kept: dict[object, Participant] = {}
 _process = os.getpid()
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.shared.participant import Participant
 from fencepost.txn.shared.participation import TP, Participation, Written
 from fencepost.txn.spark.guards.partition_lease_server import TaskLease
@@ -81,7 +82,7 @@ class LeasedPartitions:
         self._anywhere: dict[str, int] = {}
         self._followed_bytes = 0
         self._written: dict[TP, Written] = {}
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._added = False
         self._failure: BaseException | None = None
 

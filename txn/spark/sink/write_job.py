@@ -5,7 +5,6 @@ It does not end the transaction. The guard checks that the job's rows are valid;
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance, distance
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.shared.participation import TP, Participation, Written, name
 from fencepost.txn.spark.connection.spark_context import context_of, settle_python, slots_that_may_come
 from fencepost.txn.spark.errors import AttemptConflict
@@ -34,7 +34,7 @@ ARROW_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 BLOCKS: Final = "spark.fencepost.largeBatches"
 """The number of open blocks of `large_batches` in a session. It is kept beside the setting, because a program may have several objects for
 one session."""
-_CONF: Final = threading.Lock()
+_CONF: Final = RLock()
 
 
 def write_on_executors(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.connection.spark_context import context_of
 from fencepost.txn.spark.errors import GuardUnavailable
@@ -24,7 +24,7 @@ class WriterGuards:
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings) -> None:
         self._settings = settings
         self._kafka = kafka
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._made: dict[str, Guard] = {}
         self._context: Any = None
         self._unreachable = False

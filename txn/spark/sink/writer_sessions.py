@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 from fencepost.producer.errors import Misuse
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.keyed_topic.errors import LedgerBusy
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.sink.query_identity import Identity
@@ -19,8 +18,8 @@ class WriterSessions:
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings) -> None:
         self._settings = settings
         self._kafka = kafka
-        self._lock = threading.Lock()
-        self._deciding = threading.Lock()
+        self._lock = RLock()
+        self._deciding = RLock()
         self._sessions: dict[str, SinkSession] = {}
 
     def of_run(self, run: str) -> tuple[SinkSession, bool]:
