@@ -168,10 +168,14 @@ class Reader:
         try:
             return ask()
         except KafkaException as error:
+            self._consumer.poll(0)  # It calls `_hear`, which hears of which broker the error is.
             raise CommandError(f"{error.args[0].str()}{f' ({self._trouble})' if self._trouble else ''}") from None
 
     def _hear(self, error: Any) -> None:
-        self._trouble = error.str()
+        from confluent_kafka import KafkaError
+
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._trouble:  # That one names no broker.
+            self._trouble = error.str()
 
 
 def _as_text(message: Message) -> str:

@@ -106,6 +106,7 @@ def _run(
 ) -> int:
     from fencepost.cli.console import Screen
     from fencepost.cli.failed_records_file import FailedRecords
+    from fencepost.cli.outages import telling_outages
     from fencepost.cli.sending import Sending
     from fencepost.cli.stopping import Stop
     from fencepost.txn.files.errors import BadInput
@@ -119,6 +120,7 @@ def _run(
     console = Screen(stderr=True)
     with ExitStack() as stack:
         fd = _opened(name, stack)
+        stack.enter_context(telling_outages(console.say))
         producer, read = producer_for(servers, topic, settings)
         stack.callback(closed, producer)
         begun = time.monotonic()

@@ -31,6 +31,12 @@ PRODUCE_VERSION_WITH_ZSTD: Final = 7
 UNWANTED_MS: Final = 1_000.0
 """If a node could be tried for so long and was not, no connection to it is wanted."""
 
+NO_BROKER: Final = "no broker can be used for %.0f s; %s; tried %s; check bootstrap_servers, security_protocol, the network and the brokers"
+NOT_THIS_BROKER: Final = (
+    "%s cannot be used for %.0f s, and others can; %s; its newest failure: %s; check its advertised address, the network and the broker"
+)
+NOTHING_WAITS: Final = "no record waits for one"
+
 _ANYTHING: Final = ("this producer needs", PRODUCE_VERSIONS[0], "0.11")
 
 
@@ -130,6 +136,7 @@ class ClusterConnectionStates:
         # Never later than the next work of `upkeep`. Such work is rare, so most calls of `upkeep` only compare this time.
         self._due_ms = NEVER
         self._outage = Outage()
+        self._outages: dict[int, Outage] = {}
         self.bootstrapping = True
         self.features = NO_FEATURES
         self.waits: Callable[[], str] = str
@@ -149,6 +156,7 @@ class ClusterConnectionStates:
         for node in self:
             if node.node_id >= 0 and node.address != brokers.get(node.node_id):
                 commands += self.disconnect(node, "the broker left the cluster or changed its address")
+                self._outages.pop(node.node_id, None)
                 if node.node_id not in brokers and node.state is LinkState.DOWN:
                     del self._nodes[node.node_id]
         for node_id, address in brokers.items():
@@ -167,6 +175,7 @@ class ClusterConnectionStates:
     def start_over(self, reason: str) -> list[Command]:
         """Close every connection and forget the brokers; the bootstrap addresses are tried at once."""
         self.bootstrapping = True
+        self._outages.clear()
         commands: list[Command] = []
         for node in self:
             commands += self.disconnect(node, reason)
@@ -190,9 +199,13 @@ class ClusterConnectionStates:
         if node.state is not LinkState.DOWN or node.retry_at_ms > now_ms:
             return []
         node.state = LinkState.CONNECTING
-        if not any(each.state is LinkState.UP for each in self):
-            self._outage.begin(now_ms)
-            self._note(self._outage.due_ms)
+        outage: Outage | None = self._outage
+        if any(each.state is LinkState.UP for each in self):
+            # A bootstrap address that fails is no loss where a broker is connected.
+            outage = self._outages.setdefault(node.node_id, Outage()) if node.node_id >= 0 else None
+        if outage is not None:
+            outage.begin(now_ms)
+            self._note(outage.due_ms)
         return [Connect(node.node_id, node.address.host, node.address.port)]
 
     def disconnect(self, node: Node, reason: str) -> list[Command]:
@@ -209,6 +222,7 @@ class ClusterConnectionStates:
         if node.state is LinkState.CONNECTING:
             node.state = LinkState.UP
             self._outage.end()
+            self._outages.pop(node.node_id, None)
         node.versions = versions
         if features.epoch >= self.features.epoch:
             self.features = features
@@ -322,6 +336,9 @@ class ClusterConnectionStates:
                 commands += self.disconnect(node, f"idle for connections_max_idle_ms={plain(self._settings.connections_max_idle_ms)}")
         if self._outage.due_ms <= now_ms:
             self._warn(now_ms)
+        for node_id, outage in list(self._outages.items()):
+            if outage.due_ms <= now_ms:
+                self._warn_of(node_id, outage, now_ms)
         self._due_ms = self._first_due(now_ms)
         return commands
 
@@ -330,24 +347,27 @@ class ClusterConnectionStates:
         return self._due_ms
 
     def _warn(self, now_ms: float) -> None:
-        """Warn that no broker can be used, unless no connection is wanted any more. A connection that is wanted is attempted as soon as its
-        backoff has passed."""
-        if all(node.state is LinkState.DOWN and node.retry_at_ms + UNWANTED_MS < now_ms for node in self):
+        """Warn that no broker can be used, unless no connection is wanted any more."""
+        if all(_unwanted(node, now_ms) for node in self):
             self._outage.end()
             return
-        log.warning(
-            "no broker can be used for %.0f s; %s; tried %s; check bootstrap_servers, security_protocol, the network and the brokers",
-            self._outage.warned(now_ms),
-            self.waits() or "no record waits for one",
-            self.trouble(),
-        )
+        log.warning(NO_BROKER, self._outage.warned(now_ms), self.waits() or NOTHING_WAITS, self.trouble())
+
+    def _warn_of(self, node_id: int, outage: Outage, now_ms: float) -> None:
+        """Warn that this broker cannot be used, unless no connection to it is wanted any more. Without any other it is one of all."""
+        node = self._nodes.get(node_id)
+        if node is None or _unwanted(node, now_ms) or not any(each.state is LinkState.UP for each in self):
+            del self._outages[node_id]
+            return
+        why = node.last_failure or "no answer yet"
+        log.warning(NOT_THIS_BROKER, node.name, outage.warned(now_ms), self.waits() or NOTHING_WAITS, why)
 
     def _note(self, at_ms: float) -> None:
         """`upkeep` may have work at that time."""
         self._due_ms = min(self._due_ms, at_ms)
 
     def _first_due(self, now_ms: float) -> float:
-        times = [self._outage.due_ms]
+        times = [self._outage.due_ms, *(outage.due_ms for outage in self._outages.values())]
         for node in self:
             if node.state is LinkState.UP:
                 idle_at = node.used_ms + self._settings.connections_max_idle_ms
@@ -361,3 +381,8 @@ class ClusterConnectionStates:
 def _tried(node: Node) -> bool:
     """Whether the newest finished attempt to connect failed."""
     return node.connect_failed and node.state in (LinkState.DOWN, LinkState.CONNECTING)
+
+
+def _unwanted(node: Node, now_ms: float) -> bool:
+    """Whether no connection to it is wanted: a wanted one is attempted as soon as its backoff has passed."""
+    return node.state is LinkState.DOWN and node.retry_at_ms + UNWANTED_MS < now_ms

@@ -1,4 +1,4 @@
-"""When the log warns that no broker can be used: after five seconds, and again after pauses that double.
+"""When the log warns that no broker can be used, or one of several: after five seconds, and again after pauses that double.
 
 It writes no log line. `cluster_connection_states` does, because it knows the addresses and their failures.
 """
@@ -13,7 +13,7 @@ FIRST_WARNING_MS: Final = 5_000.0
 
 
 class Outage:
-    """The time since a connection was first wanted and no broker was connected. `due_ms`: when the next warning is due."""
+    """The time since a connection was first wanted and there was none. `due_ms`: when the next warning is due."""
 
     def __init__(self) -> None:
         self.due_ms = NEVER
@@ -21,14 +21,14 @@ class Outage:
         self._pause_ms = FIRST_WARNING_MS
 
     def begin(self, now_ms: float) -> None:
-        """A connection is wanted, and no broker is connected. During an outage this changes nothing."""
+        """A connection is wanted, and there is none. During an outage this changes nothing."""
         if self._since_ms == NEVER:
             self._since_ms = now_ms
             self._pause_ms = FIRST_WARNING_MS
             self.due_ms = now_ms + FIRST_WARNING_MS
 
     def end(self) -> None:
-        """A broker is connected, or no connection is wanted any more."""
+        """There is a connection, or none is wanted any more."""
         self.due_ms = self._since_ms = NEVER
 
     def warned(self, now_ms: float) -> float:

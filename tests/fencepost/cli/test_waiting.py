@@ -15,6 +15,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.proxy import discovery
 from fencepost.cli import consume, control_client, doctor_checks, reachability, topics, waiting
 from fencepost.cli.app import app
+from fencepost.producer.core.cluster import outage
 from fencepost.producer.wire import Api
 from tests.fencepost.cli.shell import DEADLINE_S, run, running
 from tests.fencepost.cli.test_hostile_names import names_of
@@ -203,3 +204,18 @@ def test_after_five_seconds(silent: str) -> None:
         assert process.stderr is not None
         line = process.stderr.readline().decode()
     assert line == f"fencepost produce: still waiting for topic 't' at {silent}, for at most 15 s\n"
+
+
+def test_a_broker_at_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker answers at the given address, and advertises another one that clients cannot reach. `produce` and `consume` name it."""
+    monkeypatch.setattr(outage, "FIRST_WARNING_MS", 100.0)
+    with BrokerStub(advertised_host="127.0.0.2") as stub:
+        stub.create_topic("t")
+        here = stub.bootstrap.replace("127.0.0.2", "127.0.0.1")
+        quick = [word for name in ("delivery.timeout.ms", "request.timeout.ms") for word in ("--config", f"{name}=1000")]
+        sent = run("produce", "--topic", "t", "--bootstrap", here, *quick, "--config", "linger.ms=0", "-", given=b"a line\n")
+        assert sent.returncode == 1
+        assert f"broker 1 at {stub.bootstrap} cannot be used for 0 s, and others can; 1 record waits for an acknowledgement" in sent.stderr
+        read = run("consume", "--topic", "t", "--bootstrap", here, "--from-beginning", "--exit-eof")
+        assert read.returncode == 2
+        assert stub.bootstrap in read.stderr

@@ -58,6 +58,56 @@ def test_after_five_seconds_and_then_after_pauses_that_double(caplog: pytest.Log
     assert seconds_of_warnings(harness, caplog, 10) == [5]
 
 
+def lose_leader(harness: CoreHarness) -> None:
+    """The leader of the partition can no longer be reached. The bootstrap server answers as before."""
+    harness.down = {1}
+    harness.lose(1)
+
+
+def test_one_broker_among_others(caplog: pytest.LogCaptureFixture) -> None:
+    """A leader whose address leads nowhere: the log warns at the same pace and names the broker, its failure and what waits, although
+    another broker answers. This is what a wrong advertised address looks like."""
+    harness = CoreHarness(delivery_timeout_ms=200_000.0).introduce()
+    lose_leader(harness)
+    harness.send(b"x")
+    assert seconds_of_warnings(harness, caplog, 40) == [5, 15, 35]
+    says = (
+        "broker 1 at b:1 cannot be used for 5 s, and others can; 1 record waits for an acknowledgement; its newest failure: refused; check"
+    )
+    assert warnings(caplog)[0].startswith(says)
+    harness.down = set()
+    assert seconds_of_warnings(harness, caplog, 60) == []
+    assert harness.produces()
+
+
+def test_a_leader_that_moves(caplog: pytest.LogCaptureFixture) -> None:
+    """No record needs the broker that died, so the log does not warn. Nor does it warn of one that is back within five seconds."""
+    harness = CoreHarness(delivery_timeout_ms=200_000.0).introduce()
+    lose_leader(harness)
+    harness.send(b"x")
+    harness.advance(3_000)
+    harness.leaders = {0: (2, 1)}
+    assert seconds_of_warnings(harness, caplog, 30) == []
+    assert harness.produces(2)
+    harness.down = {2}
+    harness.lose(2)
+    harness.advance(3_000)
+    harness.down = set()
+    assert seconds_of_warnings(harness, caplog, 30) == []
+
+
+def test_one_warning_of_all_brokers(caplog: pytest.LogCaptureFixture) -> None:
+    """If no broker is left, there is no second warning of the leader."""
+    harness = CoreHarness(delivery_timeout_ms=200_000.0).introduce()
+    lose_leader(harness)
+    harness.send(b"x")
+    harness.advance(3_000)
+    lose_all(harness)
+    harness.advance(60_000)
+    assert warnings(caplog)
+    assert all(each.startswith(WORDS) for each in warnings(caplog))
+
+
 def test_a_producer_that_nothing_needs_does_not_warn(caplog: pytest.LogCaptureFixture) -> None:
     """If no call and no record waits any more, the producer tries no broker, and the log does not warn."""
     harness = CoreHarness()
