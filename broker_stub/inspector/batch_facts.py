@@ -22,7 +22,8 @@ def topic_of(entry: Any, name_of: NameOf) -> str:
 
 
 def produced(request: ProduceRequest, name_of: NameOf) -> list[Facts]:
-    """One entry for each partition: `topic`, `partition`, and of its batch `pid`, `epoch`, `seq` to `last`, `count`, `bytes`, `txn`."""
+    """One entry for each partition: `topic`, `partition`, and of its batch `pid`, `epoch`, `seq` to `last`, `count`, `bytes`, `txn`.
+    Without a producer id also `crc` and `stamp`, its newest timestamp."""
     found = []
     for topic in request.topic_data:
         name = topic_of(topic, name_of)
@@ -38,7 +39,9 @@ def _batch(records: bytes | bytearray | memoryview | None) -> Facts:
         header = read_header(records)
     except CorruptBatch as error:
         return {"count": 0, "unreadable": str(error)}
+    known = {"crc": header.crc, "stamp": header.max_timestamp} if header.producer_id < 0 else {}
     return {
+        **known,
         "count": header.records_count,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,

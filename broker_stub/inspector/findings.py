@@ -7,7 +7,7 @@ from typing import Final
 from fencepost.broker_stub.inspector import exchange_findings
 from fencepost.broker_stub.inspector.aborted import aborted
 from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data
-from fencepost.broker_stub.inspector.log_findings import gone, held_back, partitions, unanswered, unavailable
+from fencepost.broker_stub.inspector.log_findings import gone, held_back, partitions, sent_twice, unanswered, unavailable
 from fencepost.broker_stub.inspector.rows import Row
 
 FINDINGS_MAX: Final = 100
@@ -21,6 +21,7 @@ def findings(snapshot: Data, rows: list[Row]) -> list[Data]:
         *gone(snapshot, rows),
         *held_back(snapshot),
         *unanswered(snapshot, rows),
+        *sent_twice(snapshot, rows),
         *exchange_findings.every(rows, snapshot["changes"], replicas),
         *aborted(snapshot, rows),
     ]

@@ -92,6 +92,45 @@ def unanswered(snapshot: Data, rows: Collection[Row]) -> Iterator[Data]:
         )
 
 
+def sent_twice(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
+    """Batches without a producer id that came again because there was no reply; one finding for each client and partition."""
+    parts = partitions(snapshot)
+    by_number = {row["n"]: row for row in rows}
+    found: dict[tuple[str, str], list[tuple[Row, Row, Facts]]] = {}
+    for row in by_number.values():
+        for batch in row["batches"]:
+            first = by_number.get(batch.get("like", -1))
+            if first is None or not first["doubt"] or "offset" not in batch:
+                continue
+            if _places_of(parts.get((batch["topic"], batch["partition"])), batch) != [batch["offset"]]:
+                found.setdefault((client_of(row), where(batch)), []).append((first, row, batch))
+    for (client, place), again in found.items():
+        first, row, batch = again[0]
+        places = _places_of(parts.get((batch["topic"], batch["partition"])), batch) or [batch["offset"]]
+        offset, other = batch["offset"], next((each for each in places if each != batch["offset"]), None)
+        reply = "no reply" if first["outcome"] in UNANSWERED else f"{', '.join(first['codes'])} as the reply"
+        fate = f"offset {offset}, and once more if the first request arrived" if other is None else f"offset {other} and at offset {offset}"
+        more = f" So did {counted(len(again) - 1, 'more batch', 'more batches')}." if len(again) > 1 else ""
+        yield finding(
+            "sent twice",
+            WARNING,
+            f"{place} {'may have' if other is None else 'has'} a batch twice",
+            f"{client} got {reply} to exchange {first['n']} and sent the same batch again in exchange {row['n']}. It is in the log at "
+            f"{fate}, because the producer is not idempotent: brokers cannot tell a repeat.{more}",
+            rows=[number for first, row, _ in again for number in (first["n"], row["n"])],
+            topic=batch["topic"],
+            partition=batch["partition"],
+        )
+
+
+def _places_of(part: Data | None, batch: Facts) -> list[int] | None:
+    """The offsets at which the log has a batch like this one, which has no producer id. None if the snapshot does not tell: brokers may
+    have changed its time or its compression, and older batches are not shown."""
+    like = [batch["count"], -1, batch["stamp"], batch["bytes"]]
+    found = [each[0] for each in part["batches"] if [each[2], each[3], each[7], each[9]] == like] if part is not None else []
+    return found if part is not None and batch["offset"] in found and (len(found) > 1 or _is_whole(part)) else None
+
+
 def _is_whole(part: Data) -> bool:
     """Whether the snapshot has every batch of the log."""
     return bool(part["batches"][0][0] <= part["start"]) if part["batches"] else bool(part["start"] == part["end"])

@@ -148,7 +148,7 @@ class Rows:
     def __init__(self, name_of: NameOf) -> None:
         self._name_of = name_of
         self._rows: dict[int, Row] = {}
-        self._first: dict[tuple[str, int, int, int, int], int] = {}  # a batch, and the first exchange with it
+        self._first: dict[tuple[object, ...], int] = {}  # a batch, and the first exchange with it
         self._newest = 0
 
     @property
@@ -186,10 +186,14 @@ class Rows:
         return known["end"] != exchange.ended_ms or answered != (exchange.response is not None) or known.get("heard") != heard
 
     def _relate(self, row: Row) -> None:
-        """Notes which earlier exchange had the same batch."""
+        """Notes which earlier exchange had the same batch: `again` by its sequence number, `like` by its content, from the same client."""
         for batch in row["batches"]:
-            if batch.get("pid", -1) < 0:
-                continue
-            first = self._first.setdefault((batch["topic"], batch["partition"], batch["pid"], batch["epoch"], batch["seq"]), row["n"])
-            if first != row["n"]:
-                batch["again"] = row["again"] = first
+            place = (batch["topic"], batch["partition"])
+            if "crc" in batch:
+                first = self._first.setdefault((*place, row["client"], batch["crc"], batch["bytes"]), row["n"])
+                if first != row["n"]:
+                    batch["like"] = first
+            elif batch.get("pid", -1) >= 0:
+                first = self._first.setdefault((*place, batch["pid"], batch["epoch"], batch["seq"]), row["n"])
+                if first != row["n"]:
+                    batch["again"] = row["again"] = first

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import confluent_kafka
 import pytest
 from msgspec.structs import replace
 
 from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
 from fencepost.broker_stub.control.failure_report import seen_by
-from fencepost.broker_stub.faults.rules import Point
+from fencepost.broker_stub.faults.rules import Point, Rule
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
 from fencepost.broker_stub.inspector.lanes import BATCHES_MAX
 from tests.broker_stub.inspector.seeded_cases import BEFORE_VERIFICATION, CASES, PATIENCE_S, found
@@ -223,6 +225,40 @@ def test_a_topic_that_was_made_anew_has_lost_nothing() -> None:
             stub.delete_topic("orders")
         stub.create_topic("orders")
         assert found(stub) == []
+
+
+@pytest.mark.parametrize(
+    ("lose", "config", "told"),
+    [
+        (lambda rule: rule.drop_reply(), {}, "got no reply to exchange"),
+        (
+            lambda rule: rule.drop_reply(),
+            {"message.timestamp.type": "LogAppendTime"},
+            "offset 1, and once more if the first request arrived",
+        ),
+        (lambda rule: rule.after_append().error(ErrorCode.REQUEST_TIMED_OUT), {}, "got REQUEST_TIMED_OUT as the reply to exchange"),
+        (lambda rule: rule.drop(), {}, None),
+    ],
+    ids=["lost reply", "another time in the log", "error", "lost request"],
+)
+def test_a_batch_that_was_sent_twice(lose: Callable[[Rule], object], config: dict[str, str], told: str | None) -> None:
+    """Of a producer that is not idempotent, as most clients are if they are not told otherwise: the log has it twice, and the finding says
+    where. If the request was lost, it has it once, and there is nothing to say."""
+    with BrokerStub(default_partitions=1) as stub:
+        stub.create_topic("orders", config=config)
+        lose(stub.faults.on(Api.PRODUCE))
+        with Producer(stub.settings, linger_ms=0, enable_idempotence=False, client_id="shop", request_timeout_ms=300) as producer:
+            producer.send("orders", b"v").result(20)
+        twice = [each for each in found(stub) if each["kind"] == "sent twice"]
+        assert len(stub.records("orders", 0)) == (1 if told is None else 2)
+    if told is None:
+        assert twice == []
+        return
+    (finding,) = twice
+    assert told in finding["text"]
+    assert ("at offset 0 and at offset 1" in finding["text"]) is not bool(config)
+    assert finding["title"] == f"orders-0 {'may have' if config else 'has'} a batch twice"
+    assert len(finding["rows"]) == 2
 
 
 @pytest.mark.parametrize("written", [True, False])
