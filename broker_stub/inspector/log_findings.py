@@ -60,36 +60,63 @@ def unanswered(snapshot: Data, rows: Collection[Row]) -> Iterator[Data]:
     parts = partitions(snapshot)
     connected = snapshot.get("open_connections")  # behind a proxy they are not known
     present = {row["client"] for row in rows if connected is None or row["conn"] in connected}
-    tries: dict[tuple[str, int, int, int, int], list[tuple[Row, Facts]]] = {}
+    tries: dict[tuple[object, ...], list[tuple[Row, Facts]]] = {}
     for row in rows:
         for batch in row["batches"]:
+            place = (batch["topic"], batch["partition"])
             if batch.get("pid", -1) >= 0:
-                key = (batch["topic"], batch["partition"], batch["pid"], batch["epoch"], batch["seq"])
-                tries.setdefault(key, []).append((row, batch))
-    for (topic, index, pid, epoch, seq), sent in tries.items():
+                tries.setdefault((*place, batch["pid"], batch["epoch"], batch["seq"]), []).append((row, batch))
+            elif "crc" in batch:
+                tries.setdefault((*place, row["client"], batch["crc"], batch["bytes"]), []).append((row, batch))
+    for sent in tries.values():
         last, batch = sent[-1]
         if any("offset" in each for _, each in sent if _["outcome"] == OK) or last["outcome"] not in UNANSWERED:
             continue
         if last["client"] in present and snapshot["now_ms"] - last["at"] < QUIET_MS:
             continue
-        part = parts.get((topic, index))
-        offset = _offset_in(part, pid, epoch, seq)
-        if offset is not None:
-            fate = f"It is in the log, at offset {offset}, though the client does not know"
-        elif part is not None and _is_whole(part):
-            fate = "It is not in the log"
-        else:
-            fate = "It is not among the newest batches of the log, and older ones are not shown"
+        named = (
+            "A batch without a producer id"
+            if "crc" in batch
+            else f"{identity(batch['pid'], batch['epoch'])} seq {batch['seq']}-{batch['last']}"
+        )
         yield finding(
             "expired batch",
             WARNING,
             f"{client_of(last)} got no answer for a batch of {where(batch)}",
-            f"{identity(pid, epoch)} seq {seq}-{batch['last']}, {counted(batch['count'], 'record')}, was sent in "
-            f"{counted(len(sent), 'exchange')} without an answer, the last at exchange {last['n']}. {fate}.",
+            f"{named}, {counted(batch['count'], 'record')}, was sent in {counted(len(sent), 'exchange')} without an answer, the last at "
+            f"exchange {last['n']}. {_fate(parts.get((batch['topic'], batch['partition'])), batch)}.",
             rows=(last["n"], *(row["n"] for row, _ in sent[:-1])),
-            topic=topic,
-            partition=index,
+            topic=batch["topic"],
+            partition=batch["partition"],
         )
+
+
+def _fate(part: Data | None, batch: Facts) -> str:
+    """What became of a batch without an answer."""
+    if part is None or not _is_whole(part):
+        whole = "It is not among the newest batches of the log, and older ones are not shown"
+    else:
+        whole = "It is not in the log"
+    if "crc" not in batch:
+        offset = _offset_in(part, batch["pid"], batch["epoch"], batch["seq"])
+        return whole if offset is None else f"It is in the log, at offset {offset}, though the client does not know"
+    places = _like(part, batch)
+    if places:
+        return f"It is in the log, at {_offsets(places)}, though the client does not know"
+    of_others = part is not None and any(each[3] < 0 and each[2] == batch["count"] for each in part["batches"])
+    # Brokers may have changed its time or its compression.
+    return "Whether it is in the log cannot be told without a producer id" if of_others else whole
+
+
+def _like(part: Data | None, batch: Facts) -> list[int]:
+    """The offsets at which the log has a batch like this one, which has no producer id."""
+    like = [batch["count"], -1, batch["stamp"], batch["bytes"]]
+    return [each[0] for each in part["batches"] if [each[2], each[3], each[7], each[9]] == like] if part is not None else []
+
+
+def _offsets(places: list[int]) -> str:
+    """Such as `offset 3`, or `offsets 3, 4`."""
+    return f"offset{'' if len(places) == 1 else 's'} {', '.join(map(str, places))}"
 
 
 def sent_twice(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
@@ -126,8 +153,7 @@ def sent_twice(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
 def _places_of(part: Data | None, batch: Facts) -> list[int] | None:
     """The offsets at which the log has a batch like this one, which has no producer id. None if the snapshot does not tell: brokers may
     have changed its time or its compression, and older batches are not shown."""
-    like = [batch["count"], -1, batch["stamp"], batch["bytes"]]
-    found = [each[0] for each in part["batches"] if [each[2], each[3], each[7], each[9]] == like] if part is not None else []
+    found = _like(part, batch)
     return found if part is not None and batch["offset"] in found and (len(found) > 1 or _is_whole(part)) else None
 
 

@@ -261,15 +261,19 @@ def test_a_batch_that_was_sent_twice(lose: Callable[[Rule], object], config: dic
     assert len(finding["rows"]) == 2
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
 @pytest.mark.parametrize("written", [True, False])
-def test_a_batch_whose_client_has_gone(written: bool) -> None:
+def test_a_batch_whose_client_has_gone(written: bool, idempotent: bool) -> None:
     """A test that fails because of an expired batch has closed its producer: its report says what became of the batch, without a pause, and
     with a virtual clock. While the client is there, it may send the batch again."""
     with BrokerStub(default_partitions=1, clock=VirtualClock()) as stub:
         stub.create_topic("orders")
         rule = stub.faults.on(Api.PRODUCE)
         lost = (rule.after_append() if written else rule.before()).forever().drop()
-        with Producer(stub.settings, linger_ms=0, request_timeout_ms=200, delivery_timeout_ms=500, client_id="shop") as producer:
+        settings = {**stub.settings, "request_timeout_ms": 200, "delivery_timeout_ms": 500, "client_id": "shop"}
+        if not idempotent:
+            settings |= {"enable_idempotence": False, "retries": 0}
+        with Producer(settings, linger_ms=0) as producer:
             future = producer.send("orders", b"v")
             lost.wait(1)
             assert "expired batch" not in seen_by(stub)
