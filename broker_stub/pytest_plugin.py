@@ -114,11 +114,13 @@ def _page_of(stub: BrokerStub, start: Path, directory: str, name: str) -> str:
     import re
     from hashlib import sha256
 
+    from fencepost.broker_stub.inspector.inspector import share
+
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-120:].strip("-")
     file = start / directory / f"{readable}-{sha256(name.encode()).hexdigest()[:8]}.html"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        told = f"page: {stub.share(file)}"
+        told = f"page: {share(stub._source(), file, at_end=True)}"
     except OSError as error:
         told = f"no page: {error}"
     return told.replace(f"{start}{os.sep}", "")

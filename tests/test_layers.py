@@ -135,7 +135,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "control": "arguments faults network journal inspector proxy stub",
         "__init__": "faults network journal security cluster inspector proxy stub control",
         "command": "network configs security cluster proxy stub control",
-        "pytest_plugin": "stub control",
+        "pytest_plugin": "inspector stub control",
         "__main__": "network cluster command",
     },
     "fencepost": {

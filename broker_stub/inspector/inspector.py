@@ -33,10 +33,10 @@ HTML: Final = "text/html; charset=utf-8"
 Told = tuple[HTTPStatus, Any]
 
 
-def share(source: Source, file: str | PathLike[str]) -> Path:
-    """Writes this moment as one HTML file. OSError if that fails."""
+def share(source: Source, file: str | PathLike[str], *, at_end: bool = False) -> Path:
+    """Writes this moment as one HTML file. `at_end`: see `findings`. OSError if that fails."""
     path = Path(file)
-    path.write_bytes(shared_page(Moments(source).whole()))
+    path.write_bytes(shared_page(Moments(source, at_end=at_end).whole()))
     return path
 
 

@@ -16,6 +16,7 @@ from fencepost.producer.foundations.counted import counted
 
 LIVE_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 LONG_OPEN_MS: Final = 10_000
+"""A transaction is open for so long before that is a finding."""
 QUIET_MS: Final = 2_000
 """A batch without an answer for that long is not about to be sent again. Nor is that of a client without a connection: it was closed."""
 
@@ -27,15 +28,15 @@ def partitions(snapshot: Data) -> dict[Place, Data]:
     return {(topic["name"], each["index"]): each for topic in snapshot["topics"] for each in topic["partitions"]}
 
 
-def held_back(snapshot: Data) -> Iterator[Data]:
-    """Open transactions at which readers of committed records wait."""
+def held_back(snapshot: Data, long_open_ms: int) -> Iterator[Data]:
+    """Transactions at which readers of committed records wait: those that are open for so long, and those that hang."""
     for (topic, index), part in partitions(snapshot).items():
         held = part.get("held")
         if held is None:
             continue
         open_ms = snapshot["now_ms"] - held["since_ms"] if held["since_ms"] >= 0 else 0
         known = held["state"] in LIVE_STATES
-        if known and open_ms < LONG_OPEN_MS:
+        if known and open_ms < long_open_ms:
             continue
         owner = f"transaction {held['txn']}" if held["txn"] else identity(held["pid"], held["epoch"])
         since = f" for {open_ms / 1000:.0f} s" if held["since_ms"] >= 0 else ""

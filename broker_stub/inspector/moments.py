@@ -16,10 +16,11 @@ Moment = dict[str, Any]
 
 
 class Moments:
-    """The moments of one source. Any thread may take them, one at a time."""
+    """The moments of one source. Any thread may take them, one at a time. `at_end`: see `findings`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, at_end: bool = False) -> None:
         self._source = source
+        self._at_end = at_end
         self._lock = RLock()
         self._rows = Rows(source.name_of)
         self._told: tuple[object, ...] = ()
@@ -63,7 +64,7 @@ class Moments:
             "taken": datetime.now(UTC).isoformat(timespec="seconds"),
             "snapshot": snapshot,
             "oldest": self._rows.oldest,
-            "findings": findings(snapshot, rows),
+            "findings": findings(snapshot, rows, at_end=self._at_end),
             "faults": [fault.as_data() for fault in self._source.faults.installed],
         }
 

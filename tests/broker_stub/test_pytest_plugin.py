@@ -220,6 +220,28 @@ def test_a_test_that_changes_the_working_directory(tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+FORGOTTEN = """
+from fencepost import TransactionalProducer
+
+
+def test_it(kafka_stub):
+    producer = TransactionalProducer(kafka_stub.settings, transactional_id="orders-1")
+    producer.begin().send("orders", b"1").result(20)
+    try:
+        assert len(kafka_stub.records("orders", 0)) == 1
+    finally:
+        globals()["kept"] = producer
+"""
+
+
+def test_a_test_that_forgot_a_commit(tmp_path: Path) -> None:
+    """Its report says why readers see nothing, although the transaction is open for a moment only; so does the page."""
+    ran = run_pytest(tmp_path, FORGOTTEN, "--kafka-stub-report", "reports")
+    assert "open transaction: Readers of orders-0 wait at offset 0. transaction orders-1 (pid 0 epoch 0) is open for 0 s" in ran.stdout
+    (page,) = (tmp_path / "reports").iterdir()
+    assert '"kind":"open transaction"' in page.read_text()
+
+
 def test_a_page_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
     """A wrong directory is said beside the failure."""
     (tmp_path / "reports").write_text("a file")
