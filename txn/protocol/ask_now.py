@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fencepost.producer.config.settings import Settings
 from fencepost.txn.foundations.call_outcome import CallOutcome
@@ -15,10 +15,14 @@ from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline
 
 T = TypeVar("T")
 
+NO_THREAD: Final = "new thread"
+"""In the error of a thread that cannot be started: "can't start new thread", "can't create new thread at interpreter shutdown"."""
+
 
 def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run the coroutine on a loop of its own, in another thread: this one may run a loop already, and an exception of a signal's handler
-    that strikes asyncio in the middle of a step can leave its loop waiting for ever. If Ctrl-C interrupts the wait, the question ends."""
+    that strikes asyncio in the middle of a step can leave its loop waiting for ever. If Ctrl-C interrupts the wait, the question ends.
+    Where Python can start no thread, as Python 3.12 at its exit, the loop runs in this one."""
     came: CallOutcome[T] = CallOutcome()
     asking: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
     is_left = False
@@ -41,12 +45,16 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         thread.start()
         came.wait(threading.TIMEOUT_MAX)
-    except BaseException:
+    except BaseException as error:
         is_left = True
         for loop, task in asking:
             with suppress(RuntimeError):  # It has ended.
                 loop.call_soon_threadsafe(task.cancel)
-        raise
+        # CPython's Condition also raises RuntimeError, where Ctrl-C strikes its exit.
+        if not isinstance(error, RuntimeError) or NO_THREAD not in str(error):
+            raise
+    if is_left:
+        return asyncio.run(ask())
     thread.join()
     return came.result()
 

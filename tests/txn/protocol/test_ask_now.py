@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 from contextvars import ContextVar
 
@@ -41,6 +43,28 @@ def test_an_answer_and_an_error() -> None:
     with pytest.raises(ArithmeticError, match="so"):
         ask_now(fail)
     assert threads() == 0
+
+
+def test_a_question_at_the_exit() -> None:
+    """Python 3.12 starts no thread then: a program that closes a producer there still hears the outcome of its commit."""
+    program = """
+import asyncio, atexit
+from fencepost.txn.protocol.ask_now import ask_now
+
+async def answer():
+    await asyncio.sleep(0)
+    return "answered"
+
+def ask():
+    try:
+        raise ArithmeticError
+    except ArithmeticError:
+        print(ask_now(answer))
+
+atexit.register(ask)
+"""
+    told = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
+    assert told.stdout.strip() == "answered", told.stderr
 
 
 def test_an_interrupted_question() -> None:
