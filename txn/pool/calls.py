@@ -16,7 +16,7 @@ from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.loop.calls import finished
 from fencepost.txn.pool.slots import Holder, Slot
 from fencepost.txn.producer import TransactionalProducer
-from fencepost.txn.protocol.ask_now import ask_now
+from fencepost.txn.protocol.ask_now import NO_THREAD, ask_now
 
 T = TypeVar("T")
 
@@ -80,10 +80,18 @@ class BlockingCalls:
             finished(works[0])
             return
         # Daemons: if Ctrl-C strikes `Thread.start`, Python would wait at its exit for a thread that never begins.
-        threads = [threading.Thread(target=finished, args=(work,), name="fencepost-pool-close", daemon=True) for work in works]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        begun = []
+        for work in works:
+            thread = threading.Thread(target=finished, args=(work,), name="fencepost-pool-close", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                if NO_THREAD not in str(error):
+                    raise
+                finished(work)
+            else:
+                begun.append(thread)
+        for thread in begun:
             thread.join()
 
 

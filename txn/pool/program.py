@@ -28,6 +28,8 @@ log = logging.getLogger("fencepost.pool")
 
 LEAST_BEGIN_S: Final = 0.5
 """The least time for the beginning in a slot that is free."""
+LEAST_ASK_S: Final = 0.5
+"""The least time for a question to the coordinator. A registration goes on when its call has left, but a question begins anew."""
 ASK_S: Final = 2.0
 """How long a pool asks why a transaction was fenced."""
 ABORT_S: Final = 2.0
@@ -161,11 +163,11 @@ class PoolProgram(SlotKeeper):
         left_open: list[int] = []
         tenure = self._tenure
         if tenure is not None and (slot.tenure is not tenure or not slot.is_registering):
-            tenure = await self._look_whether_ours(left_s_of(deadline))
+            tenure = await self._look_whether_ours(ask_s(deadline))
         if tenure is None:
             tenure, left_open = await self._found(deadline)
             if not tenure.instance.chosen:
-                await self._look_whether_ours(left_s_of(deadline))  # Two pools of one instance may open at the same time.
+                await self._look_whether_ours(ask_s(deadline))  # Two pools of one instance may open at the same time.
         if slot.tenure is not tenure:
             await self._drop(slot)
         if slot.producer is None:
@@ -221,7 +223,7 @@ class PoolProgram(SlotKeeper):
                 founding.is_registered = True
             await self._close(guard)
             ids = {settings.transactional_id(founding.instance.name, number): number for number in range(settings.size)}
-            found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, left_s_of(deadline)))
+            found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, ask_s(deadline)))
         except BaseException as error:
             if not _goes_on(error):
                 self._founding = None
@@ -248,10 +250,10 @@ class PoolProgram(SlotKeeper):
         self._producers.append(producer)
         return producer
 
-    async def _close(self, producer: Any, timeout_s: float = 0.0) -> None:
+    async def _close(self, producer: Any, deadline: float = 0.0) -> None:
         """Close a producer, if that has not happened yet. If this call is interrupted, the pool's `close` closes it."""
         try:
-            await self._calls.call(producer.close, timeout_s)
+            await self._calls.call(producer.close, left_s_of(deadline))
         except FencepostError as error:
             log.warning("%r: %s", producer, error)
         with suppress(ValueError):
@@ -314,7 +316,7 @@ class PoolProgram(SlotKeeper):
             raise
         finally:
             try:
-                await self._calls.together([self._close(each, left_s_of(deadline)) for each in list(self._producers)])
+                await self._calls.together([self._close(each, deadline) for each in list(self._producers)])
             finally:
                 self._release_instance()
         self._is_ended = True
@@ -336,6 +338,11 @@ class PoolProgram(SlotKeeper):
         for owner in (self._founding, self._tenure):
             if owner is not None:
                 owner.instance.release()
+
+
+def ask_s(deadline: float) -> float:
+    """How long a question may take in a call with this deadline."""
+    return max(LEAST_ASK_S, left_s_of(deadline))
 
 
 def _is_passing(error: BaseException) -> TypeGuard[FencepostError]:
