@@ -40,9 +40,11 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "metrics": "idempotence",
         "partition_sender": "events cluster idempotence",
         "ready_partitions": "events partition_sender",
-        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions",
-        "produce_responses": "error_table events cluster idempotence metrics partition_sender ready_partitions produce_requests",
-        "core": "events cluster idempotence metrics produce_requests produce_responses",
+        "stalled_partitions": "events cluster partition_sender",
+        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions stalled_partitions",
+        "produce_responses": "error_table events cluster idempotence metrics partition_sender ready_partitions stalled_partitions"
+        " produce_requests",
+        "core": "events cluster idempotence metrics stalled_partitions produce_requests produce_responses",
     },
     "producer": {
         "_hot": "",

@@ -39,6 +39,7 @@ from fencepost.producer.core.idempotence.transaction_hooks import NoTransactionH
 from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.produce_requests import ProduceRequests
 from fencepost.producer.core.produce_responses import ProduceResponses
+from fencepost.producer.core.stalled_partitions import NO_LEADER, StalledPartitions
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.counted import counted
@@ -82,6 +83,7 @@ class Core:
             metrics=self.metrics,
             pack_aside_bytes=pack_aside_bytes,
         )
+        self._stalled_partitions = StalledPartitions()
         self.metadata_updater.busy = self.produce_requests.busy
         self.metadata_updater.may_create = hooks.may_create
         self.produce_responses = ProduceResponses(
@@ -93,6 +95,7 @@ class Core:
             hooks=hooks,
             draw=draw,
             metrics=self.metrics,
+            stalled_partitions=self._stalled_partitions,
         )
         self.nodes.waits = self._waits
         self.dead: FencepostError | None = None
@@ -221,6 +224,9 @@ class Core:
                     if isinstance(command, Announce) and command.heard.change in (Change.RECREATED, Change.SEEN):
                         self.produce_requests.recreated(command.heard.topic)
                 commands += news
+                for sender in self.produce_requests.ready_partitions.active:
+                    if self.view.leader(sender.topic, sender.partition) is None and not sender.idle:
+                        self._stalled_partitions.note(sender, NO_LEADER, now_ms)
             case DescribeProducersResponse() as answer:
                 self.produce_responses.described(request, answer, now_ms)
             case FetchResponse() as answer:

@@ -59,6 +59,14 @@ class PartitionSender:
         """Whether there is nothing to send, resolve or publish."""
         return not self.queue.batches and not self.window.in_flight_batches
 
+    def oldest_ms(self) -> float:
+        """When the oldest batch without an outcome was made, in ms; infinity without one."""
+        for in_flight in self.window.in_flight_batches:
+            if not in_flight.published:
+                return in_flight.batch.created_ms
+        head = self._accumulator.head(self.queue)
+        return head.created_ms if head is not None else NEVER
+
     def wait_in(self, line: dict[PartitionSender, None] | None) -> None:
         """Leave the line that the sender waits in, and go to the end of `line`. A sender that waits in `line` already keeps its place."""
         if self.waits_in is line:

@@ -20,6 +20,7 @@ from fencepost.producer.core.idempotence.transaction_hooks import ProducerIdSour
 from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.ready_partitions import ReadyPartitions
+from fencepost.producer.core.stalled_partitions import NO_LEADER
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.wire import DescribeProducersRequest, FetchRequest, ProduceRequest
 from fencepost.producer.wire.codes import Api
@@ -252,7 +253,7 @@ class ProduceRequests:
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:
-            return "the partition has no known leader"
+            return NO_LEADER
         if node.state is not LinkState.UP:
             return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or 'not tried yet'}"
         if sender.window.identity is None and self._settings.enable_idempotence:

@@ -22,6 +22,7 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.produce_requests import BatchesSent, PartitionAsked
 from fencepost.producer.core.ready_partitions import ReadyPartitions
+from fencepost.producer.core.stalled_partitions import StalledPartitions
 from fencepost.producer.errors import Fatal, Fenced, with_code
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.printable import said
@@ -57,6 +58,7 @@ class ProduceResponses:
         hooks: TransactionHooks,
         draw: Callable[[], float],
         metrics: Metrics,
+        stalled_partitions: StalledPartitions,
     ) -> None:
         self._settings = settings
         self._ready_partitions = ready_partitions
@@ -66,6 +68,7 @@ class ProduceResponses:
         self._hooks = hooks
         self._draw = draw
         self._metrics = metrics
+        self._stalled_partitions = stalled_partitions
 
     def produced(self, request: Request, answer: ProduceResponse, now_ms: float) -> list[Command]:
         """Read a Produce response. A partition that it lacks counts as lost.
@@ -116,6 +119,8 @@ class ProduceResponses:
         window.refused(
             in_flight, row, part.error_code, now_ms, self._pause(in_flight, part.error_code, introduced=window.introduced), message
         )
+        if not in_flight.decided:
+            self._stalled_partitions.note(sender, f"its leader answers {error_name(part.error_code)}", now_ms)
         if row.action is ErrorAction.FATAL:
             kind = Fenced if part.error_code == ErrorCode.PRODUCER_FENCED else Fatal
             why = f"Produce to {sender.topic}-{sender.partition} was refused with {error_name(part.error_code)}: {row.why}"

@@ -69,3 +69,19 @@ def test_each_error_is_in_a_runbook() -> None:
     names = [name for name in dir(fencepost) if isinstance(kind := getattr(fencepost, name), type) and issubclass(kind, Exception)]
     assert len(names) > 40
     assert [name for name in names if f"`{name}`" not in pages] == []
+
+
+def test_records_wait_shows_in_the_numbers_of_its_alert() -> None:
+    """FencepostNothingAcknowledged rests on a buffer that is whole while nothing waits."""
+    with fencepost.BrokerStub() as stub, fencepost.Producer(stub.settings) as producer:
+        producer.send("t", b"x").result(30)
+        idle = producer.stats()
+        stub.stop_broker(1)
+        late = producer.send("t", b"y")
+        waiting = producer.stats()
+        stub.start_broker(1)
+        late.result(30)
+        over = producer.stats()
+    assert idle.buffer_available_bytes == idle.buffer_total_bytes == over.buffer_available_bytes
+    assert waiting.buffer_available_bytes < waiting.buffer_total_bytes
+    assert (idle.record_acknowledged_total, waiting.record_acknowledged_total, over.record_acknowledged_total) == (1, 1, 2)
