@@ -11,7 +11,7 @@ from typing import Any, Final
 from fencepost.broker_stub.faults.rules import Point
 from fencepost.broker_stub.inspector.batch_facts import Facts, identity
 from fencepost.broker_stub.inspector.finding import BAD, NOTE, WARNING, Data, finding
-from fencepost.broker_stub.inspector.rows import LOST, OPEN, UNHEARD, Row
+from fencepost.broker_stub.inspector.rows import LOST, OK, OPEN, UNHEARD, Row
 from fencepost.producer.foundations.counted import counted
 
 UNANSWERED: Final = (LOST, OPEN, UNHEARD)
@@ -59,6 +59,43 @@ def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
             topic=batch["topic"],
             partition=batch["partition"],
         )
+
+
+def unanswered_commits(rows: Iterable[Row]) -> Iterator[Data]:
+    """Commits whose reply was lost: answered when the client asked again, or never. One finding for each transaction."""
+    waiting: dict[str, list[Row]] = {}
+    for row in rows:
+        name = ", ".join(row["txn"])
+        if row["api"] == "ADD_PARTITIONS_TO_TXN" and name in waiting:
+            yield _unknown_commit(name, waiting.pop(name))  # The next transaction begins.
+        if row["api"] != "END_TXN" or not row["asked"].startswith("COMMIT"):
+            continue
+        if row["outcome"] in UNANSWERED:
+            waiting.setdefault(name, []).append(row)
+        elif row["outcome"] == OK and name in waiting:
+            lost = waiting.pop(name)
+            yield finding(
+                "lost reply",
+                NOTE,
+                f"lost reply to a commit: transaction {name} is committed once",
+                f"{client_of(row)} got no reply to exchange {lost[0]['n']} and asked again in exchange {row['n']}, which was answered.",
+                rows=[*(each["n"] for each in lost), row["n"]],
+                tab="transactions",
+            )
+    for name, lost in waiting.items():
+        if lost[-1]["outcome"] != OPEN:
+            yield _unknown_commit(name, lost)
+
+
+def _unknown_commit(name: str, lost: list[Row]) -> Data:
+    return finding(
+        "unanswered commit",
+        WARNING,
+        f"{client_of(lost[-1])} does not know whether transaction {name} is committed",
+        f"It got no reply to exchange {lost[-1]['n']}. The lanes of the transaction's partitions show what became of it.",
+        rows=[row["n"] for row in lost],
+        tab="transactions",
+    )
 
 
 def fenced(rows: Iterable[Row]) -> Iterator[Data]:
@@ -281,4 +318,5 @@ def every(rows: list[Row], changes: list[Data], replicas: dict[tuple[str, int], 
         *throttled(rows),
         *stale_leaders(rows, changes),
         *lost_replies(rows),
+        *unanswered_commits(rows),
     ]

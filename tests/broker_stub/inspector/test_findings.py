@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import confluent_kafka
 import pytest
 from msgspec.structs import replace
 
-from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, FencepostError, Producer, TransactionalProducer, VirtualClock
+from fencepost import (
+    Api,
+    BrokerStub,
+    CommitOutcomeUnknown,
+    DeliveryError,
+    ErrorCode,
+    FencepostError,
+    Producer,
+    TransactionalProducer,
+    VirtualClock,
+)
 from fencepost.broker_stub.control.failure_report import seen_by
 from fencepost.broker_stub.faults.rules import Point, Rule
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
@@ -60,6 +71,36 @@ def test_nothing_is_found_where_nothing_went_wrong() -> None:
 
 def kinds(stub: BrokerStub) -> list[tuple[str, str]]:
     return [(each["level"], each["kind"]) for each in found(stub)]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_commit_without_a_reply(lost: int) -> None:
+    """It is committed, and the finding has each exchange: those without a reply, and the one that was answered."""
+    with BrokerStub() as stub, TransactionalProducer(stub.settings, transactional_id="shop-1", client_id="shop") as producer:
+        stub.faults.on(Api.END_TXN).times(lost).drop_reply()
+        with producer.transaction(timeout=PATIENCE_S) as tx:
+            tx.send("orders", b"x")
+        ends = [exchange.number for exchange in stub.journal.requests(Api.END_TXN)]
+        (told,) = found(stub)
+    assert (told["kind"], told["rows"]) == ("lost reply", ends)
+    assert len(ends) == lost + 1
+    assert told["title"] == "lost reply to a commit: transaction shop-1 is committed once"
+
+
+def test_a_commit_whose_outcome_the_client_does_not_know() -> None:
+    """Nothing that was asked got an answer before the client gave up."""
+    with BrokerStub() as stub, suppress(FencepostError):
+        producer = TransactionalProducer(stub.settings, transactional_id="shop-1", client_id="shop")
+        tx = producer.begin(timeout=PATIENCE_S)
+        tx.send("orders", b"x").result(PATIENCE_S)
+        stub.faults.on(Api.END_TXN).times(1000).drop_reply()
+        with pytest.raises(CommitOutcomeUnknown):
+            tx.commit(timeout=2.5)
+        producer.close(0)
+        until(lambda: all(exchange.ended_ms is not None for exchange in stub.journal.requests(Api.END_TXN)), "no exchange is open")
+        (told,) = [each for each in found(stub) if each["kind"] == "unanswered commit"]
+        assert told["title"] == "shop does not know whether transaction shop-1 is committed"
+        assert told["rows"] == [exchange.number for exchange in stub.journal.requests(Api.END_TXN)]
 
 
 def test_a_consumer_that_does_not_get_on() -> None:
