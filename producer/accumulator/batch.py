@@ -137,11 +137,7 @@ class Shared:
         looks = -1
         try:
             with self.region:
-                for batch in batches:
-                    if not batch.urgent:
-                        # No calls here: uncompiled, Ctrl-C can strike at each.
-                        batch.urgent = True
-                        self.urgent += [batch]
+                self._make_urgent(batches)
                 if self.urgent and not self.woken:
                     looks = self.looks
             if looks >= 0:
@@ -150,6 +146,13 @@ class Shared:
             if looks >= 0:
                 self.rouse()
             raise
+
+    def _make_urgent(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            if not batch.urgent:
+                # No calls here: uncompiled, Ctrl-C can strike at each.
+                batch.urgent = True
+                self.urgent += [batch]
 
     def came_back(self, error: BaseException | None = None) -> None:
         """A callback has returned, or raised. In a child process that it forked on the sender thread this ends the process."""

@@ -286,42 +286,47 @@ def commit(target: Target, plan: Plan, blocks: list[bytes | memoryview]) -> bool
 
 
 def _commit(target: Target, plan: Plan, blocks: list[bytes | memoryview], batches: list[Batch], pairs: list[bytes]) -> bool:
+    with target.accumulator.shared.region:
+        return _commit_held(target, plan, blocks, batches, pairs)
+
+
+def _commit_held(target: Target, plan: Plan, blocks: list[bytes | memoryview], batches: list[Batch], pairs: list[bytes]) -> bool:
+    """The caller is in the region. A function of its own, as `Target._append_rows`."""
     accumulator = target.accumulator
-    with accumulator.shared.region:
-        if accumulator.refusal is not None:
-            raise again(accumulator.refusal)
-        total: i64 = -ROW_BYTES  # A row that fits the budget is not kept out by its ROW_BYTES.
-        for place, draft in enumerate(plan.made):
-            batch = batches[place]
-            total += draft.size - batch.size + (draft.count - draft.begun) * ROW_BYTES
-            if draft.batch is None:
-                total += BATCH_OVERHEAD
-            elif draft.queue.open is not batch or batch.count != draft.begun:
-                return False
-        if total > accumulator.room():
+    if accumulator.refusal is not None:
+        raise again(accumulator.refusal)
+    total: i64 = -ROW_BYTES  # A row that fits the budget is not kept out by its ROW_BYTES.
+    for place, draft in enumerate(plan.made):
+        batch = batches[place]
+        total += draft.size - batch.size + (draft.count - draft.begun) * ROW_BYTES
+        if draft.batch is None:
+            total += BATCH_OVERHEAD
+        elif draft.queue.open is not batch or batch.count != draft.begun:
             return False
-        for place, draft in enumerate(plan.made):
-            batch = batches[place]
-            queue = draft.queue
-            added: i64 = draft.count - draft.begun
-            part = target.bulk._part_of(batch)
-            noted: i64 = part.count
-            size: i64 = batch.size
-            try:
-                part.extend(pairs[place], added)
-                batch.extend(blocks[place], added, draft.size, draft.base_timestamp, draft.max_timestamp)
-                if draft.batch is None:
-                    accumulator.line_up(queue, batch)
-                    size = 0
-            except BaseException:
-                part.take_back(noted)
-                raise
-            # The rows are in the batch. They are counted without calls: uncompiled, Ctrl-C can strike at each.
-            size = batch.size - size
-            batch.kept += added * ROW_BYTES
-            accumulator.used += size + added * ROW_BYTES
-            queue.queued_bytes += size
-            target.bulk.accepted += added
-        if plan.keyless:
-            target.topic.sticky.follow(plan.sticky)
+    if total > accumulator.room():
+        return False
+    for place, draft in enumerate(plan.made):
+        batch = batches[place]
+        queue = draft.queue
+        added: i64 = draft.count - draft.begun
+        part = target.bulk._part_of(batch)
+        noted: i64 = part.count
+        size: i64 = batch.size
+        try:
+            part.extend(pairs[place], added)
+            batch.extend(blocks[place], added, draft.size, draft.base_timestamp, draft.max_timestamp)
+            if draft.batch is None:
+                accumulator.line_up(queue, batch)
+                size = 0
+        except BaseException:
+            part.take_back(noted)
+            raise
+        # The rows are in the batch. They are counted without calls: uncompiled, Ctrl-C can strike at each.
+        size = batch.size - size
+        batch.kept += added * ROW_BYTES
+        accumulator.used += size + added * ROW_BYTES
+        queue.queued_bytes += size
+        target.bulk.accepted += added
+    if plan.keyless:
+        target.topic.sticky.follow(plan.sticky)
     return True

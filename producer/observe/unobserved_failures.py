@@ -37,10 +37,13 @@ class Failures:
             self._unlogged.append(batch)
             self._batches.append(batch)
             if len(self._batches) >= 2 * KEPT:
-                # Rarely, because it takes about a millisecond, on the sender thread.
-                unread = [kept for kept in self._batches if kept.unseen > 0]
-                self._dropped += sum(int(oldest.unseen) for oldest in unread[:-KEPT])
-                self._batches = unread[-KEPT:]
+                self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Rarely, because it takes about a millisecond, on the sender thread."""
+        unread = [kept for kept in self._batches if kept.unseen > 0]
+        self._dropped += sum(int(oldest.unseen) for oldest in unread[:-KEPT])
+        self._batches = unread[-KEPT:]
 
     @property
     def kept(self) -> bool:

@@ -107,9 +107,14 @@ class Admission:
         """The same after an end that has ended nothing, because it was about an earlier transaction or came too early. The open transaction
         accepts records again, unless another call is about to end it."""
         with self._shared.region:
-            self._ending = [each for each in self._ending if each is not call and not each.left]
+            self._ending = without(self._ending, call)
             if self._is_open() and not self._ending and self._accumulator.refusal is NO_TRANSACTION:
                 self._accumulator.refusal = None
+
+
+def without(calls: list[Call], over: Call) -> list[Call]:
+    """The calls that have not left, without this one."""
+    return [each for each in calls if each is not over and not each.left]
 
 
 NO_TRANSACTION: FencepostError = NoTransaction("no transaction is open: send records between begin and commit or abort")

@@ -67,7 +67,7 @@ class Memory:
         with self._lock:
             self._kept[key] = (mark, scan.copy())
             self._kept.move_to_end(key)
-            while len(self._kept) > MEMORIES_MAX:
+            if len(self._kept) > MEMORIES_MAX:
                 self._kept.popitem(last=False)
 
 

@@ -254,12 +254,9 @@ class HeldMessages:
         """Fail the messages whose time has passed."""
         oldest = time.time() - self._timeout_s
         for topic in topics:
-            late = []
             with self._lock:
                 transaction = self.underlying.transaction
-                messages = self._topics.get(topic)
-                while messages and messages[0]._began <= oldest:
-                    late.append(messages.popleft())
+                late = taken(self._topics.get(topic), oldest)
             self._fail(late, made(KafkaError._MSG_TIMED_OUT, f"{topic}: no broker told the topic's partitions in time"), transaction)
 
     def _fail_all(self, topic: str, error: KafkaError) -> None:
@@ -291,6 +288,14 @@ class HeldMessages:
             self.count -= 1
             self.bytes -= OVERHEAD + size_of(message)
         self._reports.wake()
+
+
+def taken(messages: deque[Message] | None, oldest: float) -> list[Message]:
+    """The messages that began no later than that. They are taken away."""
+    late = []
+    while messages and messages[0]._began <= oldest:
+        late.append(messages.popleft())
+    return late
 
 
 def size_of(message: Message) -> int:

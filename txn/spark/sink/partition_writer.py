@@ -101,13 +101,16 @@ class LeasedPartitions:
         """Give the partitions back if no rows came since the last call and all records are acknowledged. `add` and `finish` raise what this
         raises."""
         with self._lock:
-            added, self._added = self._added, False
-            if added or self._failure is not None or not all(each.done() for each in self._out):
-                return
-            try:
-                self._give()
-            except Exception as error:  # noqa: BLE001  # raised to the task
-                self._failure = error
+            self._give_if_idle()
+
+    def _give_if_idle(self) -> None:
+        added, self._added = self._added, False
+        if added or self._failure is not None or not all(each.done() for each in self._out):
+            return
+        try:
+            self._give()
+        except Exception as error:  # noqa: BLE001  # raised to the task
+            self._failure = error
 
     def _refuse_failed(self) -> None:
         if self._failure is not None:

@@ -42,34 +42,37 @@ class WriterSessions:
         decision meanwhile, because a refused query must not have disturbed it."""
         with self._deciding:
             with self._lock:
-                for other in self._sessions.values():
-                    if other is sink_session or other.at_work is None or other.at_work.query == identity.query:
-                        continue
-                    if self._settings.on_new_checkpoint != "reset":
-                        raise LedgerBusy(
-                            f"sink {sink_session.key!r}: to be written is {identity.full_name}, and this writer is writing"
-                            f" {other.at_work.full_name}: a writer is for one query, and that query continues. Give the other"
-                            " one a writer and a sink id of its own"
-                        )
-                if sink_session.at_work is not None:
-                    raise Misuse(
-                        f"sink {sink_session.key!r}: {sink_session.at_work.full_name} is under way in another call of this writer,"
-                        " which writes one batch after another. Several writes of one batch go inside"
-                        " `with writer.batch(df, batch_id) as batch:`, each by batch.write(...)"
-                    )
+                self._check(sink_session, identity)
             if not sink_session.held:
                 look_first(sink_session, identity, self._settings)
             sink_session.at_work = identity
+
+    def _check(self, sink_session: SinkSession, identity: Identity) -> None:
+        """The refusals of this writer."""
+        for other in self._sessions.values():
+            if other is sink_session or other.at_work is None or other.at_work.query == identity.query:
+                continue
+            if self._settings.on_new_checkpoint != "reset":
+                raise LedgerBusy(
+                    f"sink {sink_session.key!r}: to be written is {identity.full_name}, and this writer is writing"
+                    f" {other.at_work.full_name}: a writer is for one query, and that query continues. Give the other"
+                    " one a writer and a sink id of its own"
+                )
+        if sink_session.at_work is not None:
+            raise Misuse(
+                f"sink {sink_session.key!r}: {sink_session.at_work.full_name} is under way in another call of this writer,"
+                " which writes one batch after another. Several writes of one batch go inside"
+                " `with writer.batch(df, batch_id) as batch:`, each by batch.write(...)"
+            )
 
     def retire_others(self, sink_session: SinkSession) -> None:
         """The session is about to take the sink over. The sessions of earlier runs end: a callback that outlives `stop()` must not use the
         new run's."""
         with self._lock:
-            earlier = {run: each for run, each in self._sessions.items() if each is not sink_session}
-            for run in earlier:
-                del self._sessions[run]
+            earlier, self._sessions = self._sessions, only(sink_session, self._sessions)
         for each in earlier.values():
-            each.retire()
+            if each is not sink_session:
+                each.retire()
 
     def close(self) -> None:
         """Give the sink up: an open transaction is aborted."""
@@ -78,3 +81,8 @@ class WriterSessions:
             self._sessions.clear()
         for sink_session in sessions:
             sink_session.close()
+
+
+def only(sink_session: SinkSession, sessions: dict[str, SinkSession]) -> dict[str, SinkSession]:
+    """This session, under its runs."""
+    return {run: each for run, each in sessions.items() if each is sink_session}

@@ -319,8 +319,9 @@ def test_another_cluster_at_the_same_address(monkeypatch: pytest.MonkeyPatch, as
             doubtful = producer.send("t", b"doubtful")
             lost.wait(1, 20)
             first.close()
-            with BrokerStub(cluster_id="second", emulate="3.9", port=port) as second:
-                second.create_topic("t")
+            second = BrokerStub(cluster_id="second", emulate="3.9", port=port)
+            second.create_topic("t")  # Before it starts: the producer's first question would create it.
+            with second:
                 failure = doubtful.exception(30)
                 assert isinstance(failure, DeliveryUnknown)
                 assert failure.persisted is Persisted.MAYBE
