@@ -43,6 +43,8 @@ LOOKS: Final = {
 }
 HOSTILE: Final = "<img src=x onerror=\"document.title='owned'\">'\"&{{}}\u202e"
 WAIT_MS: Final = 10_000
+GONE: Final = "net::ERR_CONNECTION_REFUSED"
+"""A page that is still open when its stub ends asks for events once more."""
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,10 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield running
         running.close()
+
+
+def _is_wrong(said: Any) -> bool:
+    return said.type in ("error", "warning") and GONE not in said.text
 
 
 class Look:
@@ -64,7 +70,7 @@ class Look:
         self.wrong: list[str] = []
         self.asked: set[str] = set()
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
-        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        self.page.on("console", lambda said: self.wrong.append(said.text) if _is_wrong(said) else None)
         self.page.on("request", lambda request: self.asked.add(re.sub(r"(//[^/]+)/.*", r"\1", request.url)))
 
     def shoot(self, name: str) -> None:
