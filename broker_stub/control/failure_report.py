@@ -28,8 +28,11 @@ def seen_by(stub: BrokerStub, *, after: int = 0) -> str:
     rows.update(stub.journal.requests())
     kept = [row for row in rows.every if row["n"] > after]
     last = [row for row in kept if not row["quiet"]][-EXCHANGES_MAX:]
-    found = findings(stub.snapshot(), kept, at_end=True)[:FINDINGS_MAX]
-    lines = [printable(f"{each['kind']}: {each['title']}. {each['text']}", longest=LINE_MAX) for each in found]
+    found = findings(stub.snapshot(), kept, at_end=True)
+    if after:  # What the logs show may be of other tests.
+        topics = {None}.union(*(row["topics"] for row in kept))
+        found = [each for each in found if each["rows"] or each["topic"] in topics]
+    lines = [printable(f"{each['kind']}: {each['title']}. {each['text']}", longest=LINE_MAX) for each in found[:FINDINGS_MAX]]
     whose = " of this test" if after else ""
     lines.append(f"{counted(len(kept), 'exchange')}{whose} in the journal{', the last of them' if len(kept) > len(last) else ''}:")
     if not stub.journal.enabled:

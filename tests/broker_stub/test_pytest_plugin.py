@@ -91,7 +91,7 @@ import unittest
 
 import pytest
 
-from fencepost import BrokerStub, Producer
+from fencepost import BrokerStub, Producer, TransactionalProducer
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +107,10 @@ def send(stub, topic):
 
 def test_first(shared):
     send(shared, "first")
+    with TransactionalProducer(shared.settings, transactional_id="t") as producer:
+        tx = producer.begin()
+        tx.send("first", b"v").result(20)
+        tx.abort()
 
 
 def test_second(shared):
@@ -191,7 +195,7 @@ def test_stubs_of_the_users_own(tmp_path: Path) -> None:
     assert len(sections) == len(list((tmp_path / "reports").iterdir())) == 3
     for section, topic in zip(sections, ("second", "block", "case"), strict=True):
         assert f"{topic}-0: 1 record, pid" in section
-        assert "for-first" not in section
+        assert "first" not in section
     assert " exchanges of this test in the journal" in sections[0]
     assert " of this test" not in sections[1] + sections[2]
 
