@@ -63,7 +63,7 @@ def execute(exchange: FaultedExchange, actions: Iterator[Action], point: Point, 
                 exchange.continue_after(action.ms, rest)
                 return
             case Kind.HOLD:
-                action.fault.when_released(partial(exchange.post, rest))
+                action.fault.when_released(action.number, partial(exchange.post, rest))
                 return
             case Kind.DISCONNECT | Kind.DROP:
                 if exchange.break_off(action.kind, point):

@@ -97,15 +97,16 @@ class Subject(Protocol):
 
 
 class Action:
-    """One firing of a fault. `only` has the partitions that it is about; None is the whole request."""
+    """One firing of a fault. `only` has the partitions that it is about; None is the whole request. `number`: that of the hit, from 1."""
 
-    __slots__ = ("code", "fault", "kind", "ms", "only")
+    __slots__ = ("code", "fault", "kind", "ms", "number", "only")
 
     def __init__(self, fault: "Fault", only: frozenset[TopicPartition] | Everything | None) -> None:
         self.fault = fault
         self.kind = fault.kind
         self.code = fault.code
         self.ms = fault.ms
+        self.number = fault.hits
         self.only = only
 
     def covers(self, topic: str, partition: int) -> bool:
@@ -266,6 +267,7 @@ class Fault(Scheduled):
         self._lock = rule._lock
         self._schedule = rule._schedule
         self._held: list[Callable[[], None]] = []
+        self._released = 0
         self.id = next(rule._engine._ids)
         self.rule = rule
         self.kind = kind
@@ -299,16 +301,18 @@ class Fault(Scheduled):
         self.release()
 
     def release(self) -> None:
-        """Releases the exchanges that it holds now. The rule itself stays, and may hold more."""
+        """Releases the exchanges that it has hit so far. The rule itself stays, and may hold more."""
         with self._lock:
+            self._released = self.hits
             held, self._held = self._held, []
         for let_go in held:
             let_go()
 
-    def when_released(self, let_go: Callable[[], None]) -> None:
-        """Registers `let_go`, which `release` or `remove` calls once in their thread. Calls it at once if the fault is already removed."""
+    def when_released(self, number: int, let_go: Callable[[], None]) -> None:
+        """Registers `let_go`, which `release` or `remove` calls once in their thread. Calls it at once if the fault is already removed, or
+        released since its hit of that number: a caller that saw the hit may be faster than the thread of the exchange."""
         with self._lock:
-            if self._engine._installed(self):
+            if self._engine._installed(self) and number > self._released:
                 self._held.append(let_go)
                 return
         let_go()

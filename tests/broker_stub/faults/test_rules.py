@@ -191,18 +191,34 @@ def test_release_lets_go_once_of_everything_held() -> None:
     faults = Faults()
     fault = faults.on(PRODUCE).hold().forever()
     heard: list[str] = []
-    fault.when_released(lambda: heard.append("a"))
-    fault.when_released(lambda: heard.append("b"))
+    fault.when_released(1, lambda: heard.append("a"))
+    fault.when_released(2, lambda: heard.append("b"))
     assert heard == []
     fault.release()
     fault.release()
     assert heard == ["a", "b"]
-    fault.when_released(lambda: heard.append("c"))
+    fault.when_released(3, lambda: heard.append("c"))
     assert heard == ["a", "b"]
     fault.remove()
     assert heard == ["a", "b", "c"]
-    fault.when_released(lambda: heard.append("late"))
+    fault.when_released(4, lambda: heard.append("late"))
     assert heard[-1] == "late"
+
+
+def test_a_release_right_after_a_hit_counts() -> None:
+    """A caller that waited for the hit may release it before the exchange is held: it is not held then. A later hit is."""
+    faults = Faults()
+    fault = faults.on(PRODUCE).hold().forever()
+    heard: list[str] = []
+    [first] = faults.match(Call(), Point.BEFORE)
+    fault.wait()
+    fault.release()
+    fault.when_released(first.number, lambda: heard.append("first"))
+    assert heard == ["first"]
+    [second] = faults.match(Call(), Point.BEFORE)
+    fault.when_released(second.number, lambda: heard.append("second"))
+    assert heard == ["first"]
+    assert fault.holding == 1
 
 
 NO_WHOLE_NUMBER: list[Any] = [True, 1.5, "5", None]
