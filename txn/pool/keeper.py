@@ -150,7 +150,7 @@ class SlotKeeper:
     def _return_unused(self, slot: Slot) -> None:
         if slot.phase is Phase.OPENING:
             slot.phase = Phase.VACANT
-        else:
+        if slot.phase is not Phase.VACANT or self._slots.was_registered_meanwhile(slot):
             self._put_back(slot)
 
     def _stumbled(self, slot: Slot, error: BaseException) -> None:

@@ -160,25 +160,31 @@ def test_a_question(site: Site, call: str) -> None:
         site.works()
 
 
-def test_first_use(site: Site) -> None:
-    """Struck while a pool opens: the next transaction opens it, and `close` leaves no thread. Nor is there one if `close` comes at once,
-    as where the exception leaves a `with` block."""
+@pytest.mark.parametrize("call", ["transaction", "init"])
+@pytest.mark.parametrize("site", [2], indirect=True)
+def test_first_use(site: Site, call: str) -> None:
+    """Struck while a pool opens: the next transactions find it open, or open it, and `close` leaves no thread. Nor is there one if `close`
+    comes at once, as where the exception leaves a `with` block."""
     site.pool.close(PATIENCE_S)
     before = threads()
-    at_once = itertools.cycle((True, False))
+    numbers = itertools.count()
 
     def use() -> None:
+        if call == "init":
+            site.pool.init()
+            return
         with site.pool.transaction() as tx:
             tx.send("t", b"first %d" % next(numbers), partition=0)
 
-    numbers = count()
-    site.pool = site.opened()
+    site.pool = site.opened(warm=2)
+    at_once = itertools.cycle((True, False))
     for _ in strikes(use, every=FIRST_USE_EVERY, first=FIRST_USE_FIRST):
         if next(at_once):
             site.works()
+            assert call == "transaction" or site.pool.stats().replaced == 0
         site.pool.close(PATIENCE_S)
         until(lambda: threads() <= before, "its threads are gone")
-        site.pool = site.opened()
+        site.pool = site.opened(warm=2)
 
 
 def test_close(site: Site) -> None:
