@@ -178,7 +178,7 @@ class PoolProgram(SlotKeeper):
             await self._calls.call(slot.producer.init, left_s_of(deadline))
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
         except BaseException as error:
-            if not _goes_on(error):
+            if not self._goes_on(error):
                 await self._drop(slot)
             raise
         with self._lock:
@@ -225,7 +225,7 @@ class PoolProgram(SlotKeeper):
             ids = {settings.transactional_id(founding.instance.name, number): number for number in range(settings.size)}
             found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, ask_s(deadline)))
         except BaseException as error:
-            if not _goes_on(error):
+            if not self._goes_on(error):
                 self._founding = None
                 await self._close(guard)
                 founding.instance.release()
@@ -244,8 +244,14 @@ class PoolProgram(SlotKeeper):
             instance = Instance(settings.instance, chosen=False)
         return Founding(instance, self._make(settings.transactional_id(instance.name, "guard")))
 
+    def _goes_on(self, error: BaseException) -> bool:
+        """Whether what the call has begun goes on without it: its time has passed, or it was cancelled or interrupted. In a pool that was
+        closed meanwhile nothing does, because `close` may have looked before this began."""
+        return not self.closed and (isinstance(error, TransactionTimeout) or not isinstance(error, Exception))
+
     def _make(self, transactional_id: str) -> Any:
         """A producer, which the pool's `close` closes if nothing does before."""
+        self._refuse()
         producer = self._calls.make({**self._own, "transactional_id": transactional_id})
         self._producers.append(producer)
         return producer
@@ -350,8 +356,3 @@ def _is_passing(error: BaseException) -> TypeGuard[FencepostError]:
     if isinstance(error, PoolTakenOver | PoolTimeout):
         return False
     return isinstance(error, Retriable | Fenced | IdentityLost | IllegalCall | ProducerClosed)
-
-
-def _goes_on(error: BaseException) -> bool:
-    """Whether what the call has begun goes on without it: its time has passed, or it was cancelled or interrupted."""
-    return isinstance(error, TransactionTimeout) or not isinstance(error, Exception)

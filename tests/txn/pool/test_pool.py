@@ -100,6 +100,29 @@ def test_a_closed_pool_stops_a_registration(stub: BrokerStub, kind: type[Pool]) 
 
 
 @both
+def test_a_pool_that_is_closed_while_a_call_asks(stub: BrokerStub, kind: type[Pool]) -> None:
+    """The call begins no registration afterwards, which `close` would not have seen."""
+
+    async def story() -> None:
+        async with pool_of(kind, stub.bootstrap, size=2) as pool:
+            await made_of(pool.init, LIMIT_S)
+            held = stub.faults.on(Api.DESCRIBE_TRANSACTIONS).hold()
+            registrations = stub.journal.requests(Api.INIT_PRODUCER_ID)
+            async with block(pool):
+                late = asyncio.create_task(wrote(pool, b"none"))
+                await asyncio.to_thread(until, lambda: held.holding, "the call asks whether the pool has its instance")
+                await made_of(pool.close, 0.0)
+                held.release()
+                with pytest.raises(ProducerClosed):
+                    await late
+                assert stub.journal.requests(Api.INIT_PRODUCER_ID) == registrations
+
+    with suppress(ProducerClosed):  # the outer block's
+        run_story(story())
+    until(lambda: stub.stats()["open"] == 0, "the connections are closed")
+
+
+@both
 def test_a_pool_that_was_taken_over_stops_a_registration(stub: BrokerStub, kind: type[Pool]) -> None:
     """One that goes on without its call would fence the newer pool."""
 
