@@ -63,17 +63,18 @@ def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
 
 def unanswered_commits(rows: Iterable[Row]) -> Iterator[Data]:
     """Commits whose reply was lost: answered when the client asked again, or never. One finding for each transaction."""
-    waiting: dict[str, list[Row]] = {}
+    waiting: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         name = ", ".join(row["txn"])
-        if row["api"] == "ADD_PARTITIONS_TO_TXN" and name in waiting:
-            yield _unknown_commit(name, waiting.pop(name))  # The next transaction begins.
+        key = (name, str(row["identity"]))  # An older broker keeps the epoch for the next transaction, which begins with partitions.
+        if row["api"] == "ADD_PARTITIONS_TO_TXN" and key in waiting:
+            yield _unknown_commit(name, waiting.pop(key))
         if row["api"] != "END_TXN" or not row["asked"].startswith("COMMIT"):
             continue
         if row["outcome"] in UNANSWERED:
-            waiting.setdefault(name, []).append(row)
-        elif row["outcome"] == OK and name in waiting:
-            lost = waiting.pop(name)
+            waiting.setdefault(key, []).append(row)
+        elif row["outcome"] == OK and key in waiting:
+            lost = waiting.pop(key)
             yield finding(
                 "lost reply",
                 NOTE,
@@ -82,7 +83,7 @@ def unanswered_commits(rows: Iterable[Row]) -> Iterator[Data]:
                 rows=[*(each["n"] for each in lost), row["n"]],
                 tab="transactions",
             )
-    for name, lost in waiting.items():
+    for (name, _), lost in waiting.items():
         if lost[-1]["outcome"] != OPEN:
             yield _unknown_commit(name, lost)
 

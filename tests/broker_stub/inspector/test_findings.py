@@ -98,9 +98,15 @@ def test_a_commit_whose_outcome_the_client_does_not_know() -> None:
             tx.commit(timeout=2.5)
         producer.close(0)
         until(lambda: all(exchange.ended_ms is not None for exchange in stub.journal.requests(Api.END_TXN)), "no exchange is open")
-        (told,) = [each for each in found(stub) if each["kind"] == "unanswered commit"]
+        stub.faults.clear()
+        with (
+            TransactionalProducer(stub.settings, transactional_id="shop-1", client_id="successor") as successor,
+            successor.transaction(timeout=PATIENCE_S) as next_one,
+        ):
+            next_one.send("orders", b"y")
+        (told,) = [each for each in found(stub) if each["kind"] in ("unanswered commit", "lost reply")]
         assert told["title"] == "shop does not know whether transaction shop-1 is committed"
-        assert told["rows"] == [exchange.number for exchange in stub.journal.requests(Api.END_TXN)]
+        assert told["rows"] == [exchange.number for exchange in stub.journal.requests(Api.END_TXN, client_id="shop")]
 
 
 def test_a_consumer_that_does_not_get_on() -> None:
