@@ -61,8 +61,8 @@ class StalledPartitions:
             self._pause_ms = FIRST_WARNING_MS
             self._due_ms = stall.since_ms + FIRST_WARNING_MS
             return
-        others = len(self._stalls) - 1
-        more = f"; so do those of {counted(others, 'other partition')}" if others else ""
+        others = sum(now_ms - each.since_ms >= FIRST_WARNING_MS for each in self._stalls.values()) - 1
+        more = f"; so have those of {counted(others, 'other partition')}" if others else ""
         log.warning(WARNING, first.topic, first.partition, (now_ms - stall.since_ms) / 1000.0, stall.why, more, first.topic)
         self._pause_ms *= 2
         self._due_ms = now_ms + self._pause_ms
