@@ -44,7 +44,7 @@ from fencepost.txn.errors import (
     TransactionOpen,
     TransactionTimeout,
 )
-from fencepost.txn.protocol.error_table import OTHERWISE, Row, Step, judge, refusal
+from fencepost.txn.protocol.error_table import AGAIN, OTHERWISE, Row, Step, judge, refusal
 from fencepost.txn.protocol.requests import END_VERSIONS, GROUP, LEAVES, Question, end_request, state_question
 from fencepost.txn.recovery.prepare import Preparation
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
@@ -575,7 +575,8 @@ class TransactionManager:
         if row.step is Step.SPOIL and not committed:
             return [Die(with_code(row.kind(refusal(Api.END_TXN, answer.error_code, row)), answer.error_code))]
         # A coordinator that could not write the end in time, or lost its role, may have it in its log. Its successor then carries it out.
-        self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
+        # So may one that answers CONCURRENT_TRANSACTIONS, if something else then changes the transaction (TransactionCoordinator).
+        self._unsure = self._unsure or row.step in AGAIN or row is OTHERWISE[Api.END_TXN]
         commands = self._act_on_code(Api.END_TXN, answer.error_code, row, now_ms)
         if row.step is Step.DONE:
             if answer.producer_id >= 0:

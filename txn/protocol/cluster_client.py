@@ -28,7 +28,7 @@ from fencepost.producer.wire.codes import Api, ErrorCode, error_name
 from fencepost.producer.wire.message import Message
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.txn.errors import NotPermitted
-from fencepost.txn.protocol.error_table import TABLE, Step, judge
+from fencepost.txn.protocol.error_table import AGAIN, TABLE, judge
 from fencepost.txn.protocol.requests import FIND_VERSION_MAX, GROUP, TRANSACTION
 
 T = TypeVar("T")
@@ -37,7 +37,6 @@ SOON: Final = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, *(code for code, kind i
 """Codes after which the same question may succeed a moment later, for requests that the coordinators' table does not have. A broker that
 has not heard of a new topic or of a new leader yet answers with UNKNOWN_TOPIC_OR_PARTITION."""
 
-AGAIN: Final = (Step.RETRY, Step.SOON, Step.LOOKUP)
 
 DENIED: Final = frozenset(
     {

@@ -179,6 +179,7 @@ RETRIABLE: Final[dict[Kind, Row]] = {
 
 PARTIAL: Final = Row(Step.RETRY, "the answer leaves partitions out")
 
+AGAIN: Final = (Step.RETRY, Step.SOON, Step.LOOKUP)
 SEVERITY: Final = (Step.DONE, Step.RETRY, Step.SOON, Step.LOOKUP, Step.SPOIL, Step.FATAL)
 """From mildest to worst. Of the answers about several partitions, the worst decides."""
 
