@@ -2,6 +2,8 @@
 
 Up to Python 3.13 `with lock:` takes a lock of `_thread` in one step. Python 3.14 runs signal handlers between taking it and the block, so
 that a handler that raises there leaves the lock taken for good, and every other thread waits for it. Here the lock is given back first.
+
+A loop inside the block belongs in a function of its own: where it jumps back, Python 3.12 to 3.14 may run handlers outside the block.
 """
 
 from __future__ import annotations
