@@ -147,7 +147,7 @@ def test_routes_that_there_are_not(spark: SparkSession, name: str) -> None:
         ({"version": 1 << 63}, "a whole number from 0"),
         ({"job_id": None}, "version=1 without a job_id"),
         ({"query": "q"}, "query='q': write_once is not part of a streaming query"),
-        ({"topic": "a/b"}, "topic='a/b': 1 to 249"),
+        ({"topic": "a/b"}, "topic='a/b': it must be 1 to 249"),
         ({"sink_id": "a#b"}, "sink='a#b'"),
         ({"bootstrap": "host"}, "'host' is not 'host:port'"),
     ],
