@@ -23,6 +23,9 @@ TOO_FEW: Final = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 STUCK_READS: Final = 5
 """So many reads with records from the same offset, and the consumer does not get past it."""
 
+Repeat = tuple[Row, Row, Facts]
+"""The exchange without a reply, the one that had the batch again, and the batch."""
+
 
 def client_of(row: Row) -> str:
     return row["client"] or f"a client without id (connection {row['conn']})"
@@ -37,10 +40,18 @@ def is_told_after(row: Row) -> bool:
     return any(": error(" in fault and f" {Point.BEFORE.value}: error(" not in fault for fault in row["faults"])
 
 
+def of_repeats(kind: str, level: str, title: str, text: str, again: list[Repeat]) -> Data:
+    """A finding about a client's batches of one partition that came again. `text` is about the first of them."""
+    more = f" So did {counted(len(again) - 1, 'more batch', 'more batches')}." if len(again) > 1 else ""
+    batch = again[0][2]
+    numbers = [number for first, row, _ in again for number in (first["n"], row["n"])]
+    return finding(kind, level, title, text + more, rows=numbers, topic=batch["topic"], partition=batch["partition"])
+
+
 def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
     """Batches that came again because the first reply was lost, and were answered; one finding for each client and partition."""
     by_number = {row["n"]: row for row in rows}
-    found: dict[tuple[str, str], list[tuple[Row, Row, Facts]]] = {}
+    found: dict[tuple[str, str], list[Repeat]] = {}
     for row in by_number.values():
         for batch in row["batches"]:
             first = by_number.get(batch.get("again", -1))
@@ -48,16 +59,13 @@ def lost_replies(rows: Iterable[Row]) -> Iterator[Data]:
                 found.setdefault((client_of(row), where(batch)), []).append((first, row, batch))
     for (client, place), again in found.items():
         first, row, batch = again[0]
-        more = f" So did {counted(len(again) - 1, 'more batch', 'more batches')}." if len(again) > 1 else ""
-        yield finding(
+        yield of_repeats(
             "lost reply",
             NOTE,
             f"{counted(len(again), 'lost reply', 'lost replies')}: {place} has {'the batch' if len(again) == 1 else 'each batch'} once",
             f"{client} got no reply to exchange {first['n']} and sent the batch {identity(batch['pid'], batch['epoch'])} seq "
-            f"{batch['seq']}-{batch['last']} again in exchange {row['n']}. It is in the log once, at offset {batch['offset']}.{more}",
-            rows=[number for first, row, _ in again for number in (first["n"], row["n"])],
-            topic=batch["topic"],
-            partition=batch["partition"],
+            f"{batch['seq']}-{batch['last']} again in exchange {row['n']}. It is in the log once, at offset {batch['offset']}.",
+            again,
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from fencepost.broker_stub.inspector.batch_facts import Facts, identity
-from fencepost.broker_stub.inspector.exchange_findings import UNANSWERED, client_of, where
+from fencepost.broker_stub.inspector.exchange_findings import UNANSWERED, Repeat, client_of, of_repeats, where
 from fencepost.broker_stub.inspector.finding import BAD, WARNING, Data, finding
 from fencepost.broker_stub.inspector.rows import OK, Row
 from fencepost.producer.foundations.counted import counted
@@ -124,7 +124,7 @@ def sent_twice(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
     """Batches without a producer id that came again because there was no reply; one finding for each client and partition."""
     parts = partitions(snapshot)
     by_number = {row["n"]: row for row in rows}
-    found: dict[tuple[str, str], list[tuple[Row, Row, Facts]]] = {}
+    found: dict[tuple[str, str], list[Repeat]] = {}
     for row in by_number.values():
         for batch in row["batches"]:
             first = by_number.get(batch.get("like", -1))
@@ -138,16 +138,13 @@ def sent_twice(snapshot: Data, rows: Iterable[Row]) -> Iterator[Data]:
         offset, other = batch["offset"], next((each for each in places if each != batch["offset"]), None)
         reply = "no reply" if first["outcome"] in UNANSWERED else f"{', '.join(first['codes'])} as the reply"
         fate = f"offset {offset}, and once more if the first request arrived" if other is None else f"offset {other} and at offset {offset}"
-        more = f" So did {counted(len(again) - 1, 'more batch', 'more batches')}." if len(again) > 1 else ""
-        yield finding(
+        yield of_repeats(
             "sent twice",
             WARNING,
             f"{place} {'may have' if other is None else 'has'} a batch twice",
             f"{client} got {reply} to exchange {first['n']} and sent the same batch again in exchange {row['n']}. It is in the log at "
-            f"{fate}, because the producer is not idempotent: brokers cannot tell a repeat.{more}",
-            rows=[number for first, row, _ in again for number in (first["n"], row["n"])],
-            topic=batch["topic"],
-            partition=batch["partition"],
+            f"{fate}, because the producer is not idempotent: brokers cannot tell a repeat.",
+            again,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from typing import Any
 
 import typer
 
@@ -12,3 +13,8 @@ def a_number(given: float | None) -> float | None:
     if given is not None and isnan(given):
         raise typer.BadParameter("nan is no number.")
     return given
+
+
+def chance(help: str) -> Any:  # typer's own name
+    """An option for a probability, from 0 to 1."""
+    return typer.Option(min=0, max=1, metavar="CHANCE", callback=a_number, help=help)

@@ -17,7 +17,7 @@ from fencepost.broker_stub.proxy.discovery import DISCOVER_TIMEOUT_S
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.cli.broker import page_port
 from fencepost.cli.error_lines import CommandError
-from fencepost.cli.numbers import a_number
+from fencepost.cli.numbers import chance
 from fencepost.cli.output import say, warn
 from fencepost.cli.stopping import Stop
 from fencepost.cli.waiting import waiting
@@ -39,29 +39,9 @@ def proxy(
     advertised_host: Annotated[
         str | None, typer.Option(metavar="HOST", help="The host that the proxy advertises to clients; default: --host.")
     ] = None,
-    drop_replies: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="CHANCE",
-            callback=a_number,
-            help="The probability that the broker appends a Produce and its reply never arrives.",
-        ),
-    ] = 0.0,
-    cut_replies: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="CHANCE",
-            callback=a_number,
-            help="The probability that a connection ends in the middle of a Produce reply.",
-        ),
-    ] = 0.0,
-    delay_replies: Annotated[
-        float, typer.Option(min=0, max=1, metavar="CHANCE", callback=a_number, help="The probability that a Produce reply is late.")
-    ] = 0.0,
+    drop_replies: Annotated[float, chance("The probability that the broker appends a Produce and its reply never arrives.")] = 0.0,
+    cut_replies: Annotated[float, chance("The probability that a connection ends in the middle of a Produce reply.")] = 0.0,
+    delay_replies: Annotated[float, chance("The probability that a Produce reply is late.")] = 0.0,
     delay_ms: Annotated[int, typer.Option(min=0, help="How late.")] = 100,
     topic: Annotated[str | None, typer.Option(help="Only requests that name this topic.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of the random numbers: the same seed gives the same faults.")] = 0,

@@ -132,7 +132,7 @@ def test_asynchronous(kind: str, registry: SchemaRegistry, stub: BrokerStub) -> 
 
 @pytest.mark.parametrize("more", [{}, {"interceptors": [lambda record: None]}], ids=["alone", "interceptors"])
 def test_the_id_in_a_header(registry: SchemaRegistry, stub: BrokerStub, more: dict[str, Any]) -> None:
-    """With `schema.id.serializer` the schema's id is a header of the record, whatever headers the call gives. The caller's list stays as it
+    """With `schema.id.serializer` the schema's id is a header of the record, with or without other headers. The caller's list stays as it
     is, so that it can be given again."""
     registry.guid = "89791762-2336-4186-9674-299b90a802e2"
     large = {"id": 1 << 40}  # their deserializer expects six bytes, wherever the id is
