@@ -82,7 +82,7 @@ def context_of(span: ReadableSpan) -> bytes:
 def test_a_send(seen: Seen, stub: BrokerStub) -> None:
     """A child of the caller's span, with the attributes of the conventions. The record has its context instead of an older one."""
     asking = seen.tracers.get_tracer("test").start_as_current_span("request")
-    with Producer(bootstrap_servers=stub.bootstrap, telemetry=True, client_id="shop") as producer, asking:
+    with asking, Producer(bootstrap_servers=stub.bootstrap, telemetry=True, client_id="shop") as producer:
         producer.send("orders", b"v", key=b"k", headers=[("a", b"1"), ("traceparent", b"old")]).result(20)
     (sent, request) = seen.spans
     assert (sent.name, sent.kind, sent.status.status_code) == ("send orders", SpanKind.PRODUCER, StatusCode.UNSET)

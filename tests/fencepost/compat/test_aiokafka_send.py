@@ -292,7 +292,7 @@ def test_a_batch_without_room_is_not_sent_in_part(transactional: bool) -> None:
 
     async def story() -> None:
         more = {"transactional_id": "a"} if transactional else {}
-        async with made(stub, request_timeout_ms=300, max_batch_size=1_000_000, **more) as producer:
+        async with made(stub, request_timeout_ms=1_500, max_batch_size=1_000_000, **more) as producer:
             await producer.partitions_for("t")
             await producer.partitions_for("other")
             if transactional:
