@@ -106,7 +106,7 @@ def test_the_buffer_stays_full() -> None:
 
     async def story() -> None:
         async with made(stub, buffer_memory=1_024, max_request_size=1_024, max_block_ms=100) as producer:
-            await producer.partitions_for("t")
+            await producer.partitions_for("t", 20)
             hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
             await producer.send("t", b"x" * 500, partition=0)
             with pytest.raises(BufferFull, match=r"buffer_memory=1024 .* max_block_ms=100"):

@@ -14,6 +14,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
 from fencepost.producer.wire.records import batch_builder
+from tests.later import jumping
 from tests.producer.stub_helpers import drop, quick, until, values
 
 PROGRAM_TIMEOUT_S = 60
@@ -91,9 +92,12 @@ def test_a_producer_id_that_is_refused_for_now(stub: BrokerStub, code: int) -> N
     with quick(stub) as producer:
         producer.send("t", b"x").result(20)
     assert fault.hits == 2
-    stub.faults.on(Api.INIT_PRODUCER_ID).before().forever().error(code)
-    with quick(stub, delivery_timeout_ms=300, request_timeout_ms=200) as producer:
-        failure = producer.send("t", b"y").exception(20)
+    fault = stub.faults.on(Api.INIT_PRODUCER_ID).before().forever().error(code)
+    with jumping() as jump, quick(stub) as producer:
+        late = producer.send("t", b"y")
+        fault.wait(2, 20)
+        jump(120_000, producer)
+        failure = late.exception(20)
         assert failure is not None
         assert failure.persisted is Persisted.NO
         assert "no producer id was assigned: InitProducerId was answered with" in str(failure)

@@ -229,12 +229,15 @@ def test_a_full_buffer_names_its_setting() -> None:
         with quick(stub, buffer_memory=3_000, max_request_size=2_000, max_block_ms=100) as producer:
             producer.partitions_for("t", timeout=20)
             producer.send("t", b"hello").result(20)
+            until(lambda: producer._accumulator.used == 0, "the room of the first record")
             held = stub.faults.on(Api.PRODUCE).before().forever().hold()
-            producer.send("t", b"a" * 1_500)
+            kept = producer.send("t", b"a" * 1_500)
             with pytest.raises(BufferFull, match=r"buffer_memory=3000 .*max_block_ms=100") as full:
                 producer.send("t", b"b" * 1_500)
             assert isinstance(full.value, TimeoutError)
             held.remove()
+            kept.result(20)
+            until(lambda: producer._accumulator.used == 0, "the room of the record that was kept")
             producer.send("t", b"c" * 1_500)
         assert [value[:1] for value in values(stub, "t")] == [b"h", b"a", b"c"]
 

@@ -193,7 +193,7 @@ def test_a_buffer_that_stays_full() -> None:
     rows = [b"%d" % n + b"x" * 100 for n in range(200)]
     with BrokerStub(default_partitions=1) as stub:
         with quick(stub, buffer_memory=8_000, max_request_size=8_000, max_block_ms=100) as producer:
-            producer.partitions_for("t")
+            producer.partitions_for("t", timeout=20)
             hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
             with pytest.raises(BufferFull, match=r"buffer_memory=8000 .* max_block_ms=100") as caught:
                 producer.send_many("t", rows)

@@ -87,6 +87,7 @@ def test_a_full_buffer_after_max_block() -> None:
     with BrokerStub() as stub, quick(stub, **{**SMALL, "max_block_ms": 50}) as producer:
         producer.partitions_for("t", timeout=20)
         producer.send("t", b"hello").result(20)
+        until(lambda: producer._accumulator.used == 0, "the room of the first record")
         held = stub.faults.on(Api.PRODUCE).before().hold()
         kept = producer.send("t", b"a" * 3_000)
         used = producer._accumulator.used
@@ -96,6 +97,7 @@ def test_a_full_buffer_after_max_block() -> None:
         assert producer._accumulator.used == used
         held.remove()
         assert kept.result(20).offset == 1
+        until(lambda: producer._accumulator.used == 0, "the room of the record that was kept")
         assert producer.send("t", b"c" * 3_000).result(20).offset == 2
 
 

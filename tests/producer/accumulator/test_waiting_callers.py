@@ -261,7 +261,7 @@ def test_a_caller_that_gives_up_waiting_leaves_the_others_their_turn() -> None:
     with BrokerStub(default_partitions=1) as stub:
         settings: dict[str, Any] = {"buffer_memory": 9_000, "batch_size": 0, "max_request_size": 8_000, "max_block_ms": 300}
         with quick(stub, **settings) as producer:
-            producer.partitions_for("t")
+            producer.partitions_for("t", timeout=20)
             hold = stub.faults.on(Api.PRODUCE).before().forever().hold()
             producer.send("t", b"x" * 2_500)
             with pytest.raises(BufferFull):

@@ -129,9 +129,11 @@ def test_an_unknown_topic(asynchronous: bool) -> None:
     brokers' answer and the ways to create a topic."""
     with BrokerStub(auto_create_topics=False) as stub:
         settings: dict[str, Any] = {"bootstrap_servers": stub.bootstrap, "max_block_ms": 400}
+        stub.create_topic("there")  # so that it is about the answer, and not about the connection
 
         async def send() -> None:
             async with AsyncProducer(**settings) as producer:
+                await producer.partitions_for("there", 20)
                 await producer.send("missing", b"x")
 
         with pytest.raises(TopicUnavailable) as late:
@@ -139,6 +141,7 @@ def test_an_unknown_topic(asynchronous: bool) -> None:
                 asyncio.run(send())
             else:
                 with Producer(**settings) as producer:
+                    producer.partitions_for("there", timeout=20)
                     producer.send("missing", b"x")
     said = str(late.value)
     assert [word for word in [*UNKNOWN, "max_block_ms=400"] if word not in said] == [], said

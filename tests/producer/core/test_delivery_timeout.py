@@ -9,10 +9,13 @@ import pytest
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, DeliveryTimeout, Persisted, ProducerClosed, RecordRefused
 from fencepost.producer.wire import Api, ErrorCode
+from tests.later import jumping
 from tests.producer.core.harness import PID, CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, quick, until, values
 
-SHORT = {"request_timeout_ms": 200, "delivery_timeout_ms": 400, "resolve_grace_ms": 150}
+REQUEST_MS, DELIVERY_MS, GRACE_MS = 20_000, 40_000, 10_000
+LONG = {"request_timeout_ms": REQUEST_MS, "delivery_timeout_ms": DELIVERY_MS, "resolve_grace_ms": GRACE_MS}
+"""For tests in which the clock jumps, so that nothing but a jump ends them."""
 
 
 def failure_of(harness: CoreHarness, *, value: bytes = b"x", code: int | None = None, lost: bool = False) -> DeliveryError:
@@ -45,14 +48,18 @@ def patient_desk() -> CoreHarness:
 
 def test_a_deadline_in_the_queue() -> None:
     """A record that could never be sent fails once delivery_timeout_ms has passed: not in the log for sure, and why not."""
-    with BrokerStub() as stub, quick(stub, **SHORT) as producer:
+    with jumping() as jump, BrokerStub() as stub, quick(stub, **LONG) as producer:
         producer.partitions_for("t")
         stub.stop_broker(1)
-        failure = producer.send("t", b"x").exception(20)
+        # What is written to a connection whose end has not been noticed was sent.
+        until(lambda: not producer.stats().connection_count, "the connection is seen to be closed")
+        waiting = producer.send("t", b"x")
+        jump(DELIVERY_MS, producer)
+        failure = waiting.exception(20)
         assert isinstance(failure, DeliveryTimeout)
         assert failure.persisted is Persisted.NO
         assert failure.attempts == 0
-        assert "delivery_timeout_ms=400" in str(failure)
+        assert f"delivery_timeout_ms={DELIVERY_MS}" in str(failure)
         assert "no connection to broker 1" in str(failure)
         stub.start_broker(1)
         until(lambda: producer.send("t", b"y").exception(20) is None, "records flow again")
@@ -61,11 +68,15 @@ def test_a_deadline_in_the_queue() -> None:
 @pytest.mark.parametrize("appended", [True, False])
 def test_a_deadline_in_the_first_attempt(appended: bool) -> None:
     """A request that is never answered, and a broker that says nothing more: the record fails as MAYBE, and both cases are true."""
-    with BrokerStub() as stub, quick(stub, request_timeout_ms=350, delivery_timeout_ms=360, resolve_grace_ms=50) as producer:
+    with jumping() as jump, BrokerStub() as stub, quick(stub, **LONG) as producer:
         producer.send("t", b"hello").result(20)
         point = stub.faults.on(Api.PRODUCE)
         fault = (point.after_append() if appended else point.before()).forever().hold()
-        failure = producer.send("t", b"x").exception(20)
+        late = producer.send("t", b"x")
+        fault.wait(1, 20)
+        jump(DELIVERY_MS, producer)
+        jump(GRACE_MS, producer)
+        failure = late.exception(20)
         assert isinstance(failure, DeliveryTimeout)
         assert failure.persisted is Persisted.MAYBE
         assert failure.topic == "t"
@@ -102,11 +113,14 @@ def test_an_expired_first_attempt_that_the_leader_has() -> None:
 
 def test_what_follows_an_expired_batch() -> None:
     """After a batch expired in doubt, nothing of its partition leaves until its sequence is settled; then records flow again, once each."""
-    with BrokerStub() as stub, quick(stub, **{**ONE_EACH, **SHORT}) as producer:
+    with jumping() as jump, BrokerStub() as stub, quick(stub, **{**ONE_EACH, **LONG}) as producer:
         producer.send("t", b"hello").result(20)
         for round_trip in range(3):
             fault = stub.faults.on(Api.PRODUCE).after_append().times(5).drop()
             late = [producer.send("t", b"%d-%d" % (round_trip, i)) for i in range(5)]
+            fault.wait(5, 20)
+            jump(DELIVERY_MS, producer)
+            jump(GRACE_MS, producer)
             outcomes = [future.exception(20) for future in late]
             fault.remove()
             until(lambda: producer.send("t", b"fresh").exception(20) is None, "records flow again")
@@ -169,11 +183,15 @@ def test_the_error_names_the_limit_and_the_newest_failure() -> None:
 
 def test_the_error_names_the_request_timeout() -> None:
     """If requests time out, the error names request_timeout_ms and the broker that did not answer."""
-    with BrokerStub() as stub, quick(stub, **SHORT) as producer:
+    with jumping() as jump, BrokerStub() as stub, quick(stub, **LONG) as producer:
         producer.send("t", b"hello").result(20)
-        stub.faults.on(Api.PRODUCE).before().forever().hold()
-        said = str(producer.send("t", b"x").exception(20))
-    assert f"last: broker 1 at {stub.bootstrap}: a request was not answered within request_timeout_ms=200" in said
+        held = stub.faults.on(Api.PRODUCE).before().forever().hold()
+        waiting = producer.send("t", b"x")
+        held.wait(1, 20)
+        for passed_ms in (REQUEST_MS, DELIVERY_MS - REQUEST_MS, GRACE_MS):
+            jump(passed_ms, producer)
+        said = str(waiting.exception(20))
+    assert f"last: broker 1 at {stub.bootstrap}: a request was not answered within request_timeout_ms={REQUEST_MS}" in said
 
 
 def test_what_a_leader_has_appended_stays_so_when_it_refuses_the_repeat() -> None:

@@ -10,19 +10,27 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryTimeout
 from fencepost.producer.core.error_table import ErrorAction, Landed, judge
 from fencepost.producer.wire import Api, ErrorCode, NodeEndpoint, ProduceResponse
+from tests.later import jumping
 from tests.producer.core.harness import CoreHarness
 from tests.producer.stub_helpers import ONE_EACH, QUICK, arrivals, quick, until, values
+
+REQUEST_MS = 30_000
+"""The default of request_timeout_ms."""
 
 
 @pytest.mark.parametrize("how", ["drop", "disconnect", "half an answer"])
 def test_a_lost_reply_is_resent_as_it_was_and_refused_as_a_duplicate(how: str) -> None:
     """The batch whose reply was lost is sent again byte for byte; the broker knows it, appends nothing and the future succeeds."""
-    with BrokerStub() as stub, quick(stub, request_timeout_ms=300) as producer:
+    with jumping() as jump, BrokerStub() as stub, quick(stub) as producer:
         point = stub.faults.on(Api.PRODUCE)
         fault = {"drop": lambda: point.after_append().drop(), "disconnect": lambda: point.after_append().disconnect()}.get(
             how, lambda: point.reply().disconnect()
         )()
-        metadata = producer.send("t", b"once").result(20)
+        sent = producer.send("t", b"once")
+        fault.wait(1, 20)
+        if how == "drop":
+            jump(REQUEST_MS, producer)
+        metadata = sent.result(20)
         assert fault.hits == 1
         first, second = arrivals(stub)
         assert first.blob == second.blob
@@ -284,11 +292,14 @@ def test_the_timestamp_of_what_is_known_again() -> None:
     """A broker answers for a batch that it knows again with the newest timestamp in it; each record keeps its own all the same, and where
     the broker's time is the records', that one."""
     for kind in ("CreateTime", "LogAppendTime"):
-        with BrokerStub() as stub, quick(stub, linger_ms=20, request_timeout_ms=500) as producer:
+        with jumping() as jump, BrokerStub() as stub, quick(stub, linger_ms=60_000) as producer:
             stub.create_topic("t", config={"message.timestamp.type": kind})
             producer.partitions_for("t")
-            stub.faults.on(Api.PRODUCE).drop_reply()
+            lost = stub.faults.on(Api.PRODUCE).drop_reply()
             futures = [producer.send("t", b"%d" % i, timestamp=1_700_000_000_000 + i) for i in range(3)]
+            jump(60_000, producer)
+            lost.wait(1, 20)
+            jump(REQUEST_MS, producer)
             told = [future.result(20).timestamp for future in futures]
             assert told == [record.timestamp for record in stub.records("t", 0)]
             assert stub.stats()["duplicates"] == 1
