@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import pytest
+
 from tests.waiting import until
 
 SEEN_S = 20.0
@@ -24,7 +26,8 @@ class Jump(Protocol):
 @contextmanager
 def jumping() -> Iterator[Jump]:
     """`time.monotonic` jumps for the whole process, so for stubs, too. The waits of locks and of system calls do not. Make this the
-    outermost block of a test: what lives longer sees the clock go back. A task has to let its loop run after a jump."""
+    outermost block of a test, or its first fixture: what lives longer sees the clock go back. A task has to let its loop run after a
+    jump."""
     real, ahead_s = time.monotonic, 0.0
 
     def jump(ms: float, *producers: Any) -> None:
@@ -41,6 +44,12 @@ def jumping() -> Iterator[Jump]:
         yield jump
     finally:
         time.monotonic = real
+
+
+@pytest.fixture
+def jump() -> Iterator[Jump]:
+    with jumping() as jump:
+        yield jump
 
 
 def limit_passes(jump: Jump, ms: float, producer: Any, call: Callable[[], object], ready: Callable[[], object]) -> BaseException | None:

@@ -12,10 +12,13 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import DeliveryError, FencepostError, Persisted, Producer, RecordFuture
+from fencepost.producer.core.cluster.cluster_connection_states import LinkState
 from fencepost.producer.wire import Api, ErrorCode, MetadataResponse
 from fencepost.producer.wire.records import batch_builder
-from tests.later import jumping
+from tests.later import Jump, jump
 from tests.producer.stub_helpers import drop, quick, until, values
+
+__all__ = ["jump"]
 
 PROGRAM_TIMEOUT_S = 60
 
@@ -86,15 +89,17 @@ def test_a_topic_that_was_refused_once_is_still_watched(stub: BrokerStub, code: 
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.KAFKA_STORAGE_ERROR, 4711], ids=str)
-def test_a_producer_id_that_is_refused_for_now(stub: BrokerStub, code: int) -> None:
+def test_a_producer_id_that_is_refused_for_now(jump: Jump, stub: BrokerStub, code: int) -> None:
     """Nothing is written yet, so the producer retries InitProducerId after every code. The error at the deadline names the code."""
     fault = stub.faults.on(Api.INIT_PRODUCER_ID).before().times(2).error(code)
     with quick(stub) as producer:
         producer.send("t", b"x").result(20)
     assert fault.hits == 2
     fault = stub.faults.on(Api.INIT_PRODUCER_ID).before().forever().error(code)
-    with jumping() as jump, quick(stub) as producer:
+    with quick(stub) as producer:
         late = producer.send("t", b"y")
+        nodes = producer._sender.engine.core.nodes
+        until(lambda: any(node.node_id == 1 and node.state is LinkState.UP for node in nodes), "a connection to the leader")
         fault.wait(2, 20)
         jump(120_000, producer)
         failure = late.exception(20)

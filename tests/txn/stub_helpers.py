@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Fault
 from fencepost.producer.wire import Api
 from fencepost.producer.wire.messages.end_txn import EndTxnRequest
 from tests.producer.stub_helpers import LIMIT_S as LIMIT_S
@@ -26,6 +28,18 @@ def ends(stub: BrokerStub) -> list[bool]:
 def committed(stub: BrokerStub, topic: str, partition: int = 0) -> list[bytes]:
     """What a `read_committed` consumer reads from a partition now. A consumer that is blocked gets no further records."""
     return read_values(stub.bootstrap, topic, [partition])
+
+
+def removed_after(fault: Fault, hits: int) -> threading.Thread:
+    """A thread that removes the fault when it has been hit so often."""
+
+    def remove() -> None:
+        fault.wait(hits, LIMIT_S)
+        fault.remove()
+
+    removing = threading.Thread(target=remove, daemon=True)
+    removing.start()
+    return removing
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.reading import read_messages
 from tests.txn.jobs.helpers import DEAD, LIMIT_S, TOPIC, numbers, quick, settings_for, stub, values
 from tests.txn.jobs.stories import N, counting, is_overtaken, leaves_a_transaction_open, takes_too_long
 from tests.txn.pauses import LONG, LONG_S, longest_pauses
+from tests.txn.stub_helpers import removed_after
 
 __all__ = ["longest_pauses", "stub"]
 
@@ -57,10 +58,9 @@ def test_an_abort_at_the_end(stub: BrokerStub) -> None:
 def test_a_commit_whose_outcome_is_not_known_at_first(stub: BrokerStub) -> None:
     """The coordinator commits, and its answers are lost until the call's time has passed. The job asks before it goes on."""
     lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
-    timer = threading.Timer(3.0, lost.remove)
-    timer.start()
+    removing = removed_after(lost, hits=5)
     stats = quick(stub, counting(N), batch_size=50, call_timeout_ms=1_000, producer={"request_timeout_ms": 300}).run(timeout=LIMIT_S)
-    timer.join()
+    removing.join()
     assert values(stub) == numbers(N)
     assert lost.hits > 1
     assert stats.records_in == N

@@ -30,6 +30,7 @@ from tests.txn.pipeline.helpers import (
     stub,
 )
 from tests.txn.pipeline.members import Running, members_come_and_go, slowly
+from tests.txn.stub_helpers import removed_after
 from tests.waiting import until
 
 __all__ = ["stub"]
@@ -95,10 +96,9 @@ def test_a_commit_whose_outcome_is_not_known_at_first(stub: BrokerStub) -> None:
     on, and processes nothing twice."""
     order(stub.bootstrap, range(N))
     lost = stub.faults.on(Api.END_TXN).after_append().forever().drop()
-    timer = threading.Timer(3.0, lost.remove)
-    timer.start()
+    removing = removed_after(lost, hits=5)
     stats = quick(stub, bill, batch_size=50, call_timeout_ms=1_000, producer={"request_timeout_ms": 300}).run_until_idle(timeout=LIMIT_S)
-    timer.join()
+    removing.join()
     is_whole(stub)
     assert lost.hits > 1
     assert stats.aborts == 0

@@ -72,8 +72,10 @@ def test_a_commit_without_an_answer_while_a_newer_pool_takes_over(stub: BrokerSt
             await made_of(older.init, LIMIT_S)
             lost = stub.faults.on(Api.END_TXN).drop_reply()
             writing = asyncio.create_task(wrote(older, b"once"))
-            await made_of(lost.wait, 1)
+            await made_of(lost.wait, 1, LIMIT_S)
+            repeats = stub.faults.on(Api.END_TXN).before().forever().hold()
             await made_of(newer.init, LIMIT_S)
+            repeats.remove()
             with pytest.raises(CommitOutcomeUnknown):
                 await writing
             with pytest.raises(PoolTakenOver):

@@ -22,10 +22,13 @@ from fencepost.txn.shared.participation import BadParticipation, Participation, 
 from fencepost.txn.shared.shared_identity import NotShared
 from fencepost.txn.shared.shared_partitions import NotReturned, NotShareable
 from fencepost.txn.transaction import Transaction
+from tests.later import Jump, jump
 from tests.producer.stub_helpers import QUICK
 from tests.reading import read_values
 from tests.txn.stub_helpers import LIMIT_S, ends
 from tests.waiting import until
+
+__all__ = ["jump"]
 
 PARTITIONS = 4
 TPS = [("t", partition) for partition in range(PARTITIONS)]
@@ -383,15 +386,18 @@ def test_arrow(site: Site) -> None:
     assert site.committed(100) == sorted(b"%d" % n for n in range(100))
 
 
-def test_a_topic_that_was_shared_and_deleted(site: Site) -> None:
+def test_a_topic_that_was_shared_and_deleted(jump: Jump, site: Site) -> None:
     """A participant has none created in its place."""
     participation = site.begin().share(TPS)
-    participant = site.participant(max_block_ms=300, delivery_timeout_ms=500, request_timeout_ms=400)
+    participant = site.participant(max_block_ms=1_000, request_timeout_ms=4_000, delivery_timeout_ms=8_000)
     participant.begin(participation)
+    participant.partitions_for("t", LIMIT_S)
     participant.send("t", b"x", partition=0).result(LIMIT_S)
     site.stub.delete_topic("t")
     with pytest.raises(FencepostError):
-        participant.send("t", b"x", partition=0)
+        late = participant.send("t", b"x", partition=0)
+        jump(8_000, participant)
+        late.exception(LIMIT_S)
         participant.finish(LIMIT_S)
     participant.abandon(LIMIT_S)
     with pytest.raises(KeyError, match="no topic"):
