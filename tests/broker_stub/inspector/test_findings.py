@@ -21,12 +21,13 @@ from fencepost import (
     VirtualClock,
 )
 from fencepost.broker_stub.control.failure_report import seen_by
-from fencepost.broker_stub.faults.rules import Point, Rule
+from fencepost.broker_stub.faults.rules import Fault, Point, Rule
 from fencepost.broker_stub.inspector.exchange_findings import STUCK_READS
 from fencepost.broker_stub.inspector.lanes import BATCHES_MAX
 from tests.broker_stub.inspector.seeded_cases import BEFORE_VERIFICATION, CASES, PATIENCE_S, found
 from tests.broker_stub.stub_calls import Talker, batch, numbered, produce_request
 from tests.conformance.raw import Silent
+from tests.later import jumping
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(120)
@@ -288,14 +289,18 @@ def test_a_topic_that_was_made_anew_has_lost_nothing() -> None:
     ],
     ids=["lost reply", "another time in the log", "error", "lost request"],
 )
-def test_a_batch_that_was_sent_twice(lose: Callable[[Rule], object], config: dict[str, str], told: str | None) -> None:
+def test_a_batch_that_was_sent_twice(lose: Callable[[Rule], Fault], config: dict[str, str], told: str | None) -> None:
     """Of a producer that is not idempotent, as most clients are if they are not told otherwise: the log has it twice, and the finding says
     where. If the request was lost, it has it once, and there is nothing to say."""
-    with BrokerStub(default_partitions=1) as stub:
+    with jumping() as jump, BrokerStub(default_partitions=1) as stub:
         stub.create_topic("orders", config=config)
-        lose(stub.faults.on(Api.PRODUCE))
-        with Producer(stub.settings, linger_ms=0, enable_idempotence=False, client_id="shop", request_timeout_ms=300) as producer:
-            producer.send("orders", b"v").result(20)
+        lost = lose(stub.faults.on(Api.PRODUCE))
+        with Producer(stub.settings, linger_ms=0, enable_idempotence=False, client_id="shop", request_timeout_ms=30_000) as producer:
+            sent = producer.send("orders", b"v")
+            lost.wait(1, 20)
+            if "REQUEST_TIMED_OUT" not in (told or ""):
+                jump(30_000, producer)
+            sent.result(20)
         twice = [each for each in found(stub) if each["kind"] == "sent twice"]
         assert len(stub.records("orders", 0)) == (1 if told is None else 2)
     if told is None:
@@ -313,17 +318,19 @@ def test_a_batch_that_was_sent_twice(lose: Callable[[Rule], object], config: dic
 def test_a_batch_whose_client_has_gone(written: bool, idempotent: bool) -> None:
     """A test that fails because of an expired batch has closed its producer: its report says what became of the batch, without a pause, and
     with a virtual clock. While the client is there, it may send the batch again."""
-    with BrokerStub(default_partitions=1, clock=VirtualClock()) as stub:
+    with jumping() as jump, BrokerStub(default_partitions=1, clock=VirtualClock()) as stub:
         stub.create_topic("orders")
         rule = stub.faults.on(Api.PRODUCE)
         lost = (rule.after_append() if written else rule.before()).forever().drop()
-        settings = {**stub.settings, "request_timeout_ms": 200, "delivery_timeout_ms": 500, "client_id": "shop"}
+        settings = {**stub.settings, "request_timeout_ms": 20_000, "delivery_timeout_ms": 50_000, "client_id": "shop"}
         if not idempotent:
             settings |= {"enable_idempotence": False, "retries": 0}
         with Producer(settings, linger_ms=0) as producer:
             future = producer.send("orders", b"v")
-            lost.wait(1)
+            lost.wait(1, 20)
             assert "expired batch" not in seen_by(stub)
+            for _ in range(3):
+                jump(30_000, producer)
             with pytest.raises(DeliveryError):
                 future.result(20)
         # By the stub's clock no time passes. Its loop has to hear that the connections are closed.

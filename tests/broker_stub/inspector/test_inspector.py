@@ -19,6 +19,7 @@ from fencepost.broker_stub.inspector import upstream_client
 from fencepost.broker_stub.inspector.inspector import PAGES_MAX
 from tests.broker_stub.stub_calls import Talker, metadata_request
 from tests.certificates import Authority
+from tests.later import jumping
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(60)
@@ -266,11 +267,14 @@ def test_a_virtual_clock_is_told(tmp_path: Path) -> None:
 
 def test_a_proxy_shows_the_cluster_behind_it(tmp_path: Path) -> None:
     """Brokers, partitions with lanes, producers, and its own journal with the rules that acted."""
-    with BrokerStub(brokers=2) as behind, FaultProxy(behind.bootstrap) as proxy:
+    with jumping() as jump, BrokerStub(brokers=2) as behind, FaultProxy(behind.bootstrap) as proxy:
         behind.create_topic("orders", partitions=2)
-        proxy.faults.on(Api.PRODUCE).drop_reply()
-        with Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=300, linger_ms=0) as producer:
-            producer.send("orders", b"v", partition=1).result(DEADLINE_S)
+        dropped = proxy.faults.on(Api.PRODUCE).drop_reply()
+        with Producer(bootstrap_servers=proxy.bootstrap, request_timeout_ms=8_000, linger_ms=0) as producer:
+            sent = producer.send("orders", b"v", partition=1)
+            dropped.wait(1, DEADLINE_S)
+            jump(8_000, producer)
+            sent.result(DEADLINE_S)
         page = Page(proxy.ui().url)
         moment = json.loads(page.ask("GET", "/moment")[2])
         assert page.ask("GET", "/records?topic=orders&partition=0&offset=0")[0] == 404

@@ -192,7 +192,7 @@ def test_records_that_may_be_in_the_log_are_said_to(stub: BrokerStub, tmp_path: 
     stub.faults.on(Api.DESCRIBE_PRODUCERS).forever().drop()
     failed = tmp_path / "failed"
     settings = [
-        each for name, ms in {"request.timeout.ms": 300, "delivery.timeout.ms": 800}.items() for each in ("--config", f"{name}={ms}")
+        each for name, ms in {"request.timeout.ms": 300, "delivery.timeout.ms": 1_800}.items() for each in ("--config", f"{name}={ms}")
     ]
     ran = produce(stub, "--failed-to", failed, *settings, "-", given=b"one\ntwo\n")
     assert ran.returncode == 1

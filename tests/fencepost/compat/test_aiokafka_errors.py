@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable
 from typing import Any
 
 import aiokafka.errors
@@ -21,7 +22,10 @@ from fencepost.producer.wire.codes import error_name
 from fencepost.txn import errors as txn_errors
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from tests.fencepost.compat.aiokafka_producers import made
+from tests.later import Jump, jump
 from tests.producer.stub_helpers import run_story, values
+
+__all__ = ["jump"]
 
 FAILED: dict[str, Any] = {"topic": "t", "partition": 0, "persisted": ours.Persisted.NO}
 
@@ -111,11 +115,11 @@ def test_the_errors_without_aiokafka_are_like_them() -> None:
     assert own_errors.for_code(12_345) is own_errors.UnknownError
 
 
-def test_send_refuses_what_aiokafkas_refuses() -> None:
+def test_send_refuses_what_aiokafkas_refuses(jump: Jump) -> None:
     """The errors of `send`, before the record is accepted; and nothing of it is in the log."""
 
     async def story() -> None:
-        async with made(stub, request_timeout_ms=300) as producer:
+        async with made(stub) as producer:
             await producer.send_and_wait("t", b"first")
             for wrong, kind in (
                 ({"value": None}, AssertionError),
@@ -137,10 +141,14 @@ def test_send_refuses_what_aiokafkas_refuses() -> None:
                 with pytest.raises(kind):
                     await producer.send(**{"topic": "t", **wrong})  # type: ignore[arg-type]  # wrong on purpose
             refused = stub.faults.on(Api.METADATA).forever().error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            waiting = [asyncio.create_task(call) for call in (producer.send("other", b"v"), producer.partitions_for("other"))]
+            while refused.hits < 2:
+                await asyncio.sleep(0.001)
+            jump(10_000)
             with pytest.raises(aiokafka.errors.UnknownTopicOrPartitionError, match="did not become available within"):
-                await producer.send("other", b"v")
+                await waiting[0]
             with pytest.raises(aiokafka.errors.UnknownTopicOrPartitionError):
-                await producer.partitions_for("other")
+                await waiting[1]
             refused.remove()
 
     with BrokerStub() as stub:
@@ -157,41 +165,56 @@ def test_send_refuses_what_aiokafkas_refuses() -> None:
         (ErrorCode.CORRUPT_MESSAGE, "CorruptRecordException"),
     ],
 )
-def test_a_refused_record_has_the_brokers_error(code: ErrorCode, name: str) -> None:
+def test_a_refused_record_has_the_brokers_error(jump: Jump, code: ErrorCode, name: str) -> None:
     """In `send_and_wait`, in the future, and in the future of a batch; `underlying` says that the record is not in the log."""
 
+    async def ended(call: Awaitable[Any]) -> asyncio.Future[Any]:
+        """The call, when it has its outcome. What is tried again is refused until its time has passed."""
+        calling, before = asyncio.ensure_future(call), fault.hits
+        while not calling.done():
+            await asyncio.sleep(0.001)
+            if fault.hits > before + 1:
+                jump(4_000)
+                before = fault.hits
+        return calling
+
     async def story() -> None:
-        async with made(stub, request_timeout_ms=500) as producer:
+        async with made(stub, request_timeout_ms=2_000) as producer:
             await producer.partitions_for("t")
-            fault = stub.faults.on(Api.PRODUCE).before().forever().error(code)
             kind = getattr(aiokafka.errors, name)
             with pytest.raises(kind) as refused:
-                await producer.send_and_wait("t", b"v")
+                (await ended(producer.send_and_wait("t", b"v"))).result()
             assert refused.value.underlying.persisted is ours.Persisted.NO
             assert refused.value.underlying.code == code
-            future = await producer.send("t", b"v")
-            await asyncio.wait([future])
+            future = await ended(await producer.send("t", b"v"))
             assert isinstance(future.exception(), kind)
             batch = producer.create_batch()
             batch.append(timestamp=None, key=None, value=b"v")
             with pytest.raises(kind):
-                await (await producer.send_batch(batch, "t", partition=0))
+                (await ended(await producer.send_batch(batch, "t", partition=0))).result()
             fault.remove()
 
     with BrokerStub() as stub:
+        fault = stub.faults.on(Api.PRODUCE).before().forever().error(code)
         run_story(story())
         assert values(stub, "t") == []
 
 
-def test_a_record_without_an_acknowledgement_times_out() -> None:
+def test_a_record_without_an_acknowledgement_times_out(jump: Jump) -> None:
     """After linger and twice the request's timeout. It may be in the log, and `underlying` says so."""
 
     async def story() -> None:
-        async with made(stub, request_timeout_ms=100) as producer:
+        async with made(stub) as producer:
             await producer.partitions_for("t")
             fault = stub.faults.on(Api.PRODUCE).forever().drop_reply()
+            waiting = asyncio.create_task(producer.send_and_wait("t", b"v"))
+            while not fault.hits:
+                await asyncio.sleep(0.001)
+            for _ in range(4):
+                jump(10_000)
+                await asyncio.sleep(0.001)
             with pytest.raises(aiokafka.errors.KafkaTimeoutError) as late:
-                await producer.send_and_wait("t", b"v")
+                await waiting
             assert late.value.underlying.persisted is not ours.Persisted.NO
             fault.remove()
 
@@ -203,7 +226,7 @@ def test_a_full_buffer_times_out() -> None:
     """`send` waits for room, up to `request_timeout_ms`, and then raises KafkaTimeoutError."""
 
     async def story() -> None:
-        async with made(stub, request_timeout_ms=200, max_request_size=30 << 20) as producer:
+        async with made(stub, request_timeout_ms=1_000, max_request_size=30 << 20) as producer:
             await producer.partitions_for("t")
             held = stub.faults.on(Api.PRODUCE).before().forever().hold()
             with pytest.raises(aiokafka.errors.KafkaTimeoutError, match="buffer_memory"):

@@ -18,12 +18,13 @@ from fencepost.producer.wire import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tests.later import jumping
 from tests.producer.core.harness import PID, TOPIC, CoreHarness, Flight
 from tests.producer.stub_helpers import ONE_EACH, probe, quick, values
 from tests.waiting import until
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-IMPATIENT = {"request_timeout_ms": 300, "delivery_timeout_ms": 700}
+IMPATIENT = {"request_timeout_ms": 3_000, "delivery_timeout_ms": 7_000}
 
 
 def forgotten(*, records: bytes = b"AB", **settings: Any) -> tuple[CoreHarness, list[RecordFuture], list[bytes]]:
@@ -56,15 +57,24 @@ def show(harness: CoreHarness, *batches: tuple[int, bytes], code: int = 0) -> No
     harness.reply(fetch, FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=[data])]))
 
 
+def leader_ends_at(stub: BrokerStub) -> int:
+    """The end of the leader's log, with what no follower has."""
+    topic = stub.cluster.topics.named("t")
+    assert topic is not None
+    return topic.partitions[0].logs[stub.leader("t", 0)].log_end_offset
+
+
 def test_what_only_an_isolated_leader_had_is_not_acknowledged() -> None:
     """The leader is cut from its follower; two batches that it has pass their deadline, and DescribeProducers says that it has them. The
     follower, in sync and without them, then leads: they are sent to it again, and each is at the offset that its future says."""
-    with BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=20_000) as producer:
+    with jumping() as jump, BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=20_000) as producer:
         stub.create_topic("t", replication_factor=2)
         assert producer.send("t", b"hello").result(20).offset == 0
         described = probe(stub, Api.DESCRIBE_PRODUCERS)
         stub.sever(1, 2)
         futures = [producer.send("t", b"A"), producer.send("t", b"B")]
+        until(lambda: leader_ends_at(stub) == 3, "the leader has both")
+        jump(IMPATIENT["delivery_timeout_ms"], producer)
         described.wait(1, 20)
         stub.move_leader("t", 0)
         stub.mend(1, 2)
@@ -75,11 +85,13 @@ def test_what_only_an_isolated_leader_had_is_not_acknowledged() -> None:
 def test_what_an_isolated_leader_says_is_not_called_persisted() -> None:
     """The leader is cut from its follower, and no other one leads until the grace is over. What becomes of the records is not known yet,
     and the failures say so."""
-    with BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=1_000) as producer:
+    with jumping() as jump, BrokerStub(brokers=2) as stub, quick(stub, **ONE_EACH, **IMPATIENT, resolve_grace_ms=1_000) as producer:
         stub.create_topic("t", replication_factor=2)
         producer.send("t", b"hello").result(20)
         stub.sever(1, 2)
         futures = [producer.send("t", b"A"), producer.send("t", b"B")]
+        until(lambda: leader_ends_at(stub) == 3, "the leader has both")
+        jump(IMPATIENT["delivery_timeout_ms"], producer)
         outcomes = [future.exception(20) for future in futures]
         stub.move_leader("t", 0)
         stub.mend(1, 2)

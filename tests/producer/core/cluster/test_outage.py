@@ -127,7 +127,7 @@ def test_each_producer_warns(kind: Any, caplog: pytest.LogCaptureFixture, monkey
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         transactional = kind is TransactionalProducer
         named = {"transactional_id": "t"} if transactional else {}
-        producer = kind(bootstrap_servers=address, **named, **{**QUICK, "max_block_ms": 600})
+        producer = kind(bootstrap_servers=address, **named, **{**QUICK, "max_block_ms": 1_500})
         try:
             with pytest.raises((TopicUnavailable, TransactionTimeout), match=None if transactional else f"{address}: no answer yet"):
                 producer.begin() if transactional else producer.send("t", b"x")
