@@ -24,7 +24,7 @@ from tests.producer.stub_helpers import ONE_EACH, probe, quick, values
 from tests.waiting import until
 
 E45 = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-IMPATIENT = {"request_timeout_ms": 3_000, "delivery_timeout_ms": 7_000}
+IMPATIENT = {"request_timeout_ms": 500, "delivery_timeout_ms": 7_000}
 
 
 def forgotten(*, records: bytes = b"AB", **settings: Any) -> tuple[CoreHarness, list[RecordFuture], list[bytes]]:
