@@ -370,6 +370,7 @@ class AsyncProducer(BaseProducer):
         """Wait until bytes are given back to the budget. Meanwhile no batch lingers."""
         side = self._running()
         self._accumulator.waiting += 1
+        self._accumulator.newest_hurry = object()
         try:
             side.wake()
             await side.settled.wait()

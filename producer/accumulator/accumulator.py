@@ -73,10 +73,10 @@ class Accumulator:
     """The byte budget, the topics' queues and the batches without an outcome.
 
     `batch_size`: the bytes after which a batch takes no more records. `buffer_memory`: the bytes that records, callbacks and rows may take,
-    queued and in flight. `clock`: milliseconds. `waiting`: how many callers wait for room. `flushes`: how many flushes have begun.
-    `refusal`: the error that every append raises, once it is set. `takes_aside`: a record that is sent in the middle of another call of the
-    same thread is accepted. `on_outcome`: called with each batch that is about to have its outcome, with its first record's offset, its
-    failure, and its age in milliseconds.
+    queued and in flight. `clock`: milliseconds. `waiting`: how many callers wait for room. `newest_hurry`: the newest flush or wait
+    for room; it is set when `hurried` knows of it. `refusal`: the error that every append raises, once it is set. `takes_aside`: a record
+    that is sent in the middle of another call of the same thread is accepted. `on_outcome`: called with each batch that is about to have
+    its outcome, with its first record's offset, its failure, and its age in milliseconds.
     """
 
     def __init__(self, *, batch_size: int, buffer_memory: int, clock: Callable[[], float], shared: Shared) -> None:
@@ -84,7 +84,7 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}
         self.used: i64 = 0
         self.waiting: i64 = 0
-        self.flushes: i64 = 0
+        self.newest_hurry: object = None
         self._flushing: dict[object, None] = {}
         self.refusal: FencepostError | None = None
         self.takes_aside = True
@@ -290,7 +290,7 @@ class Accumulator:
         with self.shared.region:
             self.bring_in()
             self._flushing[flush] = None
-            self.flushes += 1
+            self.newest_hurry = flush
             waiting = list(self._incomplete)
         self.shared.rouse()
         return waiting

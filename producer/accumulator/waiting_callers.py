@@ -45,6 +45,7 @@ class WaitingCallers:
             with self._counting:
                 self._places.insert(self._end(place), place)
                 self._accumulator.waiting = len(self._places)
+                self._accumulator.newest_hurry = place
             wake()
             result = self._stand(place, attempt, deadline)
             self._leave(place)

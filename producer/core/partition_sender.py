@@ -186,8 +186,10 @@ class PartitionSender:
     def turn(self, now_ms: float) -> float:
         """When the sender may next send or ask something that it may not now, in ms."""
         times = [self.window.backoff_until()]
-        if self.window.has_room():
-            times.append(self.ready_at_ms(now_ms))
+        head = self._accumulator.head(self.queue) if self.window.has_room() else None
+        if head is not None:
+            # Also where the head may leave sooner: a caller may have changed that since this round looked (`ready_at_ms`).
+            times.append(head.created_ms + self._settings.linger_ms)
         if not self.asking and (self.window.wants_answer() or self.window.wants_offsets()):
             times.append(self.query_not_before_ms)
         return soonest(times, now_ms)

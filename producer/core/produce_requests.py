@@ -69,7 +69,8 @@ class ProduceRequests:
         self.ready_partitions = ReadyPartitions()
         self._ready: dict[int, dict[PartitionSender, None]] = {}
         self._waiting_for_node: dict[int, dict[PartitionSender, None]] = {}
-        self._hurry = (False, 0)
+        self._hurried = False
+        self._newest_hurry: object = None
         self._settings = settings
         self._accumulator = accumulator
         self._nodes = nodes
@@ -160,10 +161,11 @@ class ProduceRequests:
             sender = self.senders.get((batch.topic, int(batch.partition)))
             if sender is not None:
                 self.ready_partitions.mark(sender)
-        hurry = (accumulator.hurried(), int(accumulator.flushes))
-        if hurry != self._hurry and hurry[0]:
+        # A wait for room that ended may be followed by another one in the middle of a round, which saw no hurry: each stirs once.
+        hurried, newest = accumulator.hurried(), accumulator.newest_hurry
+        if hurried and (newest is not self._newest_hurry or not self._hurried):
             self.ready_partitions.stir()
-        self._hurry = hurry
+        self._hurried, self._newest_hurry = hurried, newest
 
     def _look_at_nodes(self, now_ms: float) -> list[Command]:
         """Mark the partition senders that wait for a node, if it can be written to now. Otherwise connect to it."""

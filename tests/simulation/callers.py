@@ -57,6 +57,7 @@ class SimSender:
         world, accumulator = self._world, self._world.accumulator
         deadline = world.now + timeout_s * 1000.0
         accumulator.waiting += 1
+        accumulator.newest_hurry = object()
         try:
             world.shared.wake()
             while (result := attempt()) is None and world.now < deadline:
