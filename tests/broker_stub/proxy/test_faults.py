@@ -41,8 +41,9 @@ def test_a_dropped_reply_silences_the_connection(site: Site) -> None:
 def test_a_dropped_request_never_arrives(site: Site) -> None:
     """It is not appended; the next one is, without a response."""
     site.proxy.faults.on(Api.PRODUCE).before().drop()
-    with site.connection(timeout=0.5) as connection:
+    with site.connection() as connection:
         connection.ask(wire.ApiVersionsRequest(), 0)
+        connection.timeout = 0.5
         _ask_produce(connection, site.produce(0), expect=Silent)
         _ask_produce(connection, site.produce(0, pid=4712), expect=Silent)
     until(lambda: site.end_offset() == 1, "the second batch is in the log")

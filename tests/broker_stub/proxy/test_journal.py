@@ -275,9 +275,10 @@ def test_a_follower_sees_what_is_not_kept(site: Site) -> None:
         seen = Seen()
         proxy.journal.follow(seen)
         proxy.faults.on(Api.PRODUCE).drop_reply().on_call(3)
-        with RawConnection(min(proxy.addresses.items())[1], timeout=0.5) as connection:
+        with RawConnection(min(proxy.addresses.items())[1]) as connection:
             connection.ask(site.produce(0), VERSION)
             connection.send(site.produce(1, acks=0), VERSION)
+            connection.timeout = 0.5
             with pytest.raises(Silent):
                 connection.ask(site.produce(2), VERSION)
         assert len(proxy.journal) == 0

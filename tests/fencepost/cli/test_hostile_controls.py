@@ -72,7 +72,8 @@ def control(say: Callable[[socket.socket], None]) -> Iterator[str]:
 )
 def test_a_control_that_is_none(say: Callable[[socket.socket], None], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with a complaint that says what was found there, however slowly that comes."""
-    monkeypatch.setattr(control_client, "TIMEOUT_S", 1.0)
+    if "within 1 s" in words:
+        monkeypatch.setattr(control_client, "TIMEOUT_S", 1.0)
     begun = time.monotonic()
     with control(say) as url, pytest.raises(CommandError, match=words):
         control_client.ask(control_client.control_from(url), "GET", "/faults", dict)

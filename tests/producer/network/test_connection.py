@@ -39,6 +39,7 @@ from fencepost.producer.wire import (
 from fencepost.producer.wire.messages.api_versions import ApiVersion
 from fencepost.producer.wire.messages.metadata import MetadataRequestTopic
 from fencepost.producer.wire.messages.sasl import SaslHandshakeRequest
+from tests.later import Jump, jumping, limit_passes
 from tests.names import names
 from tests.producer.scripted_broker import FakeBroker, framed
 from tests.producer.stub_helpers import QUICK, quick, until, values
@@ -114,10 +115,9 @@ def test_an_answer_to_another_request_is_not_taken() -> None:
         other = RequestHeader(header.api_key, header.api_version, header.correlation_id + 1, header.client_id)
         return framed(ApiVersionsResponse(api_keys=[ApiVersion(api_key=Api.METADATA, max_version=5)]), header.api_version, other)
 
-    with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer, ThreadPoolExecutor() as pool:
-        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
-        until(producer._sender.engine.trouble, "a reason", good=lambda said: "correlation id" in said and "instead of" in said)
-        assert isinstance(waiting.exception(20), TopicUnavailable)
+    with jumping() as jump, FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer:
+        late = asked_in_vain(jump, producer, lambda said: "correlation id" in said and "instead of" in said)
+    assert isinstance(late, TopicUnavailable)
 
 
 def test_an_address_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +129,9 @@ def test_an_address_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
         f"kafka:1: 127.0.0.1: {refused}; 127.0.0.2: {refused}",
         f"nowhere:1: the name cannot be resolved: [Errno {socket.EAI_NONAME}] Name or service not known",
     ]
-    with Producer(bootstrap_servers="127.0.0.1:1,kafka:1,nowhere:1", **QUICK) as producer, ThreadPoolExecutor() as pool:
-        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
-        until(producer._sender.engine.trouble, "the three reasons", good=lambda said: said == "; ".join(expected))
-        assert isinstance(waiting.exception(20), TopicUnavailable)
+    with jumping() as jump, Producer(bootstrap_servers="127.0.0.1:1,kafka:1,nowhere:1", **QUICK) as producer:
+        late = asked_in_vain(jump, producer, lambda said: said == "; ".join(expected))
+    assert isinstance(late, TopicUnavailable)
 
 
 def test_a_server_that_never_answers() -> None:
@@ -160,6 +159,12 @@ def test_versions_are_agreed_on_with_an_older_broker() -> None:
         until(lambda: len(fake.seen) >= 3 or asked(producer), "three requests")
         seen = [(header.api_key, header.api_version) for header in fake.seen[:3]]
     assert seen == [(Api.API_VERSIONS, 4), (Api.API_VERSIONS, 2), (Api.METADATA, 5)]
+
+
+def asked_in_vain(jump: Jump, producer: Producer, reason: Callable[[str], bool]) -> BaseException | None:
+    """What `partitions_for` raises whose time passes when no broker answers for that reason."""
+    tried = producer._sender.engine.trouble
+    return limit_passes(jump, 20_000, producer, lambda: producer.partitions_for("t"), lambda: reason(tried()))
 
 
 def asked(producer: Producer) -> bool:
@@ -291,13 +296,12 @@ def test_a_large_answer_before_api_versions_is_not_read() -> None:
     """
     many = [ApiVersion(api_key=n % 100) for n in range(200_000)]
     with (
+        jumping() as jump,
         FakeBroker(lambda header: framed(ApiVersionsResponse(api_keys=many), header.api_version, header)) as fake,
         Producer(bootstrap_servers=fake.address, **QUICK) as producer,
-        ThreadPoolExecutor() as pool,
     ):
-        waiting = pool.submit(producer.partitions_for, "t", timeout=0.5)
-        until(producer._sender.engine.trouble, "a reason", good=lambda said: f"0 to {STRANGERS_BYTES_MAX} are allowed" in said)
-        assert isinstance(waiting.exception(20), TopicUnavailable)
+        late = asked_in_vain(jump, producer, lambda said: f"0 to {STRANGERS_BYTES_MAX} are allowed" in said)
+    assert isinstance(late, TopicUnavailable)
 
 
 OFFERED = [ApiVersion(api_key=api, max_version=high) for api, high in ((Api.METADATA, 5), (Api.PRODUCE, 3))]

@@ -123,9 +123,9 @@ def first(**changed: str) -> bytes:
 def test_a_broker_that_asks_for_odd_things(answer: bytes, words: str) -> None:
     """Too few iterations to be safe, so many that they would block the client, a foreign nonce, bytes that are no SCRAM: the client does
     not use the password, and the error says why."""
-    began = time.monotonic()
+    began = time.thread_time()
     assert words in refused(rfc(), answer)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize(
