@@ -55,18 +55,22 @@ def test_what_was_accepted_is_delivered_at_the_end(stub: BrokerStub, tmp_path: P
     assert {record.value for record in stub.records("clicks", 0)} == {b"click %d" % number for number in range(20)}
 
 
-def test_what_a_failure_tells(stub: BrokerStub, tmp_path: Path) -> None:
+def test_what_a_failure_tells(tmp_path: Path) -> None:
     """422: the record is refused. 503: it is not in the log. 500: it may be there, and the client must not send it again unasked."""
     needs("fastapi", "uvicorn")
-    with serving(stub.bootstrap, tmp_path, *UVICORN) as service:
-        stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
-        assert service.place([1])[0].status == 422
-        busy = stub.faults.on(Api.PRODUCE).error(ErrorCode.NOT_ENOUGH_REPLICAS).forever()
-        (answer,) = service.place([2])
-        assert (answer.status, "NOT_ENOUGH_REPLICAS" in answer.body["error"]) == (503, True)
-        busy.remove()
-        silent = stub.faults.on(Api.PRODUCE).after_append().drop().forever()
-        (answer,) = service.place([3])
-        assert (answer.status, "persisted=MAYBE" in answer.body["error"]) == (500, True)
-        silent.remove()
-        assert service.place([4])[0].status == 200
+    with BrokerStub(brokers=2) as stub:
+        stub.create_topic("orders", partitions=2)
+        with serving(stub.bootstrap, tmp_path, *UVICORN) as service:
+            stub.faults.on(Api.PRODUCE).error(ErrorCode.INVALID_RECORD)
+            assert service.place([1])[0].status == 422
+            # Each takes ten seconds: at the same time, with a broker each.
+            places = stub.leader("orders", 0), stub.leader("orders", 1)
+            assert places[0] != places[1]
+            busy = stub.faults.on(Api.PRODUCE).where(node=places[0]).error(ErrorCode.NOT_ENOUGH_REPLICAS).forever()
+            silent = stub.faults.on(Api.PRODUCE).where(node=places[1]).after_append().drop().forever()
+            refused, unknown = service.place([2, 3])
+            assert (refused.status, "NOT_ENOUGH_REPLICAS" in refused.body["error"]) == (503, True)
+            assert (unknown.status, "persisted=MAYBE" in unknown.body["error"]) == (500, True)
+            busy.remove()
+            silent.remove()
+            assert service.place([4])[0].status == 200

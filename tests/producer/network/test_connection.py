@@ -330,10 +330,12 @@ def test_an_answer_that_is_too_large_is_not_read() -> None:
     worst_s = 0.0
     with FakeBroker(answer) as fake, Producer(bootstrap_servers=fake.address, **QUICK) as producer, ThreadPoolExecutor() as pool:
         waiting = pool.submit(producer.partitions_for, "t", timeout=2.0)
+        until(lambda: producer._sender.running, "the sender thread")
+        busy = time.pthread_getcpuclockid(producer._sender._thread.ident or 0)  # not what the machine gives to others
         while not waiting.done():
-            begun = time.monotonic()
+            begun = time.clock_gettime(busy)
             assert producer._sender.catch_up(20)
-            worst_s = max(worst_s, time.monotonic() - begun)
+            worst_s = max(worst_s, time.clock_gettime(busy) - begun)
         assert isinstance(waiting.exception(20), TopicUnavailable)
         assert "a response to METADATA has " in str(waiting.exception())
         assert "and at most 3145728 are accepted" in str(waiting.exception())

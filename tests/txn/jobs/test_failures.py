@@ -124,7 +124,7 @@ def test_a_record_that_is_tried_for_longer_than_a_transaction_may_last() -> None
     with BrokerStub(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}) as stub:
         for topic in (TOPIC, DEAD):
             stub.create_topic(topic, partitions=1)
-        pauses: dict[str, Any] = {"attempts": 40, "retry_backoff_ms": 300, "retry_backoff_max_ms": 300}
+        pauses: dict[str, Any] = {"attempts": 40, "retry_backoff_ms": 100, "retry_backoff_max_ms": 100}
         slow: dict[str, Any] = {
             "dead_letters": DEAD,
             "batch_size": 1_000,

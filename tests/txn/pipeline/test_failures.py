@@ -389,7 +389,7 @@ def test_a_message_that_is_tried_for_longer_than_a_transaction_may_last() -> Non
         for topic, partitions in ((SOURCE, 1), (SINK, PARTITIONS), (DEAD, 1)):
             stub.create_topic(topic, partitions=partitions)
         order(stub.bootstrap, range(N), partitions=1)
-        pauses = {"attempts": 40, "retry_backoff_ms": 300, "retry_backoff_max_ms": 300}
+        pauses = {"attempts": 40, "retry_backoff_ms": 100, "retry_backoff_max_ms": 100}
         slow = quick(stub, fails, dead_letters=DEAD, batch_size=1_000, batch_ms=300, transaction_timeout_ms=3_000, **pauses)
         stats = slow.run_until_idle(timeout=LIMIT_S)
         assert (stats.dead_letters, stats.aborts) == (1, 0)
