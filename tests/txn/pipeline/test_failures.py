@@ -13,7 +13,10 @@ from confluent_kafka import Consumer, Message
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer import Fenced
 from fencepost.producer.wire import Api, ErrorCode
+from fencepost.producer.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from fencepost.txn import GroupMetadata, OutputRecord, PipelineFailed, PoisonMessage, TransactionalProducer
+from fencepost.txn.pipeline import source
+from tests.broker_stub.stub_calls import Talker
 from tests.drawn import drawn
 from tests.txn.pipeline.helpers import (
     DEAD,
@@ -338,18 +341,28 @@ def test_a_group_that_does_not_say_its_members(stub: BrokerStub) -> None:
     is_whole(stub)
 
 
-def test_a_member_that_the_group_removed(stub: BrokerStub) -> None:
+def test_a_member_that_the_group_removed(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator no longer knows the member: its partitions are lost, and another one may have them. The open batch is aborted, not
     committed, and processed once after the member has joined again."""
     order(stub.bootstrap, range(N))
-    removed: list[Any] = []
+    removed: list[str | None] = []
+    consumers: list[Consumer] = []
+
+    def noted(settings: dict[str, Any]) -> Consumer:
+        consumers.append(Consumer(settings))
+        return consumers[-1]
 
     def while_processing(message: Message) -> bytes:
         if message.value() == b"order 100" and not removed:
-            removed.append(stub.faults.on(Api.HEARTBEAT).error(ErrorCode.UNKNOWN_MEMBER_ID))
-            removed[0].wait(1, timeout=LIMIT_S)
-            time.sleep(0.2)  # the consumer reads the answer
+            member_id = consumers[-1].memberid()
+            removed.append(member_id)
+            with Talker(stub) as talker:
+                left: Any = talker.ask(LeaveGroupRequest(group_id="billing", members=[MemberIdentity(member_id=str(member_id))]), 5)
+            assert left.members[0].error_code == 0
+            until(lambda: consumers[-1].memberid() != member_id, "a heartbeat tells the consumer")
         return bill(message)
+
+    monkeypatch.setattr(source, "Consumer", noted)
 
     stats = quick(stub, while_processing, batch_size=1_000, batch_ms=2_000).run_until_idle(timeout=LIMIT_S)
     is_whole(stub)
