@@ -110,7 +110,7 @@ def test_what_waits_for_a_time_waits_for_advance() -> None:
         producer.partitions_for("t")
         delayed = stub.faults.on(Api.PRODUCE).after_append().delay(HOUR_MS)
         future = producer.send("t", b"v")
-        delayed.wait()
+        delayed.wait(1, 20)
         stub.advance(HOUR_MS - 1)
         assert not future.done()
         assert stub.journal.requests(Api.PRODUCE)[0].response is None

@@ -330,7 +330,7 @@ def test_a_failed_batch_among_others(broker: BrokerStub) -> None:
         held = broker.faults.on(Api.PRODUCE).before().times(1).hold()
         broker.faults.on(Api.PRODUCE).before().on_call(3).error(ErrorCode.INVALID_TIMESTAMP)
         futures = send_each(producer, numbers(5))
-        held.wait()
+        held.wait(1, 20)
         held.remove()
         failed = [number for number, future in enumerate(futures) if future.exception(DEADLINE_S) is not None]
         producer.send(TOPIC, b"last").result(DEADLINE_S)
@@ -539,7 +539,7 @@ def test_close_with_a_timeout_that_passes(broker: BrokerStub) -> None:
     producer.send(TOPIC, b"1").result(DEADLINE_S)
     held = broker.faults.on(Api.PRODUCE).before().times(1).hold()
     future = producer.send(TOPIC, b"2")
-    held.wait()
+    held.wait(1, 20)
     with pytest.raises(UndeliveredRecords):
         producer.close(0.1)
     failure = future.exception()

@@ -81,7 +81,7 @@ def test_a_topic_that_was_refused_once_is_still_watched(stub: BrokerStub, code: 
     with quick(stub, metadata_max_age_ms=50, delivery_timeout_ms=60_000) as producer:
         producer.send("t", b"before").result(20)
         refused = stub.faults.on(Api.METADATA).where(topic="t").before().times(1).error(code)
-        refused.wait()
+        refused.wait(1, 20)
         stub.delete_topic("t")
         stub.create_topic("t", partitions=1)
         producer.send("t", b"after").result(20)

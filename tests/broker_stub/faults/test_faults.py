@@ -83,7 +83,7 @@ def test_drop(stub: BrokerStub, talker: Talker, at: str) -> None:
     talker.timeout = SHORT_S
     with pytest.raises(Silent):
         talker.produce("t", numbered(7, 0))
-    assert fault.wait()
+    assert fault.wait(1, 20)
     later = numbered(7, written(at))
     with pytest.raises(Silent):
         talker.produce("t", later)
@@ -129,7 +129,7 @@ def test_delay(still: tuple[BrokerStub, VirtualClock], at: str) -> None:
     fault = point(stub.faults.on(Api.PRODUCE), at).delay(120)
     with Talker(stub, timeout=SHORT_S) as talker:
         talker.send(produce_request("t", numbered(7, 0)), 12)
-        fault.wait()
+        fault.wait(1, 20)
         stub.advance(119)
         with pytest.raises(Silent):
             talker.receive_frame()
@@ -146,7 +146,7 @@ def test_delayed_answers_keep_their_order(stub: BrokerStub, talker: Talker, at: 
     fault = point(stub.faults.on(Api.PRODUCE), at).hold()
     first = talker.send(produce_request("t", numbered(7, 0)), 12)
     second = talker.send(metadata_request("t"), 12)
-    fault.wait()
+    fault.wait(1, 20)
     with Talker(stub) as other:
         assert other.metadata("t")
     fault.release()
@@ -162,7 +162,7 @@ def test_hold_before_and_after(stub: BrokerStub, talker: Talker) -> None:
         fault = point(stub.faults.on(Api.PRODUCE), at).hold()
         for each in (sequence, sequence + 1):
             talker.send(produce_request("t", numbered(7, each)), 12)
-        fault.wait()
+        fault.wait(1, 20)
         assert stub.end_offset("t", 0) == sequence + (at == "after_append")
         fault.release()
         for each in (sequence, sequence + 1):
@@ -349,7 +349,7 @@ def test_a_held_request_goes_on_after_its_client_left(stub: BrokerStub) -> None:
     fault = stub.faults.on(Api.PRODUCE).hold()
     with Talker(stub) as leaver:
         leaver.send(produce_request("t", numbered(7, 0)), 12)
-        fault.wait()
+        fault.wait(1, 20)
     until(lambda: stub.stats()["open"] == 0, "its connection is gone")
     fault.release()
     until(lambda: stub.end_offset("t", 0) == 1, "the append")
@@ -359,7 +359,7 @@ def test_a_held_request_ends_with_its_broker(stub: BrokerStub, talker: Talker) -
     """What a stopped broker had not done yet is never done."""
     fault = stub.faults.on(Api.PRODUCE).hold()
     talker.send(produce_request("t", numbered(7, 0)), 12)
-    fault.wait()
+    fault.wait(1, 20)
     stub.restart_broker(1)
     fault.release()
     with Talker(stub) as other:
@@ -374,8 +374,8 @@ def test_faults_of_one_call_add_up(still: tuple[BrokerStub, VirtualClock]) -> No
     failed = stub.faults.on(Api.PRODUCE).error(ErrorCode.NOT_ENOUGH_REPLICAS)
     with Talker(stub) as talker:
         talker.send(produce_request("t", numbered(7, 0)), 12)
-        delayed.wait()
-        failed.wait()
+        delayed.wait(1, 20)
+        failed.wait(1, 20)
         clock.advance(60)
         answer: Any = talker.receive(produce_request("t", b""), 12)
         assert only(answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS

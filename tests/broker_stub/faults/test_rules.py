@@ -182,8 +182,8 @@ def test_wait_returns_on_the_hit_and_raises_at_the_deadline() -> None:
         fault.wait(timeout=0.01)
     thread = threading.Thread(target=faults.match, args=(Call(), Point.BEFORE))
     thread.start()
-    assert fault.wait(timeout=5)
-    thread.join(5)
+    assert fault.wait(timeout=20)
+    thread.join(20)
 
 
 def test_release_lets_go_once_of_everything_held() -> None:
@@ -211,7 +211,7 @@ def test_a_release_right_after_a_hit_counts() -> None:
     fault = faults.on(PRODUCE).hold().forever()
     heard: list[str] = []
     [first] = faults.match(Call(), Point.BEFORE)
-    fault.wait()
+    fault.wait(1, 20)
     fault.release()
     fault.when_released(first.number, lambda: heard.append("first"))
     assert heard == ["first"]

@@ -30,7 +30,7 @@ def test_a_dropped_reply_silences_the_connection(site: Site) -> None:
     fault = site.proxy.faults.on(Api.PRODUCE).drop_reply()
     with site.connection(timeout=0.5) as connection, site.connection() as other:
         _ask_produce(connection, site.produce(0), expect=Silent)
-        fault.wait()
+        fault.wait(1, 20)
         connection.send(site.produce(1), 12)
         until(lambda: site.end_offset() == 2, "both batches are in the log")
         with pytest.raises(Silent):
@@ -237,7 +237,7 @@ def test_a_held_request_waits_and_holds_back_those_behind_it(site: Site) -> None
     fault = site.proxy.faults.on(Api.PRODUCE).before().hold()
     with site.connection() as connection:
         sent = [connection.send(site.produce(sequence), 12) for sequence in range(2)]
-        fault.wait()
+        fault.wait(1, 20)
         assert connection.quiet(0.2)
         assert site.end_offset() == 0
         fault.release()
@@ -250,7 +250,7 @@ def test_a_held_reply_has_taken_effect(site: Site) -> None:
     fault = site.proxy.faults.on(Api.PRODUCE).reply().hold()
     with site.connection() as connection:
         first = connection.send(site.produce(0), 12)
-        fault.wait()
+        fault.wait(1, 20)
         second = connection.send(wire.ApiVersionsRequest(), 0)
         until(lambda: site.end_offset() == 1, "the batch is in the log")
         assert connection.quiet(0.2)
@@ -264,7 +264,7 @@ def test_a_held_request_arrives_after_its_client_is_gone(site: Site) -> None:
     fault = site.proxy.faults.on(Api.PRODUCE).before().hold()
     with site.connection() as connection:
         connection.send(site.produce(0), 12)
-        fault.wait()
+        fault.wait(1, 20)
     until(lambda: site.proxy.stats()["open"] == 1, "one connection is open")
     assert site.end_offset() == 0
     fault.release()

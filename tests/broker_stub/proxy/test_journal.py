@@ -186,7 +186,7 @@ def test_a_connection_that_ends_before_the_answer_leaves_it_open() -> None:
         held = stub.faults.on(Api.PRODUCE).after_append().hold()
         with RawConnection(*proxy.addresses.values()) as connection:
             connection.send(produce_request("t", numbered(7, 0)), VERSION)
-            held.wait()
+            held.wait(1, 20)
             proxy.cut_connections()
             assert connection.is_closed()
         held.release()

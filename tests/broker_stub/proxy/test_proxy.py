@@ -280,7 +280,7 @@ def test_closing_leaves_nothing_behind() -> None:
         fault = proxy.faults.on(Api.API_VERSIONS).before().hold()
         with RawConnection(address) as connection, RawConnection(address):
             connection.send(wire.ApiVersionsRequest(), 0)
-            fault.wait()
+            fault.wait(1, 20)
             proxy.close()
             assert connection.is_closed()
         proxy.close()

@@ -120,7 +120,7 @@ def test_the_idle_are_closed() -> None:
         half.sendall(b"\0\0\0\x20\0")
         idle.metadata("t")
         waiting.send(init(), 5)
-        held.wait()
+        held.wait(1, 20)
         # What is sent is not yet heard, and hearing it later would make it busy.
         until(lambda: stub._server and any(each._splitter.pending for each in stub._server._connections), "half a request")
         stub.advance(IDLE_MS // 2)

@@ -69,7 +69,7 @@ def test_close_leaves_nothing_behind() -> None:
         held = stub.faults.on(wire.Api.METADATA).hold()
         with Talker(stub, 2) as other:
             other.send(metadata_request("t"), 12)
-            held.wait()
+            held.wait(1, 20)
             stub.close()
             stub.close()
             assert talker.is_closed()

@@ -100,10 +100,11 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message that comes after seconds comes at once, and all waits are shorter."""
+def soon(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The message that comes after seconds comes at once, and all waits are shorter: as long as the parameter says, or PATIENCE_S."""
+    patience_s: float = getattr(request, "param", PATIENCE_S)
     monkeypatch.setattr(waiting, "SAY_AFTER_S", SAY_AFTER_S)
-    monkeypatch.setattr(reachability, "REACH_MS", PATIENCE_S * 1000)
+    monkeypatch.setattr(reachability, "REACH_MS", patience_s * 1000)
     for module, name in (
         (control_client, "TIMEOUT_S"),
         (consume, "METADATA_TIMEOUT_S"),
@@ -111,7 +112,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
         (topics, "TIMEOUT_S"),
         (discovery, "DISCOVER_TIMEOUT_S"),
     ):
-        monkeypatch.setattr(module, name, PATIENCE_S)
+        monkeypatch.setattr(module, name, patience_s)
+    return patience_s
 
 
 @pytest.fixture
@@ -163,7 +165,7 @@ def test_before_a_broker_that_says_nothing(silent: str, token: str, command: str
     assert ", for at most " in line
 
 
-@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("soon", [1.6], indirect=True)  # the connection has to be there before that
 @pytest.mark.parametrize(
     ("api", "words", "awaited"),
     [
@@ -176,14 +178,14 @@ def test_before_a_broker_that_says_nothing(silent: str, token: str, command: str
         (Api.METADATA, ("consume", "--topic", "t"), "where topic 't'"),
     ],
 )
-def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, api: Api, words: tuple[object, ...], awaited: str) -> None:
+def test_before_a_broker_that_no_longer_answers(stub: BrokerStub, soon: float, api: Api, words: tuple[object, ...], awaited: str) -> None:
     """The line names what is awaited, if the connection was fine and the broker then does not answer one API."""
     stub.faults.on(api).forever().hold()
     # On a slow machine it may have waited for the connection, too.
     line = said([*words, "--bootstrap", stub.bootstrap])[-1]
     assert f"still waiting for {awaited}" in line
     assert stub.bootstrap in line
-    assert line.endswith(f", for at most {PATIENCE_S} s")
+    assert line.endswith(f", for at most {soon} s")
 
 
 @pytest.mark.usefixtures("soon")

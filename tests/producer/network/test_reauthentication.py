@@ -112,7 +112,7 @@ def test_requests_that_are_on_their_way_are_answered_first() -> None:
         connection = renew_soon(producer)
         held = stub.faults.on(Api.PRODUCE).reply().hold()
         futures.append(producer.send("t", b"%d" % len(futures)))
-        held.wait()
+        held.wait(1, 20)
         futures.append(producer.send("t", b"%d" % len(futures)))
         until(lambda: stub.end_offset("t", 0) == len(futures), "the one behind it is there")
         # Nothing is sent until it is due, and then something: the renewal begins behind two answers that have not come.

@@ -249,7 +249,7 @@ def test_a_broker_that_falls_silent_is_given_up_where_it_did() -> None:
         held = stub.faults.on(Api.SASL_AUTHENTICATE).hold()
         with ThreadPoolExecutor() as pool:
             sending = pool.submit(producer.send, "t", b"x")
-            held.wait()
+            held.wait(1, 20)
             until(producer._sender.engine.trouble, "the reason", good=lambda said: "0.3 s during SASL authentication" in said)
             held.remove()
             held.release()
