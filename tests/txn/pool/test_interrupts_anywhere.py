@@ -19,12 +19,13 @@ from tests.txn.stub_helpers import SETTINGS, committed
 from tests.txn.test_interrupts_anywhere import PATIENCE_S, elsewhere, threads
 from tests.waiting import until
 
-FIRST_USE_EVERY = 29
+FIRST_USE_EVERY = 61
 FIRST_USE_FIRST = int(os.environ.get("FENCEPOST_SEED", random.SystemRandom().randrange(10**6))) % FIRST_USE_EVERY
 OWN: dict[str, Any] = {key: value for key, value in SETTINGS.items() if key != "transactional_id"}
 
 pytestmark = [
     *MARKS,
+    pytest.mark.timeout(600),
     # A call is a coroutine, which is never begun where the strike comes first.
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
