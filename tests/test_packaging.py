@@ -25,6 +25,7 @@ from fencepost import producer
 from fencepost.producer import _hot
 from fencepost.producer.foundations.version import VERSION
 from tests.drawn import drawn
+from tests.machine import slowness
 from tests.once import once_is_enough
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,13 +173,13 @@ def test_every_hot_module_exists() -> None:
 
 @pytest.mark.alone
 def test_verifying_is_cheap() -> None:
-    """The check at import costs less than two milliseconds."""
+    """The check at import costs less than two milliseconds, and as much more as the machine is slower than usual."""
     best = 1.0
     for _ in range(20):
         started = time.perf_counter()
         _hot.verify()
         best = min(best, time.perf_counter() - started)
-    assert best < 0.002
+    assert best < 0.002 * slowness()
 
 
 def test_a_compiled_file_that_no_build_made_is_refused(site: Path) -> None:

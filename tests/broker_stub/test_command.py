@@ -1,15 +1,12 @@
-"""`python -m fencepost.broker_stub`: quick to start, quick to end, and plain about what is wrong."""
+"""`python -m fencepost.broker_stub`: quick to end, and plain about what is wrong."""
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +15,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.command import ending_signals
 from tests.broker_stub.stub_calls import Talker, refused
 from tests.drawn import drawn
-from tests.gil import starts_as_usual
 from tests.strike import struck
-
-COLD_START_S = 0.3
 
 
 def environment() -> dict[str, str]:
@@ -48,46 +42,7 @@ def listening(process: subprocess.Popen[str]) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in line.rpartition(" ")[2].split(",")]
 
 
-@starts_as_usual
-@pytest.mark.alone
-def test_a_cold_start_answers_within_three_hundred_milliseconds(tmp_path: Path) -> None:
-    """From the start of a new process to three-broker Metadata with a leader and a producer id.
-
-    The first run only writes the byte code that an installed package comes with. Where more processes want to run than there are cores,
-    everything takes as long as the others let it: there the process's own CPU time is held to the limit.
-    """
-    cold_start(tmp_path)
-    took = [cold_start(tmp_path) for _ in range(3)]
-    while min(wall for wall, _ in took) > COLD_START_S and len(took) < 10:
-        took.append(cold_start(tmp_path))
-    crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
-    assert min(cpu if crowded else wall for wall, cpu in took) < COLD_START_S, took
-
-
-def cold_start(byte_code: Path) -> tuple[float, float]:
-    """The seconds that it took, on the wall and of CPU."""
-    before, began = _children_cpu_s(), time.perf_counter()
-    process = command("--brokers", "3", "--port", "0", PYTHONPYCACHEPREFIX=str(byte_code), PYTHONDONTWRITEBYTECODE="")
-    try:
-        with closing(_Cold(listening(process)[0])) as talker:
-            talker.metadata("t")
-            known = talker.metadata("t")
-            assert len(known.brokers) == 3
-            assert known.topics[0].partitions[0].leader_id > 0
-            assert talker.producer_id() >= 0
-        wall = time.perf_counter() - began
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
-    return wall, _children_cpu_s() - before
-
-
-def _children_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-class _Cold(Talker):
+class PortTalker(Talker):
     """A talker to a broker of which only the port is known."""
 
     def __init__(self, port: int) -> None:
@@ -101,7 +56,7 @@ def test_the_command_ends_on_a_signal(number: int) -> None:
     try:
         ports = listening(process)
         assert len(set(ports)) == 2
-        with closing(_Cold(ports[0])) as talker:
+        with closing(PortTalker(ports[0])) as talker:
             talker.metadata("t")
             assert len(talker.metadata("t").topics[0].partitions) == 4
         process.send_signal(number)

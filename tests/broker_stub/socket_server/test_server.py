@@ -25,6 +25,7 @@ from fencepost.producer.wire.records import Record
 from fencepost.txn import TransactionalProducer
 from tests.broker_stub.stub_calls import Talker, batch, fetch_request, metadata_request, numbered, only, produce_request, refused
 from tests.conformance.raw import Silent
+from tests.machine import slowness
 from tests.waiting import until
 
 START_S = 0.005
@@ -47,7 +48,8 @@ def sockets() -> set[str]:
 
 @pytest.mark.alone
 def test_three_brokers_start_in_under_five_milliseconds() -> None:
-    """Once imported, a stub is up in less than 5 ms, and clients may connect at once. On a busy machine not every start is a quick one."""
+    """Once imported, a stub is up in less than 5 ms, and clients may connect at once. On a busy machine not every start is a quick one, and
+    a slow machine has more time."""
     took = []
     for _ in range(15):
         began = time.perf_counter()
@@ -55,7 +57,7 @@ def test_three_brokers_start_in_under_five_milliseconds() -> None:
             took.append(time.perf_counter() - began)
             for address in stub.addresses.values():
                 socket.create_connection(address, timeout=5).close()
-    assert statistics.quantiles(took, n=4)[0] < START_S, took
+    assert statistics.quantiles(took, n=4)[0] < START_S * slowness(), took
 
 
 def test_close_leaves_nothing_behind() -> None:

@@ -32,6 +32,7 @@ from tests.certificates import Authority
 from tests.credentials import jwt
 from tests.fencepost.cli.shell import DEADLINE_S, ended, run, run_apart, running, serving, surroundings
 from tests.gil import starts_as_usual
+from tests.machine import cpu_of, slowness
 from tests.waiting import despite, until
 
 COLD_START_S = 0.3
@@ -57,12 +58,12 @@ def free_ports(count: int) -> int:
             return first
 
 
-def cold_start_s() -> tuple[float, float]:
+def cold_start_s(*command: str) -> tuple[float, float]:
     """From starting the process to three brokers with leaders and a producer id: seconds by the clock, and of the process's CPU time."""
     port = free_ports(3)
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "fencepost", "broker", "--brokers", "3", "--port", str(port)],
+        [sys.executable, "-m", *command, "--brokers", "3", "--port", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -77,9 +78,8 @@ def cold_start_s() -> tuple[float, float]:
         assert identity.producer_id >= 0
     finally:
         process.terminate()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return taken, usage.ru_utime + usage.ru_stime
+        cpu = cpu_of(process)
+    return taken, cpu
 
 
 def metadata_of(connection: socket.socket, topic: str) -> MetadataResponse:
@@ -113,15 +113,18 @@ def test_help_names_every_command() -> None:
 
 @starts_as_usual
 @pytest.mark.alone
-def test_a_broker_is_up_within_300_ms_of_a_cold_start() -> None:
-    """`fencepost broker` answers three-broker Metadata with leaders and an InitProducerId within 300 ms of its process's start. A machine
-    that is busy with other things gets more than one chance, and then its CPU time counts, with which the process also ends."""
+@pytest.mark.parametrize("command", [("fencepost", "broker"), ("fencepost.broker_stub",)], ids=" ".join)
+def test_a_broker_is_up_within_300_ms_of_a_cold_start(command: tuple[str, ...]) -> None:
+    """Three brokers answer Metadata with leaders, and an InitProducerId, within 300 ms of their process's start; on a slow machine within
+    the time of four starts of Python with asyncio. Where more processes want to run than there are cores, the process's CPU time counts,
+    with which it also ends."""
+    limit_s = COLD_START_S * slowness()
     taken: list[tuple[float, float]] = []
-    while min(taken, default=(1.0, 1.0))[0] > COLD_START_S and len(taken) < COLD_STARTS_MAX:
-        taken.append(cold_start_s())
+    while min(taken, default=(limit_s + 1, 0))[0] > limit_s and len(taken) < COLD_STARTS_MAX:
+        taken.append(cold_start_s(*command))
     busy = os.getloadavg()[0] > (os.cpu_count() or 1)
     best = min(cpu if busy else wall for wall, cpu in taken)
-    assert best <= COLD_START_S, f"(wall, CPU): {[(round(wall, 3), round(cpu, 3)) for wall, cpu in taken]}"
+    assert best <= limit_s, f"(wall, CPU): {[(round(wall, 3), round(cpu, 3)) for wall, cpu in taken]}"
 
 
 def test_starting_a_broker_loads_nothing_it_does_not_need() -> None:
