@@ -33,6 +33,6 @@ def test_both_sides(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, env={**os.environ, "PYTHONPATH": str(ours)}, check=False)
     assert done.returncode == 1, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("confluent-kafka: Producer"))
-    assert "2 of 2" in line
+    assert "2 of 2" in line, done.stdout + done.stderr
     assert "1 of 2" in line
     assert "fails on ours: tests.test_Producer::test_only_theirs" in done.stdout
