@@ -13,6 +13,8 @@ import pytest
 
 import fencepost
 
+pytestmark = pytest.mark.timeout(400)
+
 ROOT: Final = Path(__file__).parents[2]
 CONF: Final = ROOT / "docs" / "site" / "conf.py"
 FIRST: Final = "README"
@@ -29,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built from this checkout. A warning fails it."""
     made = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-c", str(CONF.parent), "-d", str(made / "trees")]
-    done = subprocess.run([*command, str(ROOT), str(made / "html")], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([*command, str(ROOT), str(made / "html")], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return made / "html"
 

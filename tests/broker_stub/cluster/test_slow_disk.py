@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,13 +25,13 @@ def stub() -> Iterator[BrokerStub]:
 
 def waits(stub: BrokerStub, future: RecordFuture) -> int:
     """So many milliseconds pass by the stub's clock until the record is acknowledged."""
-    until(lambda: stub.journal.requests(Api.PRODUCE), "the request", good=bool)
-    for passed in range(0, 5_000, 50):
-        for _ in range(20):
-            if future.done():
-                return passed
+    (produced,) = until(lambda: stub.journal.requests(Api.PRODUCE), "the request", good=bool)
+    for _ in range(100):
+        for _ in range(20):  # a follower asks, and is answered
             stub.advance(0)
-            time.sleep(0.002)  # for the producer's thread
+        if produced.ended_ms is not None:
+            future.result(20)
+            return produced.ended_ms - produced.at_ms
         stub.advance(50)
     raise AssertionError("it was never acknowledged")
 

@@ -49,7 +49,7 @@ def settings(stub: BrokerStub, group: str) -> dict[str, Any]:
 
 def pump(done: Callable[[], bool], *readers: Reader) -> None:
     """Polls them in turn until it is done."""
-    deadline = time.monotonic() + 3 * DEADLINE_S
+    deadline = time.monotonic() + 6 * DEADLINE_S  # longer than the session of a member that did not say that it leaves
     while not done():
         assert time.monotonic() < deadline, [(each.partitions, len(each.seen)) for each in readers]
         for reader in readers:

@@ -26,8 +26,8 @@ def stub() -> Iterator[BrokerStub]:
         yield stub
 
 
-def reader(stub: BrokerStub, isolation: Isolation = Isolation.READ_COMMITTED, **limits: Any) -> LogReader:
-    settings = read_settings({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 1, "request_timeout_ms": 700})
+def reader(stub: BrokerStub, isolation: Isolation = Isolation.READ_COMMITTED, *, request_timeout_ms: int = 700, **limits: Any) -> LogReader:
+    settings = read_settings({"bootstrap_servers": stub.bootstrap, "retry_backoff_ms": 1, "request_timeout_ms": request_timeout_ms})
     return LogReader(settings, isolation=isolation, limits=Limits(**{"timeout_ms": 20_000, "fetch_max_wait_ms": 50, **limits}))
 
 
@@ -107,7 +107,7 @@ def test_what_is_gone_is_said(stub: BrokerStub) -> None:
 def test_a_wait_for_what_never_comes_ends(stub: BrokerStub) -> None:
     """With the reason, after `timeout_ms`: records that were promised and are not there, brokers that are not there."""
     write(stub, numbered(3))
-    with reader(stub, timeout_ms=2_000) as log, pytest.raises(ReadTimeout, match="ends at offset 3"):
+    with reader(stub, timeout_ms=2_000, request_timeout_ms=20_000) as log, pytest.raises(ReadTimeout, match="ends at offset 3"):
         values(log, 0, 4)
     for node in (1, 2, 3):
         stub.stop_broker(node)

@@ -16,13 +16,17 @@ MAKE = """
             from fencepost.compat.confluent import Producer
             producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
 """
+PATIENT = """
+            from fencepost.compat.confluent import held_messages
+            held_messages.ALONE_S = 20.0  # A broker that takes longer than that to answer is said to be down.
+"""
 
 
 def test_exit_without_flush() -> None:
     """Messages for a topic that the producer had not heard of before the program ended are in the log."""
     with BrokerStub() as stub:
         ended = run(
-            f"""{MAKE}
+            f"""{MAKE}{PATIENT}
             for number in range(10):
                 producer.produce("new", str(number))
             """,
@@ -36,7 +40,7 @@ def test_exit_of_a_multiprocessing_child_without_flush() -> None:
     """A forked child of multiprocessing ends without `atexit`: its messages for a new topic are in the log all the same."""
     with BrokerStub() as stub:
         ended = run(
-            f"""{MAKE}
+            f"""{MAKE}{PATIENT}
             import multiprocessing
             def work():
                 global mine

@@ -164,7 +164,7 @@ def impatient(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
 def test_a_batch_that_another_driver_has_committed_meanwhile(impatient: Site) -> None:
     """A driver's transaction has timed out, and another driver has committed the batch since: it has the sink, and this driver says so
     instead of counting the other one's rows as its own."""
-    writer, other = impatient.by_hand(transaction_timeout_ms=1_000), impatient.by_hand()
+    writer, other = impatient.by_hand(transaction_timeout_ms=2_000), impatient.by_hand()
     frames = [impatient.rows(value) for value in "123"]
     with pytest.raises(SinkTakenOver), writer.batch(frames[0], impatient.offsets(0)) as batch:
         batch.write(frames[0])
@@ -387,7 +387,7 @@ def test_a_replaced_driver_does_not_take_the_sink_back(slow: Site, stage: str, *
 def test_a_replaced_driver_whose_commit_is_in_doubt_does_not_take_the_sink_back(slow: Site) -> None:
     """It asked for the commit, and got no answer before another driver took the sink over: it says that the ledger knows."""
     rows = slow.rows("1", key="value")
-    older, newer = slow.by_hand(timeout_ms=1_500, request_timeout_ms=500), slow.by_hand()
+    older, newer = slow.by_hand(timeout_ms=2_500, request_timeout_ms=500), slow.by_hand()
     unheard = slow.stub.faults.on(Api.END_TXN).forever().drop()
     slow.offsets(0)
     with ThreadPoolExecutor(1) as pool, ExitStack() as at_work:

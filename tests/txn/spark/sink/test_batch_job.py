@@ -92,7 +92,7 @@ def test_without_a_job_rows_are_written_each_time(stub: BrokerStub, topic: str, 
 @pytest.mark.parametrize("lost", [2, 100])
 def test_a_commit_that_was_not_answered_is_found_in_the_ledger(stub: BrokerStub, topic: str, spark: SparkSession, lost: int) -> None:
     """The job continues as written if it was written, and counts its rows, also if only the ledger tells that it was."""
-    settings = {"job_id": f"load-{lost}", "version": 0, "guard": "driver", "timeout_ms": 2000, "request_timeout_ms": 500}
+    settings = {"job_id": f"load-{lost}", "version": 0, "guard": "driver", "timeout_ms": 3_000, "request_timeout_ms": 500}
     rule = stub.faults.on(Api.END_TXN).after_append().times(lost).drop()
     try:
         done = write(stub, rows(spark, 0, 5), "unsure", topic=topic, **settings)
