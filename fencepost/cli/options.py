@@ -17,7 +17,7 @@ import typer
 from fencepost.cli.error_lines import CommandError
 from fencepost.cli.numbers import a_number
 from fencepost.cli.passwords import value_of, with_environment
-from fencepost.cli.profiles import SERVERS, profile
+from fencepost.cli.profiles import SERVERS, SERVERS_SPELLED, profile
 from fencepost.cli.token_provider import with_provider
 from fencepost.cli.waiting import waiting
 
@@ -58,7 +58,7 @@ class ClusterOptions(NamedTuple):
     @property
     def address(self) -> str:
         """The given address, or that of the profile in use, or the environment's."""
-        return bootstrap_from(self.bootstrap)
+        return bootstrap_from(self.bootstrap, "--config", self.config)
 
     def settings(self) -> Settings:
         """The settings of a client."""
@@ -129,10 +129,12 @@ def _answer(what: str, timeout_s: float) -> Iterator[None]:
         raise CommandError(str(error)) from None
 
 
-def bootstrap_from(option: str | None) -> str:
-    """The given address, or that of the profile in use, or the environment's."""
-    kept = _profile(option)
-    found = option or kept.get(SERVERS) or _of_environment()
+def bootstrap_from(bootstrap: str | None, option: str, given: Sequence[str] | None) -> str:
+    """The address of the command line, or that of the profile in use, or the environment's. `given`: NAME=VALUE with the option of that
+    name."""
+    asked = _asked_servers(bootstrap, option, given)
+    kept = _profile(asked)
+    found = asked or next((kept[name] for name in SERVERS_SPELLED if kept.get(name)), None) or _of_environment()
     if not found:
         lacking = f"the profile has no {SERVERS}, but {', '.join(kept)}: " if kept else ""
         raise CommandError(
@@ -143,19 +145,35 @@ def bootstrap_from(option: str | None) -> str:
 
 def connection(bootstrap: str | None, option: str, given: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
     """The brokers' address, and the client's settings, `given` as NAME=VALUE with the option of that name."""
-    return bootstrap_from(bootstrap), client_settings(bootstrap, option, given)
+    return bootstrap_from(bootstrap, option, given), client_settings(bootstrap, option, given)
 
 
 def client_settings(bootstrap: str | None, option: str, given: Sequence[str] | None) -> dict[str, Any]:
-    """The profile's settings, replaced by the given ones, with passwords from the environment, and the token provider itself."""
+    """The profile's settings, replaced by the given ones, with passwords from the environment, and the token provider itself; without the
+    brokers' address."""
     named = pairs(option, given)
-    replaced = {SERVERS, *(name.replace("_", ".") for name in named)}
-    kept = {name: value for name, value in _profile(bootstrap).items() if name.replace("_", ".") not in replaced}
-    return with_provider(with_environment({**kept, **named}))
+    replaced = {name.replace("_", ".") for name in named}
+    of_profile = _profile(_asked_servers(bootstrap, option, given))
+    kept = {name: value for name, value in of_profile.items() if name.replace("_", ".") not in replaced}
+    both = {name: value for name, value in {**kept, **named}.items() if name not in SERVERS_SPELLED}
+    return with_provider(with_environment(both))
 
 
-def _profile(bootstrap: str | None) -> dict[str, str]:
-    return profile(addressed=bool(bootstrap or _of_environment()))
+def _asked_servers(bootstrap: str | None, option: str, given: Sequence[str] | None) -> str | None:
+    """The address that the command line gives, as an option of its own or as a setting."""
+    as_settings = [text for text in given or () if text.replace("@", "=").partition("=")[0] in SERVERS_SPELLED]
+    asked = {f"{option} {name}=": value for name, value in pairs(option, as_settings).items()}
+    if "" in asked.values():
+        raise CommandError(f"{next(name for name in asked if not asked[name])} is empty: give HOST:PORT")
+    if bootstrap:
+        asked["--bootstrap "] = bootstrap
+    if len(set(asked.values())) > 1:
+        raise CommandError(f"{' and '.join(name + value for name, value in asked.items())} are different brokers: give one")
+    return next(iter(asked.values()), None)
+
+
+def _profile(asked: str | None) -> dict[str, str]:
+    return profile(addressed=bool(asked or _of_environment()))
 
 
 def _of_environment() -> str | None:

@@ -37,9 +37,6 @@ def producer_for(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[
     from fencepost.producer.config.reader import read_settings
 
     given = with_defaults(settings, {"client_id": "fencepost-produce"})
-    for name in ("bootstrap.servers", "bootstrap_servers"):
-        if name in settings:
-            raise CommandError(f"--config {name}: give --bootstrap instead")
     try:
         read = read_settings({"bootstrap_servers": bootstrap, **given})
         chosen = given.keys() & {"max_block_ms", "max.block.ms"}

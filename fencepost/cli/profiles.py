@@ -23,6 +23,8 @@ NAME_VARIABLE: Final = "FENCEPOST_PROFILE"
 DEFAULT: Final = "default"
 TOML: Final = ".toml"
 SERVERS: Final = "bootstrap.servers"
+SERVERS_SPELLED: Final = (SERVERS, "bootstrap_servers", "metadata.broker.list")
+"""The address as a setting: also as a program spells it, and as librdkafka does."""
 FROM_FILE, FROM_ENV = "from_file", "from_env"
 
 _asked: ContextVar[tuple[str | None, str | None]] = ContextVar("asked", default=(None, None))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fencepost.cli.error_lines import CommandError
-from fencepost.cli.options import TIMEOUT_S, Bootstrap, bootstrap_from, connection, pairs
+from fencepost.cli.options import TIMEOUT_S, Bootstrap, connection, pairs
 from fencepost.cli.output import say
 from fencepost.cli.profiles import source_of_settings
 from fencepost.cli.tables import show
@@ -38,8 +38,8 @@ def list_topics(
     client_config: Client = None,
 ) -> None:
     """List the topics, with partitions and replicas."""
-    admin = _admin(bootstrap, client_config)
-    with _patience(bootstrap, "the list of topics"):
+    servers, admin = _admin(bootstrap, client_config)
+    with _patience(servers, "the list of topics"):
         known = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S))
     found = [
         {"topic": name, "partitions": len(topic.partitions), "replicas": _replicas(topic), "leaderless": _leaderless(topic)}
@@ -66,10 +66,10 @@ def create(
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
-    admin = _admin(bootstrap, client_config)
+    servers, admin = _admin(bootstrap, client_config)
     new = NewTopic(name, num_partitions=partitions or -1, replication_factor=replicas or -1, config=pairs("--config", config))
     try:
-        with _patience(bootstrap, f"topic {name!r}"):
+        with _patience(servers, f"topic {name!r}"):
             admin.create_topics([new], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S + 1)
     except KafkaException as error:
         if not (if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
@@ -92,11 +92,11 @@ def delete(
     """Delete topics and all their records."""
     from confluent_kafka import KafkaError, KafkaException
 
-    admin = _admin(bootstrap, client_config)
+    servers, admin = _admin(bootstrap, client_config)
     wrong = []
     for name, deleted in admin.delete_topics(names, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).items():
         try:
-            with _patience(bootstrap, f"the end of topic {name!r}"):
+            with _patience(servers, f"the end of topic {name!r}"):
                 deleted.result(TIMEOUT_S + 1)
         except KafkaException as error:
             if not (if_exists and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -122,9 +122,9 @@ def describe(
         ResourceType,
     )
 
-    admin = _admin(bootstrap, client_config)
+    servers, admin = _admin(bootstrap, client_config)
     # A request that names the topic might create it.
-    with _patience(bootstrap, "the list of topics"):
+    with _patience(servers, "the list of topics"):
         topic = _ask(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics.get(name)
     if topic is None:
         raise CommandError(f"there is no topic {name!r}")
@@ -133,10 +133,10 @@ def describe(
     specs: dict[str, Any] = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # they have no types
     for end, spec in specs.items():
         asked = admin.list_offsets({TopicPartition(name, number): spec for number in led}, request_timeout=TIMEOUT_S) if led else {}
-        with _patience(bootstrap, f"the offsets of topic {name!r}"):
+        with _patience(servers, f"the offsets of topic {name!r}"):
             ends[end] = {at.partition: _offset(name, found) for at, found in asked.items()}
     resource = ConfigResource(ResourceType.TOPIC, name)
-    with _patience(bootstrap, f"the configs of topic {name!r}"):
+    with _patience(servers, f"the configs of topic {name!r}"):
         configs = _ask(lambda: admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource].result(TIMEOUT_S + 1))
     own = {each.name: each.value for each in configs.values() if each.source == DYNAMIC_TOPIC_CONFIG}
     partitions = [
@@ -161,7 +161,8 @@ def describe(
 DYNAMIC_TOPIC_CONFIG: Final = 1
 
 
-def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
+def _admin(bootstrap: str | None, given: list[str] | None) -> tuple[str, AdminClient]:
+    """The brokers' address, and a client of them."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -171,13 +172,13 @@ def _admin(bootstrap: str | None, given: list[str] | None) -> AdminClient:
     reach(servers, settings)
     try:
         given_to_it = for_librdkafka(servers, settings)
-        return AdminClient({"client.id": "fencepost-topics", "log_level": 0, **given_to_it, "bootstrap.servers": servers})
+        return servers, AdminClient({"client.id": "fencepost-topics", "log_level": 0, **given_to_it, "bootstrap.servers": servers})
     except KafkaException as error:
         raise CommandError(f"{source_of_settings('--client-config')}: {error.args[0].str()}") from None
 
 
-def _patience(bootstrap: str | None, what: str) -> AbstractContextManager[None]:
-    return waiting(f"{what} at {bootstrap_from(bootstrap)}", TIMEOUT_S)
+def _patience(servers: str, what: str) -> AbstractContextManager[None]:
+    return waiting(f"{what} at {servers}", TIMEOUT_S)
 
 
 def _ask(ask: Callable[[], Any]) -> Any:

@@ -297,7 +297,6 @@ def test_mistakes_are_one_line(stub: BrokerStub, tmp_path: Path) -> None:
     assert "is a directory" in complaint(produce(stub, tmp_path))
     assert "did you mean 'linger.ms'?" in complaint(produce(stub, "--config", "linger.m=5", "-", given=b""))
     assert "--config 'linger.ms' is not NAME=VALUE" in complaint(produce(stub, "--config", "linger.ms", "-", given=b""))
-    assert "give --bootstrap instead" in complaint(produce(stub, "--config", "bootstrap.servers=x:1", "-", given=b""))
     assert "add --format json or csv" in complaint(produce(stub, "--key-field", "id", "-", given=b""))
     assert "--key-field x: the first line has no such column, but a, b" in complaint(
         produce(stub, "--key-field", "x", "--format", "csv", "-", given=b"a,b\n")

@@ -12,6 +12,8 @@ import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.cli import profiles
+from fencepost.cli.error_lines import CommandError
+from fencepost.cli.options import connection
 from tests.fencepost.cli.shell import complaint, run
 
 PASSWORD = 'a =:@"secret'
@@ -132,6 +134,43 @@ def test_the_default_is_for_its_own_brokers(home: Path, stub: BrokerStub) -> Non
         assert at_home(home, "txn", "list", FENCEPOST_BOOTSTRAP=other.bootstrap).returncode == 0
         assert at_home(home, "--profile", "stub", "txn", "list", FENCEPOST_BOOTSTRAP=other.bootstrap).returncode == 0
         assert other.bootstrap in complaint(at_home(home, "--profile", "stub", "topics", "list", "--bootstrap", other.bootstrap))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command).replace(__file__, "FILE"))
+def test_the_address_as_a_setting(home: Path, command: tuple[str, ...]) -> None:
+    """A setting of the command names the brokers instead of the environment, of a profile that was asked for, and of the profile `default`,
+    of which nothing else is used either: these brokers take no login."""
+    option = "--client-config" if command[0] == "topics" else "--config"
+    with BrokerStub() as other:
+        other.create_topic("t")
+        address = f"bootstrap.servers={other.bootstrap}"
+        ran = at_home(home, *command, option, address)
+        assert ran.returncode == 0, ran
+        file = home / "of-no-broker.properties"
+        file.write_text("bootstrap.servers=127.0.0.1:1")
+        ran = at_home(home, "--config", file, *command, option, address, FENCEPOST_BOOTSTRAP="127.0.0.1:1")
+        assert ran.returncode == 0, ran
+
+
+def test_two_addresses() -> None:
+    """Each spelling of the setting is the address, and the same one as often as the command line has it. Two of them are an error."""
+    for name in ("bootstrap.servers", "bootstrap_servers", "metadata.broker.list"):
+        assert connection(None, "--config", [f"{name}=a:1", "linger.ms=5"]) == ("a:1", {"linger.ms": "5"})
+        assert connection("a:1", "--config", [f"{name}=a:1"]) == ("a:1", {})
+        with pytest.raises(CommandError, match=f"^--client-config {name}=a:1 and --bootstrap b:1 are different brokers: give one$"):
+            connection("b:1", "--client-config", [f"{name}=a:1"])
+        with pytest.raises(CommandError, match=f"^--config {name}= is empty: give HOST:PORT$"):
+            connection(None, "--config", [f"{name}="])
+    with pytest.raises(CommandError, match=r"^--config bootstrap\.servers=a:1 and --config bootstrap_servers=b:1 are different brokers"):
+        connection(None, "--config", ["bootstrap.servers=a:1", "bootstrap_servers=b:1"])
+
+
+def test_a_profile_with_the_name_of_a_program(home: Path) -> None:
+    """The address may have any of its names in a file, too."""
+    file = home / "fencepost" / "config.toml"
+    file.write_text(file.read_text().replace("bootstrap.servers", "bootstrap_servers"))
+    ran = at_home(home, "--profile", "stub", "txn", "list")
+    assert ran.returncode == 0, ran
 
 
 @pytest.mark.parametrize(
