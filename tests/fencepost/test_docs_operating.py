@@ -11,7 +11,9 @@ from fencepost.producer.observe.prometheus import LINES
 from fencepost.txn.jobs.stats import Counters as JobCounters
 from fencepost.txn.pipeline.stats import Counters as PipelineCounters
 from fencepost.txn.spark import SparkWriterStats
+from fencepost.txn.spark.sink.metrics import MetricsHistory
 from tests.pages import page_text
+from tests.waiting import until
 
 PAGE: Final = page_text("operating.md")
 ALERTS: Final = page_text("operating/alerts.yml")
@@ -26,7 +28,7 @@ def families() -> set[str]:
         PipelineCounters(0, None).snapshot(),
         JobCounters(0, None).snapshot(),
         fencepost.TransactionalPool(bootstrap_servers="localhost:1", transactional_id_prefix="shop").stats(),
-        SparkWriterStats(sink="s", batch_rows=1, batch_seconds=1.0, committed_at=1.0),
+        SparkWriterStats(sink="s", started_at=0.0, batch_rows=1, batch_seconds=1.0, committed_at=1.0),
     ]
     with fencepost.BrokerStub() as stub, fencepost.Producer(bootstrap_servers=stub.bootstrap) as producer:
         producer.send("t", b"x").result(30)
@@ -40,6 +42,15 @@ def test_each_metric_exists() -> None:
     named = set(re.findall(r"fencepost_[a-z]+_\w+", ALERTS + DASHBOARD))
     assert len(named) > 25
     assert named - families() == set()
+
+
+def test_a_query_that_never_commits() -> None:
+    """Its writer has, from its first snapshot on, a number by which FencepostSparkStands and the dashboard tell since when it stands."""
+    fresh = fencepost.prometheus_text(MetricsHistory().stats("s"))
+    assert "fencepost_spark_committed_at_seconds" not in fresh
+    ages = re.findall(r"time\(\) - \((fencepost_spark_committed_at_seconds) or (\w+)\)", ALERTS + DASHBOARD)
+    assert len(ages) == 2
+    assert all(re.search(rf"^{since}\{{sink=\"s\"\}} \d+", fresh, re.MULTILINE) for _, since in ages)
 
 
 def test_the_dashboard_is_complete() -> None:
@@ -71,17 +82,20 @@ def test_each_error_is_in_a_runbook() -> None:
     assert [name for name in names if f"`{name}`" not in pages] == []
 
 
+def _whole(stats: fencepost.ProducerStats) -> bool:
+    return stats.buffer_available_bytes == stats.buffer_total_bytes
+
+
 def test_records_wait_shows_in_the_numbers_of_its_alert() -> None:
     """FencepostNothingAcknowledged rests on a buffer that is whole while nothing waits."""
     with fencepost.BrokerStub() as stub, fencepost.Producer(stub.settings) as producer:
         producer.send("t", b"x").result(30)
-        idle = producer.stats()
+        idle = until(producer.stats, "the buffer to be whole", good=_whole)  # soon after the result
         stub.stop_broker(1)
         late = producer.send("t", b"y")
         waiting = producer.stats()
         stub.start_broker(1)
         late.result(30)
-        over = producer.stats()
-    assert idle.buffer_available_bytes == idle.buffer_total_bytes == over.buffer_available_bytes
+        over = until(producer.stats, "the buffer to be whole again", good=_whole)
     assert waiting.buffer_available_bytes < waiting.buffer_total_bytes
     assert (idle.record_acknowledged_total, waiting.record_acknowledged_total, over.record_acknowledged_total) == (1, 1, 2)

@@ -58,9 +58,11 @@ class BatchMetrics(Struct, kw_only=True):
 
 class SparkWriterStats(Struct, frozen=True, kw_only=True):
     """A writer's totals since it was made, and figures of its newest committed batch: its number, -1 without one, its rows, its seconds,
-    and the time of its commit in seconds since 1970. A batch counts once, as what it is in the end: `ledger` of its metrics."""
+    and the time of its commit. A batch counts once, as what it is in the end: `ledger` of its metrics. `started_at`: when the writer was
+    made. It and `committed_at` are in seconds since 1970, by the driver's clock."""
 
     sink: str
+    started_at: float
     committed: int = 0
     skipped: int = 0
     aborted: int = 0
@@ -86,6 +88,7 @@ describe(
     "fencepost_spark_",
     {"sink": "sink"},
     {
+        "started_at": ("started_at_seconds", "When the writer was made, in seconds since 1970."),
         "committed": ("batches_committed_total", "Batches that were committed."),
         "skipped": ("batches_skipped_total", "Batches that the ledger had already."),
         "aborted": ("batches_aborted_total", "Batches that were aborted in the end."),
@@ -111,6 +114,7 @@ class MetricsHistory:
         self._lock = RLock()
         self._kept: list[BatchMetrics] = []
         self._before: Counter[str] = Counter()  # the totals of those that are not kept
+        self.started_at = time.time()
 
     def add(self, metrics: BatchMetrics) -> None:
         """The metrics of a new batch."""
@@ -127,10 +131,16 @@ class MetricsHistory:
             totals.update(_totals(each))
         newest = next((each for each in reversed(kept) if each.ledger == "committed"), None)
         if newest is None:
-            return SparkWriterStats(sink=sink, **totals)
+            return SparkWriterStats(sink=sink, started_at=self.started_at, **totals)
         seconds = sum(newest.ms.values()) / 1000.0
         return SparkWriterStats(
-            sink=sink, **totals, batch=newest.batch, batch_rows=newest.rows, batch_seconds=seconds, committed_at=newest.committed_at
+            sink=sink,
+            started_at=self.started_at,
+            **totals,
+            batch=newest.batch,
+            batch_rows=newest.rows,
+            batch_seconds=seconds,
+            committed_at=newest.committed_at,
         )
 
     def newest(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import DataFrame
@@ -27,6 +29,7 @@ def test_totals_outlive_the_history() -> None:
     assert len(history.all()) == HISTORY
     assert history.stats("s") == SparkWriterStats(
         sink="s",
+        started_at=history.started_at,
         committed=HISTORY,
         skipped=HISTORY,
         aborted=HISTORY,
@@ -43,6 +46,7 @@ def test_totals_outlive_the_history() -> None:
 
 def test_a_writer(site: Site) -> None:
     """Two batches, and the second one again: Prometheus reads them with the sink's name."""
+    before = time.time()
     writer = site.writer()
     site.feed("1", "2")
     site.feed("3", "4")
@@ -61,7 +65,7 @@ def test_a_writer(site: Site) -> None:
     }
     assert (found["fencepost_spark_batches_committed_total"], found["fencepost_spark_batches_skipped_total"]) == (2, 1)
     assert (found["fencepost_spark_rows_total"], found["fencepost_spark_batch"], found["fencepost_spark_batch_rows"]) == (4, 1, 2)
-    assert found["fencepost_spark_committed_at_seconds"] > 1_700_000_000
+    assert before <= found["fencepost_spark_started_at_seconds"] < found["fencepost_spark_committed_at_seconds"] <= time.time()
 
 
 def test_what_is_no_snapshot() -> None:
