@@ -554,7 +554,8 @@ class BrokerStub(Restrictions):
         return self._call(lambda: self.cluster.cut_connections(node))
 
     def stats(self) -> dict[str, int]:
-        """The cluster's counters, and the number of open connections."""
+        """The cluster's counters, and the number of open connections. `connections_cut` counts the clients' connections that
+        `cut_connections` or a fault ended."""
         return self._read(
             lambda: {**self.cluster.counters.as_dict(), "open": sum(len(each.connections) for each in self.cluster.brokers.values())}
         )

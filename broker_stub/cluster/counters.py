@@ -15,7 +15,7 @@ class Counters(Struct):
     refused: int = 0  # batches that the log refused
     leader_moves: int = 0
     restarts: int = 0
-    connections_cut: int = 0
+    connections_cut: int = 0  # of clients, by `cut_connections` or a fault
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)

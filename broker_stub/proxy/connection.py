@@ -321,6 +321,7 @@ class ProxyConnection:
                 proxied.exchange.heard = Heard.CHANGED if proxied.changed else Heard.ALL
             _write(self._client, proxied.parts or [])
             if proxied.cut:
+                self.hub.counters.connections_cut += not self._client.is_closing()
                 self._client.close()
                 self._hang_up()
 

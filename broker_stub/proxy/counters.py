@@ -10,4 +10,4 @@ class ProxyCounters(Struct):
     requests: int = 0
     answers: int = 0
     unreachable: int = 0  # connections whose broker could not be reached
-    connections_cut: int = 0
+    connections_cut: int = 0  # of clients, by `cut_connections` or a fault

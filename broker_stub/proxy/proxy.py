@@ -159,7 +159,8 @@ class FaultProxy:
         return self._call(lambda: hub.cut_connections(node))
 
     def stats(self) -> dict[str, int]:
-        """The counters, and the number of open connections."""
+        """The counters, and the number of open connections. `connections_cut` counts the clients' connections that `cut_connections` or a
+        fault ended."""
         hub = self._running()
         return self._call(hub.stats)
 

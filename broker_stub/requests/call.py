@@ -68,8 +68,9 @@ class Fate(Enum):
     ANSWER = "answer"
     NOTHING = "nothing"  # no response is due
     SILENCE = "silence"  # no response, now or later
-    CUT = "cut"
-    CUT_HALFWAY = "cut halfway"  # the first half of the response, then the end
+    CLOSE = "close"  # the end, as Kafka's broker does
+    CUT = "cut"  # the end, by a fault
+    CUT_HALFWAY = "cut halfway"  # the first half of the response, then the end, by a fault
 
 
 class Reply(NamedTuple):
@@ -349,7 +350,7 @@ class Call:
         elif self._result is Instead.NOTHING and not self.errors:
             self._end(Reply(Fate.NOTHING, throttle_ms=self._throttle_ms))
         else:
-            self._end(Reply(Fate.CUT))
+            self._end(Reply(Fate.CLOSE))
         self._processed()
 
     def _send(self, fate: Fate = Fate.ANSWER) -> None:

@@ -70,7 +70,7 @@ class Wire(Protocol):
 class _PendingResponse:
     """The place of one response in their order."""
 
-    __slots__ = ("correlation_id", "cut", "filled", "parts", "version")
+    __slots__ = ("by_fault", "correlation_id", "cut", "filled", "parts", "version")
 
     def __init__(self, version: int, correlation_id: int) -> None:
         self.version = version
@@ -78,6 +78,7 @@ class _PendingResponse:
         self.filled = False
         self.parts: list[Buffer] = []
         self.cut = False
+        self.by_fault = False
 
 
 class ClientConnection:
@@ -287,7 +288,7 @@ class ClientConnection:
         if pending not in self._pending:
             if reply.exchange is not None:
                 reply.exchange.response = None
-            if not self._open and reply.fate is Fate.CUT:
+            if not self._open and reply.fate in (Fate.CLOSE, Fate.CUT):
                 self._finish(flush=False)
             elif not self._open and reply.response is not None:
                 self._write([])
@@ -297,7 +298,8 @@ class ClientConnection:
             while self._pending.pop() is not pending:
                 pass  # later answers must not overtake the one that never comes
             return
-        if reply.fate is Fate.CUT:
+        if reply.fate in (Fate.CLOSE, Fate.CUT):
+            self._cluster.counters.connections_cut += reply.fate is Fate.CUT
             self._finish(flush=True)
             return
         if self.sasl_state is not None:
@@ -316,7 +318,7 @@ class ClientConnection:
         if reply.fate is Fate.CUT_HALFWAY:
             whole = b"".join(pending.parts)
             pending.parts = [whole[: len(whole) // 2]]
-            pending.cut = True
+            pending.cut = pending.by_fault = True
         pending.filled = True
         self._flush()
 
@@ -326,6 +328,7 @@ class ClientConnection:
             if pending.parts:
                 self._write(pending.parts)
             if pending.cut:
+                self._cluster.counters.connections_cut += pending.by_fault and self._open
                 self._finish(flush=True)
         self._pump()
 

@@ -85,7 +85,6 @@ class StubStage:
         self._traffic = Traffic()
         self._stub.journal.follow(self._traffic)
         self._drops: list[Fault] = []
-        self._cuts: list[Fault] = []
 
     @property
     def bootstrap(self) -> str:
@@ -99,7 +98,7 @@ class StubStage:
             case Trouble.DROP_REPLY:
                 self._drops.append(stub.faults.on(Api.PRODUCE).after_append().drop())
             case Trouble.CUT_REPLY:
-                self._cuts.append(stub.faults.on(Api.PRODUCE).reply().disconnect())
+                stub.faults.on(Api.PRODUCE).reply().disconnect()
             case Trouble.CUT_CONNECTIONS:
                 stub.cut_connections()
             case Trouble.MOVE_LEADERS:
@@ -117,8 +116,8 @@ class StubStage:
         return Tally(
             resent=self._traffic.records - sent,
             duplicates_refused=stats["duplicates"],
-            replies_dropped=_hits(self._drops),
-            connections_cut=stats["connections_cut"] + _hits(self._cuts),
+            replies_dropped=sum(fault.hits for fault in self._drops),
+            connections_cut=stats["connections_cut"],
             leader_moves=stats["leader_moves"],
             restarts=stats["restarts"],
         )
@@ -147,7 +146,6 @@ class KafkaStage:
         self._traffic = Traffic()
         self._proxy.journal.follow(self._traffic)
         self._drops: list[Fault] = []
-        self._cuts: list[Fault] = []
         self._exit = ExitStack()
 
     @property
@@ -160,7 +158,7 @@ class KafkaStage:
             case Trouble.DROP_REPLY:
                 self._drops.append(faults.on(Api.PRODUCE).where(topic=self.topic).after_append().drop())
             case Trouble.CUT_REPLY:
-                self._cuts.append(faults.on(Api.PRODUCE).where(topic=self.topic).reply().disconnect())
+                faults.on(Api.PRODUCE).where(topic=self.topic).reply().disconnect()
             case Trouble.CUT_CONNECTIONS:
                 self._proxy.cut_connections()
             case _:
@@ -170,8 +168,8 @@ class KafkaStage:
         return Tally(
             resent=self._traffic.records - sent,
             duplicates_refused=self._traffic.duplicates_refused,
-            replies_dropped=_hits(self._drops),
-            connections_cut=self._proxy.stats()["connections_cut"] + _hits(self._cuts),
+            replies_dropped=sum(fault.hits for fault in self._drops),
+            connections_cut=self._proxy.stats()["connections_cut"],
         )
 
     def share(self, file: Path) -> None:
@@ -198,7 +196,3 @@ class KafkaStage:
                 done.result(_ADMIN_TIMEOUT_S)
         except KafkaException as error:
             _log.warning("the topic %s could not be deleted: %s", self.topic, error)
-
-
-def _hits(faults: list[Fault]) -> int:
-    return sum(fault.hits for fault in faults)

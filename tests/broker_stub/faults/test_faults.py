@@ -120,6 +120,7 @@ def test_disconnect(stub: BrokerStub, talker: Talker, at: str) -> None:
     else:
         assert got == b""
     assert stub.end_offset("t", 0) == written(at)
+    assert stub.stats()["connections_cut"] == 1
 
 
 @POINTS
@@ -342,6 +343,7 @@ def test_an_unanswered_produce_can_be_cut_off_and_not_dropped(stub: BrokerStub, 
     talker.send(produce_request("t", numbered(-1, -1), acks=0), 12)
     assert talker.is_closed()
     assert stub.end_offset("t", 0) == 2
+    assert stub.stats()["connections_cut"] == 0  # the broker closed it, for its error
 
 
 def test_a_held_request_goes_on_after_its_client_left(stub: BrokerStub) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Kind
 from fencepost.broker_stub.proxy import hub as proxy_hub
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
@@ -73,6 +74,7 @@ def test_an_idempotent_producer_survives(site: Site, fault: Callable[[object], o
     values = [b"value %d" % number for number in range(300)]
     _produce(site, values)
     assert installed.hits == times  # type: ignore[attr-defined]
+    assert site.proxy.stats()["connections_cut"] == (times if installed.kind is Kind.DISCONNECT else 0)  # type: ignore[attr-defined]
     assert _consume(site, len(values)) == values
     assert site.end_offset() == len(values)
 

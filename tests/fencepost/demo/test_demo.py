@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -311,6 +312,8 @@ def test_the_demo_prints_a_table(tmp_path: Path) -> None:
     page = (tmp_path / "demo.html").read_text()
     assert '"kind":"lost reply"' in page
     assert '"what":"leader"' in page
+    [shown] = re.findall(r"connections cut +│ +(\d+) │", ran.stdout)
+    assert f'"connections_cut":{shown},' in page.replace("}", ",")
 
 
 @WHOLE
