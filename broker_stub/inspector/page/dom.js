@@ -19,6 +19,22 @@ const s = (tag, props, ...children) => make(document.createElementNS(NS, tag), p
 const $ = (id) => document.getElementById(id);
 const put = (element, ...children) => { element.replaceChildren(); make(element, null, children); return element; };
 const cut = (text, longest) => { const all = String(text); return all.length > longest ? all.slice(0, Math.max(1, longest - 1)) + "…" : all; };
+// What fits into so many pixels of a drawing, in its font: names may have letters that are wider than others.
+const ruler = document.createElement("canvas").getContext("2d");
+function widthOf(text) {
+  if (!ruler.font.startsWith("10.5px")) ruler.font = `10.5px ${getComputedStyle(document.documentElement).getPropertyValue("--mono")}`;
+  return ruler.measureText(text).width;
+}
+function fit(text, pixels) {
+  const all = [...String(text).slice(0, Math.max(1, pixels))];
+  if (widthOf(all.join("")) <= pixels && all.join("") === String(text)) return String(text);
+  let fits = 0, most = all.length;
+  while (fits < most) {
+    const middle = Math.ceil((fits + most) / 2);
+    if (widthOf(all.slice(0, middle).join("") + "…") <= pixels) fits = middle; else most = middle - 1;
+  }
+  return all.slice(0, fits).join("") + "…";
+}
 // Names from outside: control and direction characters are shown as their numbers, so that a name cannot look like another.
 const shown = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
   (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));

@@ -71,19 +71,23 @@ function sequence(story, chosen, room) {
   const clients = [...new Set(story.map(clientOf))], nodes = [...new Set(story.map((row) => row.node))].sort((a, b) => a - b);
   const begin = story[0].at, end = Math.max(...story.map((row) => row.end || row.at));
   const changes = grouped(S.snapshot.changes.filter((each) => each.at >= begin - 1500 && each.at <= end + 500 && (each.node !== undefined || story.some((row) => row.topics.includes(each.topic))))).slice(-12);
-  const heads = [...clients.map((text) => ({ text, client: true })), ...nodes.map((node) => ({ text: `broker ${node}` }))];
-  const left = 52, needed = left + 140 + 150 * (heads.length - 1), width = Math.max(560, needed, room || 0), step = Math.min(360, (width - left - 140) / Math.max(1, heads.length - 1));
-  const at = (name) => left + 60 + step * heads.findIndex((each) => each.text === name);
+  const heads = [...clients, ...nodes.map((node) => `broker ${node}`)], two = heads.length === 2;
+  const left = 52, needed = left + 140 + 150 * (heads.length - 1), width = Math.max(two ? 0 : 560, needed, room || 0), step = Math.min(two ? 600 : 360, (width - left - 140) / Math.max(1, heads.length - 1));
+  const at = (place) => left + 70 + step * place, client = (row) => at(clients.indexOf(clientOf(row))), broker = (row) => at(clients.length + nodes.indexOf(row.node));
   const items = [...story.map((row) => ({ at: row.at, row })), ...changes.map((change) => ({ at: change.at, change }))].sort((a, b) => a.at - b.at || placeIn(a) - placeIn(b));
   const parts = [];
   let y = 46;
   for (const { row, change } of items) {
     if (change) {
-      parts.push(s("line", { class: "s-line", x1: left, x2: width - 4, y1: y + 6, y2: y + 6 }), s("text", { x: left + 4, y: y + 2, class: "s-t-fault" }, `${changeText(change)}`), s("text", { x: 2, y: y + 2 }, `+${num(change.at - began())}`));
+      const when = `+${num(change.at - began())}`, x = left + 4, room = width - x - 6;
+      const text = changeText(change, (topic) => fit(shown(topic), room - widthOf(changeText(change, () => ""))));
+      parts.push(s("text", { x: 4, y: y + 2 }, when));
+      if (widthOf(when) > left - 4) y += 13;
+      parts.push(s("line", { class: "s-line", x1: left, x2: width - 4, y1: y + 6, y2: y + 6 }), s("text", { x, y: y + 2, class: "s-t-fault" }, fit(text, room), s("title", null, changeText(change))));
       y += 22;
       continue;
     }
-    const from = at(clientOf(row)), to = at(`broker ${row.node}`), way = to > from ? 1 : -1, x = Math.min(from, to) + 7, room = Math.floor((width - x - 6) / 6.35);
+    const from = client(row), to = broker(row), way = to > from ? 1 : -1, x = Math.min(from, to) + 7, room = width - x - 6;
     const lost = ["lost", "open", "unheard"].includes(row.outcome), kind = row.doubt || lost ? "doubt" : row.outcome === "refused" ? "refused" : "ok";
     const full = `#${row.n} ${row.api} v${row.v}: ${shown(row.asked)} — ${told(row)}`;
     const more = [row.again !== undefined && `again #${row.again}`, row.throttle && `throttled ${row.throttle} ms`, row.faults.length && `⚡ ${shown(row.faults.join("; "))}`].filter(Boolean).join(" · ");
@@ -95,16 +99,16 @@ function sequence(story, chosen, room) {
       s("line", { class: kind === "doubt" ? "s-doubt" : "s-req", x1: from, x2: to - 6 * way, y1: y + 4, y2: y + 4, "stroke-width": 1.3, "marker-end": "url(#tip)" }),
       responds && s("line", { class: kind === "doubt" ? "s-doubt" : `s-${kind}`, x1: to, x2: stop + (lost ? 0 : 6 * way), y1: y + 25, y2: y + 25, "stroke-width": 1.3, "marker-end": lost ? null : `url(#tip-${kind})` }),
       lost && responds && s("text", { x: stop, y: y + 29, "text-anchor": "middle", class: "x-bad" }, "✕"),
-      s("text", { x, y: y - 2, class: "ink" }, s("tspan", { "font-weight": 700 }, row.api), cut(` v${row.v} ${shown(row.asked)}`, room - row.api.length)),
-      s("text", { x, y: y + 19, class: `s-t-${kind}` }, cut(answer, room)),
+      s("text", { x, y: y - 2, class: "ink" }, s("tspan", { "font-weight": 700 }, row.api), fit(` v${row.v} ${shown(row.asked)}`, room - widthOf(row.api) - 2)),
+      s("text", { x, y: y + 19, class: `s-t-${kind}` }, fit(answer, room)),
       s("title", null, full + (more ? ` — ${more}` : ""))));
     y += deep;
   }
   const tip = (id, kind) => s("marker", { id, markerWidth: 7, markerHeight: 7, refX: 5, refY: 3, orient: "auto" }, s("path", { d: "M0,0 L6,3 L0,6", fill: "none", class: kind, "stroke-dasharray": "none" }));
   return h("div", { class: "wrap" }, s("svg", { width, height: y + 4, role: "group", "aria-label": "Sequence diagram" },
     s("defs", null, tip("tip", "s-req"), tip("tip-ok", "s-ok"), tip("tip-refused", "s-refused"), tip("tip-doubt", "s-doubt")),
-    heads.map((each) => s("line", { class: "s-line", x1: at(each.text), x2: at(each.text), y1: 24, y2: y })), parts,
-    heads.map((each) => s("g", null, s("rect", { class: "s-head", x: at(each.text) - 68, y: 3, width: 136, height: 20, rx: 3 }), s("text", { x: at(each.text), y: 17, "text-anchor": "middle", class: "ink" }, cut(each.text, 20), s("title", null, each.text))))));
+    heads.map((_, place) => s("line", { class: "s-line", x1: at(place), x2: at(place), y1: 24, y2: y })), parts,
+    heads.map((text, place) => s("g", null, s("rect", { class: "s-head", x: at(place) - 68, y: 3, width: 136, height: 20, rx: 3 }), s("text", { x: at(place), y: 17, "text-anchor": "middle", class: "ink" }, fit(text, 128), s("title", null, text))))));
 }
 function exchangeDetail(row, story) {
   const facts = (list) => h("dl", { class: "facts" }, list.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));

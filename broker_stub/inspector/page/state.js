@@ -59,10 +59,10 @@ function grouped(changes) {
   return [...found.values()];
 }
 const inOrder = (nodes) => [...nodes].sort((a, b) => a - b).join(",");
-function changeText(change) {
+function changeText(change, named = shown) {
   if (change.node !== undefined) return `broker ${change.node} ${{ started: "started", stopped: "stopped", killed: "was killed", paused: "is paused", resumed: "goes on", fenced: "is fenced by the controller", unfenced: "is no longer fenced" }[change.what]}`;
   const many = change.those && change.those.size > 1 ? change.those.size : 0;
-  const where = many ? `${shown(change.topic)}, ${counted(many, "partition")}` : `${shown(change.topic)}-${change.partition}`;
+  const where = many ? `${named(change.topic)}, ${counted(many, "partition")}` : `${named(change.topic)}-${change.partition}`;
   const leader = (nodes) => nodes[0] < 0 ? "no leader" : `broker ${nodes[0]}`;
   return change.what === "leader" ? `${where}: leader ${leader(change.before)} → ${leader(change.after)}${many ? "" : `, epoch ${change.epoch}`}` : `${where}: ISR ${inOrder(change.before) || "none"} → ${inOrder(change.after) || "none"}`;
 }

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost import Api, BrokerStub, FaultProxy, Producer, TransactionalProducer
+from fencepost import Api, BrokerStub, FaultProxy, Producer, TransactionalProducer, VirtualClock
 from fencepost.broker_stub.inspector import snapshot as snapshots
 from tests.broker_stub.inspector.seeded_cases import CASES, PATIENCE_S, busy_cluster, found
 from tests.broker_stub.stub_calls import Talker, metadata_request, numbered
@@ -160,6 +160,64 @@ def test_what_is_in_doubt_is_dashed(look: Callable[..., Look], busy: tuple[Broke
     seen.page.wait_for_selector("text=in doubt")
     assert seen.page.locator(".side svg line.s-doubt").count() >= 2
     assert re.search(r"again #\d+", str(seen.page.locator(".side svg").inner_html()))
+
+
+OVERRUNS: Final = """() => [...document.querySelectorAll("svg[role=group]")].flatMap((drawing) => {
+    const box = drawing.getBoundingClientRect();
+    const texts = [...drawing.querySelectorAll("text")].map((each) => [each.textContent, each.getBoundingClientRect()]);
+    const outside = texts.filter(([, at]) => at.left < box.left || at.right > box.right);
+    const upon = texts.flatMap(([text, one], place) => texts.slice(place + 1).filter(([, other]) =>
+        Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+        Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 4).map(([other]) => [text, other]));
+    return [...outside.map(([text]) => text), ...upon];
+})"""
+"""Texts of the sequence diagrams that leave the drawing, and pairs of texts that overlap."""
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerStub, Path]]:
+    """One broker, that ran for two weeks and was then restarted, a client with its name and one with a wide name, and long names of topics
+    and transactional ids."""
+    topic, wide = "orders-of-" + "customers-" * 12, "買い物サービス🛒" * 4
+    with BrokerStub(clock=VirtualClock()) as stub:
+        stub.create_topic(topic, partitions=2)
+        stub.faults.on(Api.PRODUCE).where(topic=topic).after_append().drop()
+        with Producer(stub.settings, client_id=wide, request_timeout_ms=300) as producer:
+            producer.send(topic, b"1", partition=0).result(PATIENCE_S)
+            stub.advance(14 * 86_400_000)
+            stub.stop_broker(1)
+            stub.start_broker(1)
+            producer.send(topic, b"2", partition=0).result(PATIENCE_S)
+        with (
+            TransactionalProducer(stub.settings, client_id="broker 1", transactional_id=wide) as transactional,
+            transactional.transaction(timeout=PATIENCE_S) as tx,
+        ):
+            tx.send(topic, b"3")
+        yield stub, stub.share(tmp_path_factory.mktemp("share") / "long-names.html")
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_a_sequence_diagram_has_room_for_its_labels(look: Callable[..., Look], long_names: tuple[BrokerStub, Path], kind: str) -> None:
+    """No label leaves the drawing or lies upon another one, however long names are and however late it is. A narrow window shows both ends
+    of the arrows, and a change keeps its end where a topic's name is cut."""
+    stub, file = long_names
+    seen = look(**LOOKS[kind])
+    width = int(seen.page.viewport_size["width"])
+    produced, ended = stub.journal.requests(Api.PRODUCE)[-1].number, stub.journal.requests(Api.END_TXN)[-1].number
+    for number in (produced, ended):
+        seen.page.goto(f"file://{file}#exchanges/{number}")
+        seen.page.wait_for_selector(f".side :text('Exchange {number}')")
+        seen.shoot(f"{kind}-long-names-{number}")
+        assert seen.page.evaluate(OVERRUNS) == []
+        heads = seen.page.locator(".side svg .s-head")
+        assert heads.count() == 2
+        ends = [heads.nth(each).bounding_box() for each in range(2)]
+        assert 0 < ends[0]["x"] < ends[1]["x"] < width - ends[1]["width"]
+    seen.page.goto(f"file://{file}#exchanges/{stub.journal.requests(Api.PRODUCE)[-2].number}")
+    seen.page.wait_for_selector(".side svg .s-t-fault")
+    assert seen.page.evaluate(OVERRUNS) == []
+    changes = seen.page.locator(".side svg .s-t-fault").all_text_contents()
+    assert any(re.search(r"…, 2 partitions: leader no leader → broker 1", each) for each in changes), changes
 
 
 def test_producers_show_five_batches(look: Callable[..., Look], busy: tuple[BrokerStub, Path]) -> None:
