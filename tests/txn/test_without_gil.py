@@ -18,9 +18,9 @@ from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
 from fencepost.txn.pool.calls import BlockingCalls
 from fencepost.txn.pool.instance import Instance
+from fencepost.txn.pool.instance_registration import InstanceRegistration
 from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.settings import read_pool_settings
-from fencepost.txn.pool.tenure import Tenure
 from tests.interleaved import at_each_step, at_every_step, needs_steps
 from tests.txn.coordinator.harness import CoordinatorHarness
 from tests.txn.stub_helpers import SETTINGS
@@ -105,8 +105,8 @@ def test_a_pool_that_looks_for_its_instance() -> None:
     def attempt() -> tuple[Callable[[], object], Callable[[], object]]:
         settings, own = read_pool_settings({"bootstrap_servers": "localhost:1", "transactional_id_prefix": "p"})
         program = PoolProgram(settings, own, BlockingCalls())
-        program._tenure = Tenure(Instance("ours", chosen=True), SimpleNamespace())
-        return lambda: names.add(program.instance), partial(setattr, program, "_tenure", None)
+        program._registration = InstanceRegistration(Instance("ours", chosen=True), SimpleNamespace())
+        return lambda: names.add(program.instance), partial(setattr, program, "_registration", None)
 
     assert at_each_step(attempt) > 3
     assert names == {"ours", None}

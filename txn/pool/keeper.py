@@ -19,10 +19,10 @@ from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.pool.calls import PoolCalls, Ticket
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
+from fencepost.txn.pool.instance_registration import InstanceRegistration, PendingRegistration
 from fencepost.txn.pool.settings import PoolSettings
 from fencepost.txn.pool.slots import Holder, Phase, Slot, Slots, is_gone
 from fencepost.txn.pool.stats import Counters, PoolStats
-from fencepost.txn.pool.tenure import Founding, Tenure
 
 LOOK_S: Final = 0.02
 """How often a waiting caller looks at slots that may become free by themselves."""
@@ -59,8 +59,8 @@ class SlotKeeper:
         self._tickets: Final[deque[Ticket]] = deque()
         self._counters: Final = Counters()
         self._producers: Final[list[Any]] = []  # all that are not closed yet
-        self._founding: Founding | None = None
-        self._tenure: Tenure | None = None
+        self._pending_registration: PendingRegistration | None = None
+        self._registration: InstanceRegistration | None = None
         self._ended: PoolTakenOver | None = None
         self._not_opened = ""  # why the newest opening of a slot failed; empty after one that did not
 
@@ -72,8 +72,8 @@ class SlotKeeper:
     @property
     def instance(self) -> str | None:
         """The instance's name, once the pool has opened."""
-        tenure = self._tenure  # Another thread may find that it is lost.
-        return tenure.instance.name if tenure is not None else self.settings.instance
+        registration = self._registration  # Another thread may find that it is lost.
+        return registration.instance.name if registration is not None else self.settings.instance
 
     async def _wait_for_slot(self, holder: Holder, timer: CallTimer) -> Slot:
         with self._lock:

@@ -19,10 +19,10 @@ from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall, TransactionTimeout
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.instance import Instance, choose
+from fencepost.txn.pool.instance_registration import InstanceRegistration, PendingRegistration, unfinished
 from fencepost.txn.pool.keeper import LOOK_S, CallTimer, SlotKeeper, left_s_of
 from fencepost.txn.pool.slots import UNENDED, Holder, Phase, Slot
 from fencepost.txn.pool.stats import PoolStats
-from fencepost.txn.pool.tenure import Founding, Tenure, unfinished
 
 log = logging.getLogger("fencepost.pool")
 
@@ -130,7 +130,7 @@ class PoolProgram(SlotKeeper):
         with self._lock:
             self._refuse()
         try:
-            if self._tenure is None:
+            if self._registration is None:
                 slot = await self._acquire(timer, timer)
                 with self._lock:
                     self._slots.put_back(slot)
@@ -161,19 +161,19 @@ class PoolProgram(SlotKeeper):
         if slot.is_open:
             await self._dismiss(slot, deadline)
         left_open: list[int] = []
-        tenure = self._tenure
-        if tenure is not None and (slot.tenure is not tenure or not slot.is_registering):
-            tenure = await self._look_whether_ours(ask_s(deadline))
-        if tenure is None:
-            tenure, left_open = await self._found(deadline)
-            if not tenure.instance.chosen:
+        registration = self._registration
+        if registration is not None and (slot.registration is not registration or not slot.is_registering):
+            registration = await self._look_whether_ours(ask_s(deadline))
+        if registration is None:
+            registration, left_open = await self._register(deadline)
+            if not registration.instance.chosen:
                 await self._look_whether_ours(ask_s(deadline))  # Two pools of one instance may open at the same time.
-        if slot.tenure is not tenure:
+        if slot.registration is not registration:
             await self._drop(slot)
         if slot.producer is None:
-            producer = self._make(self.settings.transactional_id(tenure.instance.name, slot.number))
+            producer = self._make(self.settings.transactional_id(registration.instance.name, slot.number))
             with self._lock:
-                slot.producer, slot.tenure = producer, tenure
+                slot.producer, slot.registration = producer, registration
         try:
             await self._calls.call(slot.producer.init, left_s_of(deadline))
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
@@ -211,38 +211,38 @@ class PoolProgram(SlotKeeper):
             await self._close(slot.producer)
         slot.producer = None
 
-    async def _found(self, deadline: float) -> tuple[Tenure, list[int]]:
+    async def _register(self, deadline: float) -> tuple[InstanceRegistration, list[int]]:
         """Register the guard's id. Returns also the slots that an earlier process left in a transaction. If the call has to leave before
         that, the guard goes on, and the next call waits for the same registration."""
         settings = self.settings
-        founding = self._founding = self._founding or self._begin_to_found()
-        guard = founding.guard
+        pending = self._pending_registration = self._pending_registration or self._begin_registration()
+        guard = pending.guard
         try:
-            if not founding.is_registered:
+            if not pending.is_registered:
                 await self._calls.call(guard.init, left_s_of(deadline))
-                founding.is_registered = True
+                pending.is_registered = True
             await self._close(guard)
-            ids = {settings.transactional_id(founding.instance.name, number): number for number in range(settings.size)}
+            ids = {settings.transactional_id(pending.instance.name, number): number for number in range(settings.size)}
             found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, ask_s(deadline)))
         except BaseException as error:
             if not self._goes_on(error):
-                self._founding = None
+                self._pending_registration = None
                 await self._close(guard)
-                founding.instance.release()
+                pending.instance.release()
             raise
         with self._lock:
-            self._tenure = self._slots.tenure = tenure = Tenure(founding.instance, guard)
-            self._founding = None
+            self._registration = self._slots.registration = registration = InstanceRegistration(pending.instance, guard)
+            self._pending_registration = None
             self._serve()
-        return tenure, [ids[each] for each in found]
+        return registration, [ids[each] for each in found]
 
-    def _begin_to_found(self) -> Founding:
+    def _begin_registration(self) -> PendingRegistration:
         settings = self.settings
         if settings.instance is None:
             instance = choose(settings.transactional_id_prefix, settings.lock_directory)
         else:
             instance = Instance(settings.instance, chosen=False)
-        return Founding(instance, self._make(settings.transactional_id(instance.name, "guard")))
+        return PendingRegistration(instance, self._make(settings.transactional_id(instance.name, "guard")))
 
     def _goes_on(self, error: BaseException) -> bool:
         """Whether what the call has begun goes on without it: its time has passed, or it was cancelled or interrupted. In a pool that was
@@ -265,19 +265,19 @@ class PoolProgram(SlotKeeper):
         with suppress(ValueError):
             self._producers.remove(producer)
 
-    async def _look_whether_ours(self, timeout_s: float) -> Tenure | None:
-        """The tenure, if the coordinator still has the guard's identity. None: the pool must choose another instance. Raises PoolTakenOver
-        if the instance was given."""
-        tenure = self._tenure
-        if tenure is None or not await self._calls.call(tenure.guard.replaced, timeout_s):
-            return tenure
-        error = tenure.lost(self.settings.transactional_id_prefix)
+    async def _look_whether_ours(self, timeout_s: float) -> InstanceRegistration | None:
+        """The registration, if the coordinator still has the guard's identity. None: the pool must choose another instance. Raises
+        PoolTakenOver if the instance was given."""
+        registration = self._registration
+        if registration is None or not await self._calls.call(registration.guard.replaced, timeout_s):
+            return registration
+        error = registration.lost(self.settings.transactional_id_prefix)
         await self._stop_registering()
         with self._lock:
-            if tenure.instance.chosen:
-                if self._tenure is tenure:
-                    self._tenure = self._slots.tenure = None
-                    tenure.instance.forget()
+            if registration.instance.chosen:
+                if self._registration is registration:
+                    self._registration = self._slots.registration = None
+                    registration.instance.forget()
                     log.warning("the pool chooses another instance: %s", error)
                 return None
             self._ended = self._ended or error
@@ -301,7 +301,7 @@ class PoolProgram(SlotKeeper):
         limit_s = seconds(timeout, self.settings.acquire_timeout_ms / 1000.0)
         with self._lock:
             self._refuse()
-        opened = self._tenure is not None and await self._look_whether_ours(limit_s) is not None
+        opened = self._registration is not None and await self._look_whether_ours(limit_s) is not None
         if not opened or not any(slot.is_open for slot in self._slots.all):
             await self.open_warm(limit_s)
         return self.stats()
@@ -341,7 +341,7 @@ class PoolProgram(SlotKeeper):
         self._release_instance()
 
     def _release_instance(self) -> None:
-        for owner in (self._founding, self._tenure):
+        for owner in (self._pending_registration, self._registration):
             if owner is not None:
                 owner.instance.release()
 

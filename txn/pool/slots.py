@@ -50,15 +50,15 @@ class Holder:
 
 
 class Slot:
-    """One slot. `producer`: None until the slot is being opened. `tenure`: under which the producer is registered. `in_doubt`: its last
-    transaction raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one. `not_before`:
-    when it may be opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it. `turn`: slots that
-    became free earlier have a lower one."""
+    """One slot. `producer`: None until the slot is being opened. `registration`: the pool's, under which it made the producer. `in_doubt`:
+    its last transaction raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one.
+    `not_before`: when it may be opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it.
+    `turn`: slots that became free earlier have a lower one."""
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
         self.producer: Any = None
-        self.tenure: object = None
+        self.registration: object = None
         self.phase = Phase.VACANT
         self.transaction: Any = None
         self.in_doubt = False
@@ -110,11 +110,11 @@ class Slot:
 
 
 class Slots:
-    """All slots. `tenure`: the present one; a producer of an earlier one is not used again."""
+    """All slots. `registration`: the pool's present one; a producer of an earlier one is not used again."""
 
     def __init__(self, size: int) -> None:
         self.all: Final = [Slot(number) for number in range(size)]
-        self.tenure: object = None
+        self.registration: object = None
         self._turns = count()
 
     def count(self, *phases: Phase) -> int:
@@ -126,13 +126,13 @@ class Slots:
 
     def take(self, holder: Holder, now: float) -> Slot | None:
         """A slot for a transaction, in use or opening. The one that has been free for longest goes first, because its coordinator has had
-        time to write the markers of its last transaction. Before there is a tenure, one caller at a time opens a slot."""
+        time to write the markers of its last transaction. Before the pool is registered, one caller at a time opens a slot."""
         for slot in sorted((slot for slot in self.all if slot.phase is Phase.FREE), key=lambda slot: slot.turn):
-            if slot.tenure is self.tenure and slot.state in (State.READY, State.RENEWING):
+            if slot.registration is self.registration and slot.state in (State.READY, State.RENEWING):
                 slot.taken_by(holder, Phase.IN_USE, now)
                 return slot
             slot.phase = Phase.VACANT
-        if self.tenure is None and self.count(Phase.OPENING):
+        if self.registration is None and self.count(Phase.OPENING):
             return None
         for slot in self.all:
             if slot.phase is Phase.VACANT and slot.not_before <= now:
@@ -151,13 +151,17 @@ class Slots:
     def was_registered_meanwhile(self, slot: Slot) -> bool:
         """The registration of a slot ended after its caller had left."""
         return (
-            slot.phase is Phase.VACANT and slot.is_open and slot.state is State.READY and not slot.in_doubt and slot.tenure is self.tenure
+            slot.phase is Phase.VACANT
+            and slot.is_open
+            and slot.state is State.READY
+            and not slot.in_doubt
+            and slot.registration is self.registration
         )
 
     def put_back(self, slot: Slot) -> Phase:
         """The block has ended, or a settling slot is looked at again. Returns the phase, and forgets the transaction once it is over."""
         phase = AFTER.get(slot.state, Phase.VACANT)
-        if phase is Phase.FREE and (slot.in_doubt or slot.tenure is not self.tenure):
+        if phase is Phase.FREE and (slot.in_doubt or slot.registration is not self.registration):
             phase = Phase.VACANT
         if phase is Phase.FREE:
             slot.failures, slot.turn = 0, next(self._turns)

@@ -1,4 +1,4 @@
-"""A pool's tenure of its instance: from its registration of the guard's transactional id until another process registers it.
+"""A pool's registration of its instance, from when the pool registers the guard's transactional id until another process does.
 
 In Kafka a transactional id is itself the lock: the coordinator gives each registration an identity, and keeps only the newest. No answer
 of a coordinator says that an id is free. So a pool registers the guard's id once, when it opens, and writes nothing under it. Before it
@@ -20,7 +20,7 @@ from fencepost.txn.protocol.describe import describe_transaction
 from fencepost.txn.recovery.outcome import ONGOING
 
 
-class Tenure:
+class InstanceRegistration:
     """See the module. `guard`: the producer that registered the guard's id; it is closed, and only asks whether it was replaced."""
 
     def __init__(self, instance: Instance, guard: Any) -> None:
@@ -36,8 +36,8 @@ class Tenure:
         )
 
 
-class Founding:
-    """The beginning of a tenure. `is_registered`: the guard has registered its id."""
+class PendingRegistration:
+    """A registration that the pool has begun. `is_registered`: the guard has registered its id."""
 
     def __init__(self, instance: Instance, guard: Any) -> None:
         self.instance: Final = instance
