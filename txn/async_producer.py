@@ -212,12 +212,12 @@ class AsyncTransactionalProducer:
             return
         began = time.monotonic()
         try:
-            given_up = self._manager.gives_up_at_close()
+            why = self._manager.gives_up_at_close()
             event = self._manager.end_at_close()
             if event is not None:
                 await self._call(event, limit_s)
-                if given_up:
-                    log.warning(GIVEN_UP, self.transactional_id)
+                if why is not None:
+                    log.warning(GIVEN_UP, self.transactional_id, why)
             left_s = max(0.0, limit_s - (time.monotonic() - began))
         except FencepostError as error:
             left_s = 0.0
@@ -440,6 +440,7 @@ class AsyncTransaction:
     async def __aenter__(self) -> Self:
         if not self._number:
             self._number = (await self._producer.begin(self._timeout))._number
+        self._producer._manager.block = self._number  # set without a call, at which Ctrl-C could strike
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -205,12 +205,12 @@ class TransactionalProducer:
         self._inner.admission.refuse_after_fork()
         began = time.monotonic()
         try:
-            given_up = self._manager.gives_up_at_close()
+            why = self._manager.gives_up_at_close()
             event = self._manager.end_at_close() if not self._calls.closed else None
             if event is not None:
                 self._calls.call(event, limit_s)
-                if given_up:
-                    log.warning(GIVEN_UP, self.transactional_id)
+                if why is not None:
+                    log.warning(GIVEN_UP, self.transactional_id, why)
         except FencepostError as error:
             log.warning("transactional id %s: closed in a transaction: %s", self.transactional_id, error)
         finally:

@@ -122,6 +122,7 @@ class Transaction:
     def __enter__(self) -> Self:
         if not self._number:
             self._number = self._calls.begin(self._timeout)
+        self._manager.block = self._number  # set without a call, at which Ctrl-C could strike
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

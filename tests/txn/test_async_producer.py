@@ -17,6 +17,7 @@ from fencepost.txn.async_producer import AsyncTransaction, AsyncTransactionalPro
 from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
 from fencepost.txn.coordinator.send_admission import NoTransaction
 from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.coordinator.transaction_manager import FORGOTTEN
 from fencepost.txn.errors import CommitOutcomeUnknown, DeliveryAborted, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.group_metadata import GroupMetadata
 from tests.producer.stub_helpers import run_story
@@ -442,7 +443,7 @@ def test_close_aborts_what_is_open(stub: BrokerStub, caplog: pytest.LogCaptureFi
         for call in (producer.begin, producer.init, producer.commit):
             with pytest.raises(ProducerClosed):
                 await call(1)
-        assert caplog.messages.count(GIVEN_UP % producer.transactional_id) == 1
+        assert caplog.messages.count(GIVEN_UP % (producer.transactional_id, FORGOTTEN)) == 1
 
     run_story(story())
     assert ends(stub) == [False]

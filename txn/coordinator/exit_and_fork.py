@@ -22,10 +22,8 @@ from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.coordinator.send_admission import Admission
 from fencepost.txn.coordinator.state_machine import Event
 
-GIVEN_UP: Final = (
-    "transactional id %s: close() aborted the open transaction, and none of its records is committed: call commit() first, "
-    "or write in `with producer.transaction()`"
-)
+GIVEN_UP: Final = "transactional id %s: close() aborted the open transaction, and none of its records is committed: %s"
+"""With what `TransactionManager.gives_up_at_close` returns."""
 LEFT: Final = {Event.ABORT: "its transaction is not committed", Event.COMMIT: "its commit goes on"}
 
 log = logging.getLogger("fencepost.txn")

@@ -71,6 +71,8 @@ FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, St
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
 REMEMBERED: Final = 100
 """The manager remembers the outcome of so many transactions, because a caller may ask about one in doubt after the next ones have ended."""
+FORGOTTEN: Final = "call commit() first, or write in `with producer.transaction()`"
+IN_BLOCK: Final = "its `with` block has not ended, so let it end before close()"
 ENDS: Final = (Event.COMMIT, Event.ABORT, Event.PREPARE)
 ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, Event.SHARE)
 """The calls that must fail once the transaction has to be aborted."""
@@ -79,7 +81,7 @@ ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, 
 class TransactionManager:
     """See the module. `spoilt`: why the transaction must be aborted; any thread may read it. `version2`: the transaction's version.
     `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration. `on_over`: called with
-    COMMIT or ABORT when a transaction is over, before a thread can see that."""
+    COMMIT or ABORT when a transaction is over, before a thread can see that. `block`: the newest transaction that a `with` block ends."""
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class TransactionManager:
         self.identity: tuple[int, int] | None = None
         self.version2 = False
         self.spoilt: MustAbort | None = None
+        self.block = 0
         self.on_over: Callable[[Event], None] | None = None
         self._id: Final = transactional_id
         self._existing_topics: Final = existing_topics
@@ -140,9 +143,11 @@ class TransactionManager:
         state = self.machine.state
         return None if state is State.PREPARED and self.preparation.handed_out else AT_CLOSE.get(state)
 
-    def gives_up_at_close(self) -> bool:
-        """Whether `close` now aborts a transaction that could be committed: the program may have forgotten to. Any thread may call this."""
-        return self.machine.state is State.OPEN
+    def gives_up_at_close(self) -> str | None:
+        """What the program may have done wrong if `close` now aborts a transaction that could be committed. Any thread may call this."""
+        if self.machine.state is not State.OPEN:
+            return None
+        return IN_BLOCK if self.block == self._number else FORGOTTEN
 
     def refuse_spoilt(self) -> None:
         """Raise why the transaction must be aborted: a further record or offset would be lost with the others. Any thread may call this."""

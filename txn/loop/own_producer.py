@@ -11,6 +11,7 @@ from fencepost.producer.errors import Fatal, Fenced, FencepostError, Misuse, Pro
 from fencepost.txn.errors import IdentityLost
 from fencepost.txn.loop.calls import Calls
 from fencepost.txn.loop.patience import Patience
+from fencepost.txn.producer_access import record_limit
 
 MakeProducer = Callable[[dict[str, Any]], Any]
 
@@ -53,8 +54,7 @@ class OwnProducer:
     @property
     def record_limit(self) -> tuple[int, str]:
         """The bytes that a record may take, and the setting that says so."""
-        limit: tuple[int, str] = self._producer._inner.record_limit
-        return limit
+        return record_limit(self._producer)
 
     async def register(self) -> None:
         """Make a producer, and register its transactional id. That aborts what an earlier process left open."""

@@ -23,6 +23,7 @@ from fencepost.txn.pool.instance_registration import InstanceRegistration, Pendi
 from fencepost.txn.pool.settings import PoolSettings
 from fencepost.txn.pool.slots import Holder, Phase, Slot, Slots, is_gone
 from fencepost.txn.pool.stats import Counters, PoolStats
+from fencepost.txn.producer_access import is_prepared
 
 LOOK_S: Final = 0.02
 """How often a waiting caller looks at slots that may become free by themselves."""
@@ -140,7 +141,7 @@ class SlotKeeper:
         if committed is not None:
             self._counters.committed += committed
             self._counters.aborted += not committed
-        elif slot.transaction._prepared:
+        elif is_prepared(slot.transaction):
             self._counters.prepared += 1
         else:
             self._counters.unknown += slot.in_doubt

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, SupportsFloat, TypeGuard
 
 from fencepost.producer.errors import Fenced, FencepostError, Misuse, ProducerClosed, Retriable
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall, TransactionTimeout
@@ -23,6 +24,7 @@ from fencepost.txn.pool.instance_registration import InstanceRegistration, Pendi
 from fencepost.txn.pool.keeper import LOOK_S, CallTimer, SlotKeeper, left_s_of
 from fencepost.txn.pool.slots import UNENDED, Holder, Phase, Slot
 from fencepost.txn.pool.stats import PoolStats
+from fencepost.txn.producer_access import enter_block, settings_of, state_of
 
 log = logging.getLogger("fencepost.pool")
 
@@ -32,6 +34,7 @@ LEAST_ASK_S: Final = 0.5
 """The least time for a question to the coordinator. A registration goes on when its call has left, but a question begins anew."""
 ASK_S: Final = 2.0
 """How long a pool asks why a transaction was fenced."""
+ABORTED_AT_CLOSE: Final = (State.OPEN, State.SPOILED)
 ABORT_S: Final = 2.0
 """How much of the time of `close` is kept for aborts, at most; never more than a quarter of it."""
 
@@ -48,7 +51,7 @@ class PoolProgram(SlotKeeper):
             slot = await self._acquire(block, timer)
             try:
                 transaction = await self._calls.call(slot.producer.begin, max(LEAST_BEGIN_S, timer.left_s))
-                transaction._timeout = timeout
+                enter_block(slot.producer, transaction, timeout)
             except BaseException as error:
                 if not self._passes_over(slot, error, timer):
                     raise
@@ -81,7 +84,7 @@ class PoolProgram(SlotKeeper):
     async def _explain(self, producer: Any, failure: BaseException) -> None:
         """Raise PoolTakenOver if the producer has ended, because another process has the pool's instance now. If the outcome of the commit
         is unknown, the caller must hear that: PoolTakenOver says that nothing was committed."""
-        if producer._manager.machine.state is not State.DEAD or not isinstance(failure, FencepostError):
+        if state_of(producer) is not State.DEAD or not isinstance(failure, FencepostError):
             return
         try:
             await self._look_whether_ours(ASK_S)
@@ -223,7 +226,7 @@ class PoolProgram(SlotKeeper):
                 pending.is_registered = True
             await self._close(guard)
             ids = {settings.transactional_id(pending.instance.name, number): number for number in range(settings.size)}
-            found = await self._calls.ask(partial(unfinished, list(ids), guard._inner.settings, ask_s(deadline)))
+            found = await self._calls.ask(partial(unfinished, list(ids), settings_of(guard), ask_s(deadline)))
         except BaseException as error:
             if not self._goes_on(error):
                 self._pending_registration = None
@@ -317,6 +320,7 @@ class PoolProgram(SlotKeeper):
         deadline = time.monotonic() + limit_s
         try:
             await self._wait_for_blocks(deadline - min(ABORT_S, limit_s / 4))
+            self._warn_of_blocks(timeout, limit_s)
         except BaseException:
             deadline = 0.0
             raise
@@ -333,6 +337,25 @@ class PoolProgram(SlotKeeper):
             with self._lock:
                 self._settle()
             await ticket.wait(min(LOOK_S, left_s_of(deadline)))
+
+    def _warn_of_blocks(self, timeout: SupportsFloat | None, limit_s: float) -> None:
+        """Their transactions are now aborted. Those that are prepared stay open, and those whose commit goes on end by themselves."""
+        with self._lock:
+            left = sum(slot.phase is Phase.IN_USE and slot.state in ABORTED_AT_CLOSE for slot in self._slots.all)
+        if not left:
+            return
+        if timeout is None:
+            within, longer = f"close_timeout_ms={self.settings.close_timeout_ms}", "raise close_timeout_ms"
+        else:
+            within, longer = f"timeout={limit_s:g} s", "give close() a longer timeout"
+        log.warning(
+            "%s: %s within %s: close() aborts %s, and readers of committed records see none of %s records. End the blocks sooner, or %s",
+            self.settings.transactional_id_prefix,
+            counted(left, "block has not ended", "blocks have not ended"),
+            within,
+            *(("its transaction", "its") if left == 1 else ("their transactions", "their")),
+            longer,
+        )
 
     # -- small print -------------------------------------------------------------------------------------------------
 

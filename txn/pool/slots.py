@@ -13,7 +13,8 @@ from itertools import count
 from typing import Any, Final
 from weakref import ref
 
-from fencepost.txn.coordinator.state_machine import Event, State
+from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.producer_access import state_of, was_committed
 
 BACKOFF_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
@@ -71,14 +72,13 @@ class Slot:
     @property
     def state(self) -> State:
         """The producer's."""
-        state: State = self.producer._manager.machine.state
-        return state
+        return state_of(self.producer)
 
     @property
     def is_registering(self) -> bool:
         """Its producer asks the coordinator for an identity, for its caller or without one."""
         producer = self.producer  # Another thread may stop the registration.
-        return producer is not None and producer._manager.machine.state in OPENING
+        return producer is not None and state_of(producer) in OPENING
 
     @property
     def is_open(self) -> bool:
@@ -97,10 +97,7 @@ class Slot:
 
     def committed(self) -> bool | None:
         """Whether its last transaction was committed. None: the producer does not know it."""
-        if self.transaction.over:
-            return not self.transaction._aborted
-        manager, number = self.producer._manager, self.transaction._number
-        return bool(manager.about_the_past(Event.COMMIT, number) is None) if manager.knows(number) else None
+        return was_committed(self.producer, self.transaction)
 
     def rest(self, now: float) -> None:
         """After a failure to open it: wait longer each time."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import gc
 import threading
+from contextlib import suppress
 
 import pytest
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.producer.core.core import Core
-from fencepost.producer.errors import DeliveryError
+from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn.coordinator.exit_and_fork import GIVEN_UP
+from fencepost.txn.coordinator.transaction_manager import FORGOTTEN, IN_BLOCK
 from fencepost.txn.errors import TransactionTimeout
 from fencepost.txn.producer import TransactionalProducer
 from tests.producer.child_programs import run
@@ -41,7 +43,7 @@ def test_close_aborts_what_is_open(caplog: pytest.LogCaptureFixture) -> None:
         producer.close(LIMIT_S)
         assert ends(stub) == [False]
         assert committed(stub, "t") == []
-        assert caplog.messages.count(GIVEN_UP % producer.transactional_id) == 1
+        assert caplog.messages.count(GIVEN_UP % (producer.transactional_id, FORGOTTEN)) == 1
 
 
 def test_close_after_an_abort_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -56,7 +58,18 @@ def test_close_after_an_abort_says_nothing(caplog: pytest.LogCaptureFixture) -> 
                 producer.begin(LIMIT_S).send("t", b"row").result(LIMIT_S)
             assert refused.hits == 1
         assert ends(stub) == [True, False]
-    assert GIVEN_UP % producer.transactional_id not in caplog.messages
+    assert not [each for each in caplog.messages if "close() aborted" in each]
+
+
+def test_close_in_a_block(caplog: pytest.LogCaptureFixture) -> None:
+    """The program has not forgotten to commit: the block would. The log says what is wrong instead."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
+        with suppress(FencepostError), producer.transaction() as tx:
+            tx.send("t", b"row").result(LIMIT_S)
+            producer.close(LIMIT_S)
+        assert ends(stub) == [False]
+        assert caplog.messages.count(GIVEN_UP % (producer.transactional_id, IN_BLOCK)) == 1
 
 
 def test_close_waits_for_a_commit_that_is_under_way() -> None:

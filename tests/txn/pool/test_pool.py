@@ -17,6 +17,7 @@ from fencepost.producer.errors import ConfigError, Fatal, FencepostError, Misuse
 from fencepost.producer.wire import Api, ErrorCode, InitProducerIdRequest
 from fencepost.txn.async_producer import AsyncTransactionalProducer
 from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.coordinator.transaction_manager import IN_BLOCK
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.pool.async_pool import AsyncTransactionalPool
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
@@ -418,8 +419,8 @@ def test_cancelled_requests(stub: BrokerStub) -> None:
 
 
 @both
-def test_close_waits_for_blocks_and_aborts_the_rest(stub: BrokerStub, kind: type[Pool]) -> None:
-    """A block that ends in time commits. One that does not is aborted. No call begins meanwhile."""
+def test_close_waits_for_blocks_and_aborts_the_rest(stub: BrokerStub, kind: type[Pool], caplog: pytest.LogCaptureFixture) -> None:
+    """A block that ends in time commits. One that does not is aborted, and the log says what to change. No call begins meanwhile."""
 
     async def story() -> None:
         async with pool_of(kind, stub.bootstrap, size=2) as pool:
@@ -437,9 +438,25 @@ def test_close_waits_for_blocks_and_aborts_the_rest(stub: BrokerStub, kind: type
                     await sent(slow, "t", b"slow")
                     await made_of(pool.close, 0.4)
                     await sent(slow, "t", b"more")
+        async with pool_of(kind, stub.bootstrap, size=2, close_timeout_ms=300) as pool:
+            with pytest.raises(FencepostError):
+                async with block(pool) as slow, block(pool) as other:
+                    await sent(slow, "t", b"slow")
+                    await sent(other, "t", b"slow")
+                    await made_of(pool.close)
 
     run_story(story())
     assert committed(stub, "t") == [b"quick"]
+    said = [each.partition(": ")[2] for each in caplog.messages if each.startswith("p: ")]
+    assert said == [
+        "1 block has not ended within timeout=0.4 s: close() aborts its transaction, and readers of committed records see none of its"
+        " records. End the blocks sooner, or give close() a longer timeout",
+        "2 blocks have not ended within close_timeout_ms=300: close() aborts their transactions, and readers of committed records see none"
+        " of their records. End the blocks sooner, or raise close_timeout_ms",
+    ]
+    each_said = [each for each in caplog.messages if "close() aborted the open transaction" in each]
+    assert len(each_said) == 3
+    assert all(each.endswith(IN_BLOCK) for each in each_said)
     assert not [each for each in threading.enumerate() if each.name.startswith("fencepost-sender") and each.is_alive()]
 
 
