@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, SupportsFloat, TypeVar, Unpack
+from typing import Any, Protocol, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Batch, Headers, OnDelivery, RecordFuture
 from fencepost.producer.accumulator.pending_record import PendingRecord
@@ -285,8 +285,7 @@ class AsyncProducer(BaseProducer):
         return bulk
 
     async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
-        """`send_many` of rows of bytes that are accepted together: if the call raises or is cancelled, none is sent. Waits until the buffer
-        has room for all."""
+        """See `send_whole`."""
         check_topic(topic)
         chunks = [chunk for chunk in self._chunks(records, whole=True) if chunk is not None]
         await self._await_topic(topic, partition)
@@ -406,3 +405,15 @@ class AsyncProducer(BaseProducer):
             raise no_outcome(left, timeout_s) from None
         finally:
             self._accumulator.end_flush(flush)
+
+
+class SendsWhole(Protocol):
+    """An asyncio producer, with transactions or without."""
+
+    async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture: ...
+
+
+async def send_whole(producer: SendsWhole, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
+    """`send_many` of rows of bytes that are accepted together, for other packages of fencepost: if the call raises or is cancelled, none is
+    sent. Waits until the buffer has room for all."""
+    return await producer._send_whole(topic, records, partition)

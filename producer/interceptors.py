@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
+from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture, note_unread
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, Misuse, place
 
@@ -103,7 +103,7 @@ class Interceptors:
             batch = future.batch
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
             if on_delivery is None:
-                future._note_unread()
+                note_unread(future)
             # On the sender thread even a BaseException of an interceptor must not end the thread.
             self._tell(record, future.result(0) if error is None else nowhere, error, contained=BaseException)
             return on_delivery(future) if on_delivery is not None else None

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsFloat, TypeVar, Unpack
 
 from fencepost.producer.accumulator.batch import Headers, OnDelivery, RecordFuture
+from fencepost.producer.async_producer import send_whole
 from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.bulk.bulk import BulkFuture
 from fencepost.producer.errors import DeliveryError, Fatal, FencepostError, ProducerClosed, bound_to_process
@@ -245,10 +246,10 @@ class AsyncTransactionalProducer:
     # -- small print -------------------------------------------------------------------------------------------------
 
     async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
-        """`AsyncProducer._send_whole`, into the open transaction."""
+        """`send_whole`, into the open transaction."""
         with self._writing.note():
             self._manager.refuse_spoilt()
-            return await self._inner._send_whole(topic, records, partition)
+            return await send_whole(self._inner, topic, records, partition)
 
     async def _send_offsets(self, offsets: object, group: object, timeout: SupportsFloat | None, number: int) -> None:
         given, member = read_offsets(offsets), read_group(group)

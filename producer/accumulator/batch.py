@@ -582,6 +582,21 @@ def follow(future: RecordFuture) -> concurrent.futures.Future[RecordMetadata]:
     return followed
 
 
+def hasten(future: RecordFuture) -> None:
+    """Have the record's batch sent without further lingering, because a caller waits for its outcome."""
+    future._hasten()
+
+
+def tell(future: RecordFuture, onlooker: Unread) -> None:
+    """`RecordFuture.add_done_callback`, after which the outcome does not count as read."""
+    future._tell(onlooker)
+
+
+def note_unread(future: RecordFuture) -> None:
+    """The program has not read the outcome, although this package has asked for it: `flush` and `close` report a failure."""
+    future._note_unread()
+
+
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:
     """Run one delivery callback. What it raises is logged here and not raised, KeyboardInterrupt and SystemExit on the sender thread
     included: they must not end the sender thread."""

@@ -288,3 +288,8 @@ def joined(spans: list[tuple[int, int]]) -> list[range]:
         else:
             ranges.append(range(first, last + 1))
     return ranges
+
+
+def unread_outcome(bulk: BulkFuture) -> Deliveries:
+    """The outcome of the rows so far. That does not count as reading it: `flush` and `close` report failures."""
+    return bulk._deliveries()

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
-from fencepost.producer.bulk.bulk import BulkFuture
+from fencepost.producer.bulk.bulk import BulkFuture, unread_outcome
 from fencepost.producer.config.settings import Settings
 from fencepost.producer.errors import DeliveryError
 from fencepost.producer.interceptors import Interceptors, ProducerRecord
@@ -108,11 +108,11 @@ class TracedBulk:
         return bulk
 
     def _count(self, bulk: BulkFuture) -> None:
-        told = bulk._deliveries()
+        told = unread_outcome(bulk)
         self._sending.count(_first(told), failed=len(told.failures), acknowledged=told.acknowledged)
 
     def _done(self, bulk: BulkFuture) -> None:
-        told = bulk._deliveries()
+        told = unread_outcome(bulk)
         self._sending.end(_first(told), {COUNT: int(bulk.accepted)}, failed=len(told.failures), acknowledged=told.acknowledged)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fencepost.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from fencepost.compat.aiokafka.translation import translated
-from fencepost.producer.accumulator.batch import Batch, RecordFuture, Unread
+from fencepost.producer.accumulator.batch import Batch, RecordFuture, Unread, hasten, tell
 
 SET_UP: Final = asyncio.Future.__init__
 NEW: Final = tuple.__new__
@@ -81,7 +81,7 @@ class UntouchedFuture(DeliveryFuture):
         return self._outcomes.loop
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        self.underlying._hasten()
+        hasten(self.underlying)
         return self._used().__await__()
 
     __iter__ = __await__
@@ -115,7 +115,7 @@ class Outcomes:
             followed.append(future)
         else:
             self._followed[batch] = [future]
-            record._tell(Unread(partial(self._settled, batch)))
+            tell(record, Unread(partial(self._settled, batch)))
 
     def _settled(self, batch: Batch, record: RecordFuture) -> None:
         """The batch has its outcome, or was split and the first record's part has it."""

@@ -34,7 +34,7 @@ from fencepost.compat.aiokafka.transaction_context import TransactionContext
 from fencepost.compat.aiokafka.translation import translating, with_underlying
 from fencepost.compat.aiokafka.values import bytes_or_none, listed
 from fencepost.producer.accumulator.batch import RecordFuture
-from fencepost.producer.async_producer import AsyncProducer
+from fencepost.producer.async_producer import AsyncProducer, send_whole
 from fencepost.producer.bulk.rows import packed_headers
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, UndeliveredRecords
@@ -247,7 +247,7 @@ class AIOKafkaProducer:
         rows = batch.take()
         try:
             with translating:
-                bulk = await self._producer._send_whole(topic, rows, where)
+                bulk = await send_whole(self._producer, topic, rows, where)
         except BaseException:
             batch.give_back()
             raise
