@@ -5,6 +5,7 @@ Programs do not use it. It makes no call to a broker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 from fencepost.producer.config.settings import Settings
@@ -27,6 +28,11 @@ def record_limit(producer: Any) -> tuple[int, str]:
     """The bytes that a record may take, and the setting that says so."""
     limit: tuple[int, str] = producer._inner.record_limit
     return limit
+
+
+def register_while(producer: Any, permitted: Callable[[], bool]) -> None:
+    """Have the producer send its first InitProducerId, and repeat it, only while this returns True. Each call of `init` asks it again."""
+    producer._manager.may_register = permitted
 
 
 def enter_block(producer: Any, transaction: Any, timeout: SupportsFloat | None) -> None:

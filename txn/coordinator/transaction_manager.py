@@ -81,7 +81,8 @@ ANSWERED_BY_AN_ABORT: Final = (Event.COMMIT, Event.PREPARE, Event.SEND_OFFSETS, 
 class TransactionManager:
     """See the module. `spoilt`: why the transaction must be aborted; any thread may read it. `version2`: the transaction's version.
     `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration. `on_over`: called with
-    COMMIT or ABORT when a transaction is over, before a thread can see that. `block`: the newest transaction that a `with` block ends."""
+    COMMIT or ABORT when a transaction is over, before a thread can see that. `block`: the newest transaction that a `with` block ends.
+    `may_register`: whether the first InitProducerId may be sent, or sent again, now; None: at any time."""
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class TransactionManager:
         self.version2 = False
         self.spoilt: MustAbort | None = None
         self.block = 0
+        self.may_register: Callable[[], bool] | None = None
         self.on_over: Callable[[Event], None] | None = None
         self._id: Final = transactional_id
         self._existing_topics: Final = existing_topics
@@ -449,6 +451,8 @@ class TransactionManager:
     def _due_request(self) -> Question | None:
         """The request to the transaction's own coordinator that is due now."""
         state = self.machine.state
+        if state is State.REGISTERING and self.may_register is not None and not self.may_register():
+            return None
         if state in (State.REGISTERING, State.RENEWING):
             return self._registration.question(self.identity if state is State.RENEWING else None)
         if state in SERVED:

@@ -4,10 +4,14 @@ In Kafka a transactional id is itself the lock: the coordinator gives each regis
 of a coordinator says that an id is free. So a pool registers the guard's id once, when it opens, and writes nothing under it. Before it
 registers a slot's id, it asks whether the coordinator still has the guard's identity. If not, the pool registers nothing more. Of two pools
 with one instance only the newer one continues, and they do not fence each other in turns.
+
+The question and the registration are two requests. A registration that is on its way while the pool is cut off from the brokers can arrive
+after another pool has taken over, and fence one of its slots. So a slot asks the coordinator only for a short time after each question.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -36,12 +40,29 @@ class InstanceRegistration:
         )
 
 
-class PendingRegistration:
-    """A registration that the pool has begun. `is_registered`: the guard has registered its id."""
+class RegistrationWindow:
+    """When a producer may send InitProducerId, which fences the earlier producer of its id: a while after the pool's newest question."""
 
-    def __init__(self, instance: Instance, guard: Any) -> None:
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def extend(self, seconds: float) -> None:
+        """It may for so many seconds from now."""
+        self._until = time.monotonic() + seconds
+
+    def is_open(self) -> bool:
+        """Whether it may now. Any thread may call this."""
+        return time.monotonic() < self._until
+
+
+class PendingRegistration:
+    """A registration that the pool has begun. `window`: when the guard may register its id, which is while a call waits for that.
+    `is_registered`: it has."""
+
+    def __init__(self, instance: Instance, guard: Any, window: RegistrationWindow) -> None:
         self.instance: Final = instance
         self.guard: Final = guard
+        self.window: Final = window
         self.is_registered = False
 
 

@@ -20,11 +20,11 @@ from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall, TransactionTimeout
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.instance import Instance, choose
-from fencepost.txn.pool.instance_registration import InstanceRegistration, PendingRegistration, unfinished
+from fencepost.txn.pool.instance_registration import InstanceRegistration, PendingRegistration, RegistrationWindow, unfinished
 from fencepost.txn.pool.keeper import LOOK_S, CallTimer, SlotKeeper, left_s_of
 from fencepost.txn.pool.slots import UNENDED, Holder, Phase, Slot
 from fencepost.txn.pool.stats import PoolStats
-from fencepost.txn.producer_access import enter_block, settings_of, state_of
+from fencepost.txn.producer_access import enter_block, register_while, settings_of, state_of
 
 log = logging.getLogger("fencepost.pool")
 
@@ -32,6 +32,9 @@ LEAST_BEGIN_S: Final = 0.5
 """The least time for the beginning in a slot that is free."""
 LEAST_ASK_S: Final = 0.5
 """The least time for a question to the coordinator. A registration goes on when its call has left, but a question begins anew."""
+REGISTER_S: Final = 0.5
+"""How long a slot may send InitProducerId after the pool has heard that it has its instance. Later the pool asks again first: it may have
+been cut off from the brokers, and another process may have the instance. InitProducerId would fence that one's slot."""
 ASK_S: Final = 2.0
 """How long a pool asks why a transaction was fenced."""
 ABORTED_AT_CLOSE: Final = (State.OPEN, State.SPOILED)
@@ -159,26 +162,16 @@ class PoolProgram(SlotKeeper):
 
     async def _open(self, slot: Slot, timer: CallTimer) -> None:
         """Give the slot a producer that is registered. This aborts what an earlier process left open under its id. If the call has to leave
-        before that, the producer goes on, and the next call of the slot waits for the same registration."""
+        before that, what the producer has asked goes on, and the next call of the slot waits for the same registration."""
         deadline = timer.deadline
         if slot.is_open:
             await self._dismiss(slot, deadline)
         left_open: list[int] = []
-        registration = self._registration
-        if registration is not None and (slot.registration is not registration or not slot.is_registering):
-            registration = await self._look_whether_ours(ask_s(deadline))
-        if registration is None:
-            registration, left_open = await self._register(deadline)
-            if not registration.instance.chosen:
-                await self._look_whether_ours(ask_s(deadline))  # Two pools of one instance may open at the same time.
-        if slot.registration is not registration:
-            await self._drop(slot)
-        if slot.producer is None:
-            producer = self._make(self.settings.transactional_id(registration.instance.name, slot.number))
-            with self._lock:
-                slot.producer, slot.registration = producer, registration
         try:
-            await self._calls.call(slot.producer.init, left_s_of(deadline))
+            while True:
+                left_open += await self._prepare_registration(slot, deadline)
+                if await self._was_registered(slot, deadline):
+                    break
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
         except BaseException as error:
             if not self._goes_on(error):
@@ -195,6 +188,37 @@ class PoolProgram(SlotKeeper):
                 log.warning(
                     "%s: what was left open in slot %d is not aborted yet: %s", self.settings.transactional_id_prefix, number, error
                 )
+
+    async def _prepare_registration(self, slot: Slot, deadline: float) -> list[int]:
+        """Ask whether the pool still has its instance, and let the slot's producer register for a while. Returns the slots that an earlier
+        process left in a transaction, if the pool registers its instance only now."""
+        left_open: list[int] = []
+        registration = self._registration
+        if registration is not None:
+            registration = await self._look_whether_ours(ask_s(deadline))
+        if registration is None:
+            registration, left_open = await self._register(deadline)
+            if not registration.instance.chosen:
+                await self._look_whether_ours(ask_s(deadline))  # Two pools of one instance may open at the same time.
+        if slot.registration is not registration:
+            await self._drop(slot)
+        if slot.producer is None:
+            producer, window = self._make(self.settings.transactional_id(registration.instance.name, slot.number))
+            with self._lock:
+                slot.producer, slot.registration, slot.window = producer, registration, window
+        slot.window.extend(REGISTER_S)
+        return left_open
+
+    async def _was_registered(self, slot: Slot, deadline: float) -> bool:
+        """Wait for the registration. False: it has taken so long that another process may have the instance meanwhile."""
+        left_s = left_s_of(deadline)
+        try:
+            await self._calls.call(slot.producer.init, min(left_s, REGISTER_S))
+        except TransactionTimeout:
+            if left_s <= REGISTER_S:
+                raise
+            return False
+        return True
 
     async def _dismiss(self, slot: Slot, deadline: float) -> None:
         """Close a producer that cannot go on. A prepared transaction stays open."""
@@ -216,12 +240,13 @@ class PoolProgram(SlotKeeper):
 
     async def _register(self, deadline: float) -> tuple[InstanceRegistration, list[int]]:
         """Register the guard's id. Returns also the slots that an earlier process left in a transaction. If the call has to leave before
-        that, the guard goes on, and the next call waits for the same registration."""
+        that, what the guard has asked goes on, and the next call waits for the same registration."""
         settings = self.settings
         pending = self._pending_registration = self._pending_registration or self._begin_registration()
         guard = pending.guard
         try:
             if not pending.is_registered:
+                pending.window.extend(ask_s(deadline))
                 await self._calls.call(guard.init, left_s_of(deadline))
                 pending.is_registered = True
             await self._close(guard)
@@ -245,19 +270,20 @@ class PoolProgram(SlotKeeper):
             instance = choose(settings.transactional_id_prefix, settings.lock_directory)
         else:
             instance = Instance(settings.instance, chosen=False)
-        return PendingRegistration(instance, self._make(settings.transactional_id(instance.name, "guard")))
+        return PendingRegistration(instance, *self._make(settings.transactional_id(instance.name, "guard")))
 
     def _goes_on(self, error: BaseException) -> bool:
         """Whether what the call has begun goes on without it: its time has passed, or it was cancelled or interrupted. In a pool that was
         closed meanwhile nothing does, because `close` may have looked before this began."""
         return not self.closed and (isinstance(error, TransactionTimeout) or not isinstance(error, Exception))
 
-    def _make(self, transactional_id: str) -> Any:
-        """A producer, which the pool's `close` closes if nothing does before."""
+    def _make(self, transactional_id: str) -> tuple[Any, RegistrationWindow]:
+        """A producer, which the pool's `close` closes if nothing does before, and when it may register."""
         self._refuse()
-        producer = self._calls.make({**self._own, "transactional_id": transactional_id})
+        producer, window = self._calls.make({**self._own, "transactional_id": transactional_id}), RegistrationWindow()
         self._producers.append(producer)
-        return producer
+        register_while(producer, window.is_open)
+        return producer, window
 
     async def _close(self, producer: Any, deadline: float = 0.0) -> None:
         """Close a producer, if that has not happened yet. If this call is interrupted, the pool's `close` closes it."""

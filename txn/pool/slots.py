@@ -14,6 +14,7 @@ from typing import Any, Final
 from weakref import ref
 
 from fencepost.txn.coordinator.state_machine import State
+from fencepost.txn.pool.instance_registration import RegistrationWindow
 from fencepost.txn.producer_access import state_of, was_committed
 
 BACKOFF_S: Final = 0.1
@@ -51,15 +52,16 @@ class Holder:
 
 
 class Slot:
-    """One slot. `producer`: None until the slot is being opened. `registration`: the pool's, under which it made the producer. `in_doubt`:
-    its last transaction raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the next transaction gets another one.
-    `not_before`: when it may be opened again after a failure. `since`: when it was taken. `holder`: the block or call that took it.
-    `turn`: slots that became free earlier have a lower one."""
+    """One slot. `producer`: None until the slot is being opened. `registration`: the pool's, under which it made the producer. `window`:
+    when the producer may register. `in_doubt`: its last transaction raised CommitOutcomeUnknown, whose `resolve` asks this producer, so the
+    next transaction gets another one. `not_before`: when it may be opened again after a failure. `since`: when it was taken. `holder`: the
+    block or call that took it. `turn`: slots that became free earlier have a lower one."""
 
     def __init__(self, number: int) -> None:
         self.number: Final = number
         self.producer: Any = None
         self.registration: object = None
+        self.window = RegistrationWindow()
         self.phase = Phase.VACANT
         self.transaction: Any = None
         self.in_doubt = False
