@@ -66,6 +66,7 @@ Once a part of the transaction was acknowledged, only the first of these codes c
 NOTHING_CAME: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 """The answers to the commit of a transaction without writes, with transaction version 2: the coordinator does not know it."""
 NOT_ASKED: Final = "no coordinator has been asked yet"
+ASKED: Final = "no answer has come yet"
 SERVED: Final = {State.OPEN, State.FLUSHING, State.PREPARING}
 FAILING: Final = {State.OPEN, State.FLUSHING, State.PREPARING, State.SPOILED, State.ABORTING}
 SPOILABLE: Final = {*FAILING, State.COMMITTING}
@@ -429,13 +430,17 @@ class TransactionManager:
         return self.spoilt.again()
 
     def _lateness(self, call: Call) -> FencepostError:
-        waits = "records are still on their way" if not self._quiet else self.trouble + self._found()
-        return self.late(call.event, self.trouble, waits)
+        trouble = self._known_trouble()
+        return self.late(call.event, trouble, trouble if self._quiet else "records are still on their way")
 
-    def _found(self) -> str:
-        """The last failure of the brokers' connections, if no other cause is known."""
-        failures = self._nodes.last_failures() if self.trouble is NOT_ASKED else ""
-        return f"; {failures}" if failures else ""
+    def _known_trouble(self) -> str:
+        """Why the coordinators may not have answered, with the last failure of the brokers' connections if no other cause is known."""
+        if self.trouble is not NOT_ASKED:
+            return self.trouble
+        if self._connection.request is not None or any(each.request is not None for each in self._contents.commits.connections):
+            return ASKED
+        failures = self._nodes.last_failures()
+        return f"{NOT_ASKED}; {failures}" if failures else NOT_ASKED
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 

@@ -37,6 +37,8 @@ EXIT_S = 5.0
 """How long the end of the process waits for the topics of held messages."""
 OVERHEAD = 80
 """About the bytes that a held message takes besides its content."""
+Held = tuple[float, Message]
+"""A message, and since when it is held, by the monotonic clock: a change of the wall clock moves no deadline."""
 
 
 class HeldMessages:
@@ -63,7 +65,7 @@ class HeldMessages:
         self._bytes_max = bytes_max
         self.bytes = 0
         self._trouble = trouble
-        self._topics: dict[str, deque[Message]] = {}
+        self._topics: dict[str, deque[Held]] = {}
         self._missing_since: dict[str, float] = {}
         self._lock = RLock()
         self._ended = Condition()
@@ -87,10 +89,11 @@ class HeldMessages:
             if not self.underlying.takes_messages:
                 raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open, or it is being committed")
             messages = self._topics.setdefault(topic, deque())
+            held = time.monotonic(), message
             # No calls here: Ctrl-C could strike at each.
             self.count += 1
             self.bytes += size
-            messages += (message,)
+            messages += (held,)
             self._reports.holding = True
             self._begin()
 
@@ -114,7 +117,7 @@ class HeldMessages:
         """Fail everything that is held with this code."""
         with self._lock:
             transaction = self.underlying.transaction
-            taken = [message for messages in self._topics.values() for message in messages]
+            taken = [message for messages in self._topics.values() for _, message in messages]
             self._topics.clear()
         self._fail(taken, made(code), transaction)
 
@@ -197,7 +200,8 @@ class HeldMessages:
                     if not self._topics and not self.everything:
                         self._reports.holding = False
                     return True
-                message = messages.popleft()
+                held = messages.popleft()
+                message = held[1]
                 transaction = self.underlying.transaction  # Its own: the next one begins after all held messages were taken.
             try:
                 self.underlying.send(message, transaction)
@@ -207,7 +211,7 @@ class HeldMessages:
                     continue
                 with self._lock:
                     if self._topics.get(topic) is messages:
-                        messages.appendleft(message)
+                        messages.appendleft(held)
                         return False
                 self._fail([message], made(KafkaError._PURGE_QUEUE), transaction)
             except Exception as error:  # noqa: BLE001  # the message's callback hears of it
@@ -252,7 +256,7 @@ class HeldMessages:
 
     def _expire(self, topics: list[str]) -> None:
         """Fail the messages whose time has passed."""
-        oldest = time.time() - self._timeout_s
+        oldest = time.monotonic() - self._timeout_s
         for topic in topics:
             with self._lock:
                 transaction = self.underlying.transaction
@@ -262,7 +266,7 @@ class HeldMessages:
     def _fail_all(self, topic: str, error: KafkaError) -> None:
         with self._lock:
             transaction = self.underlying.transaction
-            messages = self._topics.pop(topic, deque())
+            messages = [message for _, message in self._topics.pop(topic, ())]
             self._missing_since.pop(topic, None)
         self._fail(messages, error, transaction)
 
@@ -290,11 +294,11 @@ class HeldMessages:
         self._reports.wake()
 
 
-def taken(messages: deque[Message] | None, oldest: float) -> list[Message]:
-    """The messages that began no later than that. They are taken away."""
+def taken(messages: deque[Held] | None, oldest: float) -> list[Message]:
+    """The messages that are held since then or longer. They are taken away."""
     late = []
-    while messages and messages[0]._began <= oldest:
-        late.append(messages.popleft())
+    while messages and messages[0][0] <= oldest:
+        late.append(messages.popleft()[1])
     return late
 
 

@@ -30,3 +30,17 @@ def test_a_producer_that_is_closed_before_it_asks_again(version: int) -> None:
         stub.faults.clear()
         unknown.value.resolve(WAIT_S)
         assert [record.value for record in stub.records("t", 0)] == [b"x"]
+
+
+def test_a_coordinator_that_is_asked_and_does_not_answer() -> None:
+    """The error of a commit without an answer does not say that no coordinator was asked."""
+    with BrokerStub() as stub, TransactionalProducer(stub.settings, transactional_id="id", linger_ms=0) as producer:
+        tx = producer.begin(WAIT_S)
+        tx.send("t", b"x").result(WAIT_S)
+        unanswered = stub.faults.on(Api.END_TXN).reply().hold()
+        committing = ThreadPoolExecutor().submit(tx.commit, 1.0)
+        unanswered.wait(1, WAIT_S)
+        with pytest.raises(CommitOutcomeUnknown, match="has not answered yet \\(no answer has come yet\\)") as unknown:
+            committing.result(WAIT_S)
+        unanswered.release()
+        unknown.value.resolve(WAIT_S)

@@ -377,6 +377,21 @@ def test_produce_never_waits_for_a_topic() -> None:
     assert producer.close()
 
 
+@pytest.mark.parametrize("jump_s", [86_400, -86_400])
+def test_the_wall_clock_jumps_while_messages_wait_for_their_topic(monkeypatch: pytest.MonkeyPatch, jump_s: int) -> None:
+    """A message without a topic fails after message.timeout.ms, neither at once nor a day later."""
+    heard = Heard()
+    producer = Producer({"bootstrap.servers": NOWHERE, "message.timeout.ms": 1500, "socket.timeout.ms": 100})
+    began = time.monotonic()
+    producer.produce("topic", b"v", on_delivery=heard)
+    wall = time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + jump_s)
+    assert producer.flush(20) == 0
+    assert time.monotonic() - began >= 1.5
+    assert heard.codes == [KafkaError._MSG_TIMED_OUT]
+    assert producer.close()
+
+
 def test_the_order_of_messages_for_a_new_topic(stub: BrokerStub) -> None:
     """Messages that wait for their topic's metadata are in the log in the order of `produce`, with those that follow."""
     stub.faults.on(Api.METADATA).delay(ms=100).times(3)
