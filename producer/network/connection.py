@@ -180,7 +180,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost:
             raise self.refused or ConnectionError("the connection was lost")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._write(0, message.api, version, message, answer=answer)
+        try:
+            self._write(0, message.api, version, message, answer=answer)
+        except BaseException:
+            answer.cancel()  # Without a caller, asyncio would log its exception.
+            raise
         return await answer
 
     async def log_in(self, perform: Perform, *, patience_s: float) -> None:

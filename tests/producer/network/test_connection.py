@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import socket
@@ -287,6 +288,25 @@ def test_a_peer_that_ends_first_and_reads_on() -> None:
     asyncio.run(asyncio.wait_for(story(), 20))
     assert complaints == []
     assert len(lost) == 1
+
+
+def test_a_request_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    """Its caller gets the reason, for example that no file can be opened. asyncio logs nothing about the answer that never comes."""
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        connection = Connection("me", on_reply=lambda token, message: None, on_lost=lambda reason: None)
+        await asyncio.get_running_loop().create_connection(lambda: connection, sock=ours)
+        request = ApiVersionsRequest(client_software_name=b"no text")  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(AttributeError):
+            await connection.ask(request, 4)
+        connection.silence()
+        theirs.close()
+        await asyncio.sleep(0)  # asyncio closes the socket
+
+    asyncio.run(run())
+    gc.collect()
+    assert caplog.messages == []
 
 
 def test_a_large_answer_before_api_versions_is_not_read() -> None:
