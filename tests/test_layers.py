@@ -41,10 +41,11 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "partition_sender": "events cluster idempotence",
         "ready_partitions": "events partition_sender",
         "stalled_partitions": "events cluster partition_sender",
-        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions stalled_partitions",
+        "standstill": "events cluster",
+        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions stalled_partitions standstill",
         "produce_responses": "error_table events cluster idempotence metrics partition_sender ready_partitions stalled_partitions"
         " produce_requests",
-        "core": "events cluster idempotence metrics stalled_partitions produce_requests produce_responses",
+        "core": "events cluster idempotence metrics stalled_partitions standstill produce_requests produce_responses",
     },
     "producer": {
         "_hot": "",

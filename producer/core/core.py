@@ -40,6 +40,7 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.produce_requests import ProduceRequests
 from fencepost.producer.core.produce_responses import ProduceResponses
 from fencepost.producer.core.stalled_partitions import NO_LEADER, StalledPartitions
+from fencepost.producer.core.standstill import Standstill
 from fencepost.producer.errors import FencepostError
 from fencepost.producer.foundations.address import Address
 from fencepost.producer.foundations.counted import counted
@@ -72,6 +73,7 @@ class Core:
             transactions.attach(settings, nodes=self.nodes, view=self.view, draw=draw)
         self.producer_id_manager: ProducerIdSource = transactions or ProducerIdManager(settings, self.nodes, draw)
         hooks = transactions or hooks or NoTransactionHooks()
+        self._standstill = Standstill()
         self.produce_requests = ProduceRequests(
             settings,
             accumulator,
@@ -81,6 +83,7 @@ class Core:
             producer_id_manager=self.producer_id_manager,
             hooks=hooks,
             metrics=self.metrics,
+            standstill=self._standstill,
             pack_aside_bytes=pack_aside_bytes,
         )
         self._stalled_partitions = StalledPartitions()
@@ -111,6 +114,10 @@ class Core:
     def handle(self, event: Event, now_ms: float) -> list[Command]:
         """Process one event, then do everything that can be done now."""
         commands: list[Command] = []
+        late_ms = self._standstill.over(now_ms)
+        if late_ms:
+            self.nodes.stood_still(late_ms, now_ms)
+            self._stalled_partitions.stood_still(late_ms, now_ms)
         _ON[type(event)](self, event, now_ms, commands)
         if self.dead is not None:
             return commands
@@ -122,9 +129,9 @@ class Core:
 
     def next_wake_ms(self, now_ms: float) -> float:
         """The latest time for the next Ticked; infinity if only another event can change anything."""
-        if self.dead is not None:
-            return NEVER
-        return min([deadline(now_ms) for deadline in self._deadlines])
+        wake_ms = min([deadline(now_ms) for deadline in self._deadlines]) if self.dead is None else NEVER
+        self._standstill.due_ms = max(now_ms, wake_ms)
+        return wake_ms
 
     def abandon(self, error: FencepostError) -> list[Command]:
         """End the core: fail every record without an outcome."""

@@ -141,12 +141,13 @@ class PartitionSender:
             return now_ms
         return head.created_ms + self._settings.linger_ms
 
-    def expire(self, now_ms: float, why_blocked: Callable[[PartitionSender], str]) -> list[Command]:
+    def expire(self, now_ms: float, why_blocked: Callable[[PartitionSender, float], str]) -> list[Command]:
         """Fail queued batches that are past their delivery deadline, once all batches before them have an outcome."""
         commands: list[Command] = []
         head = self._accumulator.head(self.queue) if self._all_published() else None
         while head is not None and self._deadline(head) <= now_ms:
-            commands.append(Settle(self._accumulator.take(self.queue), failure=self._unsent(why_blocked)))
+            failure = self._unsent(head, why_blocked)
+            commands.append(Settle(self._accumulator.take(self.queue), failure=failure))
             head = self._accumulator.head(self.queue)
         return commands
 
@@ -237,8 +238,8 @@ class PartitionSender:
     def _deadline(self, batch: Batch) -> float:
         return batch.created_ms + self._settings.delivery_timeout_ms
 
-    def _unsent(self, why_blocked: Callable[[PartitionSender], str]) -> DeliveryTimeout:
-        blocked = why_blocked(self) if not self._in_flight() else "older batches of the partition are not resolved"
+    def _unsent(self, batch: Batch, why_blocked: Callable[[PartitionSender, float], str]) -> DeliveryTimeout:
+        blocked = why_blocked(self, batch.created_ms) if not self._in_flight() else "older batches of the partition are not resolved"
         return DeliveryTimeout(
             f"not sent within delivery_timeout_ms={plain(self._settings.delivery_timeout_ms)}: {blocked}",
             topic=self.topic,

@@ -21,6 +21,7 @@ from fencepost.producer.core.metrics import Metrics
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.core.stalled_partitions import NO_LEADER
+from fencepost.producer.core.standstill import Standstill
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.wire import DescribeProducersRequest, FetchRequest, ProduceRequest
 from fencepost.producer.wire.codes import Api
@@ -63,6 +64,7 @@ class ProduceRequests:
         producer_id_manager: ProducerIdSource,
         hooks: TransactionHooks,
         metrics: Metrics,
+        standstill: Standstill,
         pack_aside_bytes: int | None,
     ) -> None:
         self.senders: dict[tuple[str, int], PartitionSender] = {}
@@ -79,6 +81,7 @@ class ProduceRequests:
         self._producer_id_manager = producer_id_manager
         self._hooks = hooks
         self._metrics = metrics
+        self._standstill = standstill
         self._pack_aside_bytes = pack_aside_bytes
 
     # -- one round ---------------------------------------------------------------------------------------------------
@@ -250,8 +253,11 @@ class ProduceRequests:
             self._metadata_updater.refresh()
         return self._nodes.connect(node, now_ms)
 
-    def _why_blocked(self, sender: PartitionSender) -> str:
-        """Why the partition's batches cannot be sent, for an error message."""
+    def _why_blocked(self, sender: PartitionSender, since_ms: float) -> str:
+        """Why the partition's batches could not be sent since then, for an error message."""
+        here = self._standstill.what(self._settings.delivery_timeout_ms / 2.0, since_ms)
+        if here:
+            return here
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:

@@ -53,6 +53,12 @@ class StalledPartitions:
         if now_ms >= self._due_ms:
             self._look(now_ms)
 
+    def stood_still(self, late_ms: float, now_ms: float) -> None:
+        """The producer itself did nothing for so long. Where that was much of the time, it begins now."""
+        for stall in self._stalls.values():
+            if late_ms * 3.0 >= now_ms - stall.since_ms:
+                stall.since_ms = now_ms
+
     def _look(self, now_ms: float) -> None:
         self._stalls = {sender: stall for sender, stall in self._stalls.items() if sender.oldest_ms() == stall.batch_ms}
         first = min(self._stalls, key=lambda sender: self._stalls[sender].since_ms)

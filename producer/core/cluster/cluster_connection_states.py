@@ -28,6 +28,9 @@ PRODUCE_VERSIONS: Final = range(3, 14)
 PRODUCE_VERSION_WITH_ZSTD: Final = 7
 """Brokers refuse zstd in earlier versions, because old consumers cannot decompress it (KIP-110)."""
 
+READ_MS: Final = 1_000.0
+"""How long the answers that arrived in a standstill of the producer may take to be read."""
+
 UNWANTED_MS: Final = 1_000.0
 """If a node could be tried for so long and was not, no connection to it is wanted."""
 
@@ -345,6 +348,14 @@ class ClusterConnectionStates:
     def next_deadline(self, now_ms: float) -> float:
         """The latest time for the next `upkeep`, in ms."""
         return self._due_ms
+
+    def stood_still(self, late_ms: float, now_ms: float) -> None:
+        """The producer itself did nothing for so long: answers may have arrived, and outages are younger than they look."""
+        for node in self:
+            for request in node.requests.values():
+                request.timeout_at_ms = max(request.timeout_at_ms, now_ms + READ_MS)
+        for outage in (self._outage, *self._outages.values()):
+            outage.stood_still(late_ms, now_ms)
 
     def _warn(self, now_ms: float) -> None:
         """Warn that no broker can be used, unless no connection is wanted any more."""

@@ -31,6 +31,12 @@ class Outage:
         """There is a connection, or none is wanted any more."""
         self.due_ms = self._since_ms = NEVER
 
+    def stood_still(self, late_ms: float, now_ms: float) -> None:
+        """The producer itself did nothing for so long. If that was much of the outage, it begins now."""
+        if self._since_ms != NEVER and late_ms * 3.0 >= now_ms - self._since_ms:
+            self.end()
+            self.begin(now_ms)
+
     def warned(self, now_ms: float) -> float:
         """A warning is written now: plan the next one, and return how long the outage lasts, in seconds."""
         self._pause_ms *= 2
