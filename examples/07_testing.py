@@ -6,14 +6,15 @@ docs/testing.md explains the rest.
 
 from fencepost import Api, BrokerStub, DeliveryError, ErrorCode, Persisted, Producer
 
-QUICK = {"linger_ms": 0, "request_timeout_ms": 300, "delivery_timeout_ms": 1_500, "resolve_grace_ms": 300}
+QUICK = {"linger_ms": 0, "request_timeout_ms": 300}
+IMPATIENT = {**QUICK, "delivery_timeout_ms": 3_000, "resolve_grace_ms": 300}  # only where a test waits for that: machines can be slow
 
 
 class PaymentService:
     """A service that takes payments, and must know whether each one is recorded."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer(QUICK, bootstrap_servers=bootstrap)
+    def __init__(self, bootstrap: str, settings: dict[str, int] = QUICK) -> None:
+        self._producer = Producer(settings, bootstrap_servers=bootstrap)
 
     def pay(self, payment: bytes) -> str:
         """The payment's result: recorded, to be tried again, or to be checked by a person."""
@@ -56,7 +57,7 @@ def test_a_refused_payment_may_be_tried_again(kafka_stub: BrokerStub) -> None:
 
 def test_doubt_is_said(kafka_stub: BrokerStub) -> None:
     """The broker appends the payment and never answers again. The service reports the doubt."""
-    service = PaymentService(kafka_stub.bootstrap)
+    service = PaymentService(kafka_stub.bootstrap, IMPATIENT)
     service.pay(b"1 EUR")
     kafka_stub.faults.on(Api.PRODUCE).after_append().drop().forever()
     kafka_stub.faults.on(Api.DESCRIBE_PRODUCERS).drop().forever()

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,20 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stdout
     assert f"{program.count('def test_')} passed" in ran.stdout
+
+
+def test_the_program_about_retention_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record has the producer's time. So the clock is advanced by more than the time that is left to the machine before it is sent."""
+    (program,) = (each for each in programs(PAGE) if '"retention.ms"' in each)
+    create = BrokerStub.create_topic
+
+    def slowly(*arguments: Any, **more: Any) -> Any:
+        created = create(*arguments, **more)
+        time.sleep(1.5)
+        return created
+
+    monkeypatch.setattr(BrokerStub, "create_topic", slowly)
+    exec(program, {})
 
 
 @pytest.mark.parametrize("code", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 import fencepost
+from fencepost import BrokerStub
 from tests.drawn import drawn
 from tests.once import once_is_enough
 from tests.txn.spark.conftest import provide_java
@@ -19,6 +22,7 @@ from tests.txn.spark.java_flags import java_flags
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
+TESTING = runpy.run_path(str(EXAMPLES[0].with_name("07_testing.py")))
 WITH_SPARK = [example for example in EXAMPLES if "_spark_" in example.name]
 
 QUIET = "--conf spark.ui.showConsoleProgress=false"
@@ -77,6 +81,17 @@ def test_the_example_with_tests_passes_under_pytest() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=where)
     assert ran.returncode == 0, ran.stdout
     assert "4 passed" in ran.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in TESTING if name.startswith("test_")])
+def test_the_example_with_tests_passes_on_a_slow_machine(name: str) -> None:
+    """Its broker stands still for two seconds after the start."""
+    with BrokerStub() as stub:
+        stub.pause_broker(1)
+        going_on = Timer(2.0, stub.resume_broker, [1])
+        going_on.start()
+        TESTING[name](stub)
+        going_on.join()
 
 
 def test_examples_are_numbered_and_say_what_they_show() -> None:
