@@ -3,7 +3,7 @@
 The provider runs in a thread beside the loop, because it may block. A coroutine function is awaited. The provider gets no argument. If it
 needs one, or `sasl_oauthbearer_config` is set, it gets that text, like librdkafka's `oauth_cb`. It returns the token, or a tuple: the
 token, its expiry in seconds since 1970, and optionally a principal (unused, the token contains it) and a dictionary of SASL extensions.
-Without an expiry, every authentication calls the provider. Errors and logs never show a token; they may show its expiry.
+Without an expiry, or after a refusal, every authentication calls the provider. Errors and logs never show a token; they may show its expiry.
 """
 
 from __future__ import annotations
@@ -64,20 +64,26 @@ class TokenSource:
         self._config = config.reveal() if config is not None else ""
         self._takes_config = config is not None or _needs_argument(self._provider)
         self._kept: Token | None = None
-        self._kept_until = 0.0
+        self._kept_until = 0.0  # by the wall clock, which goes on while the machine sleeps
+        self._kept_for = 0.0  # by the monotonic clock, which nothing sets back
 
     async def token(self) -> Token:
         """A valid token. Raises ConnectError if the provider returns something else, OSError if the provider raised one."""
-        if self._kept is not None and time.time() < self._kept_until:
+        if self._kept is not None and time.time() < self._kept_until and time.monotonic() < self._kept_for:
             return self._kept
-        asked_at = time.time()
+        asked_at, began = time.time(), time.monotonic()
         token = _read(await self._ask())
         if token.expires_at is not None:
             left = token.expires_at - time.time()
             if left <= 0:
                 raise _wrong(f"returned a token that expired {-left:.0f} s ago")
-            self._kept, self._kept_until = token, asked_at + REUSED_SHARE * left
+            self._kept, self._kept_until, self._kept_for = token, asked_at + REUSED_SHARE * left, began + REUSED_SHARE * left
         return token
+
+    def forget(self, token: Token) -> None:
+        """A broker refused the token. The next authentication asks the provider."""
+        if token is self._kept:
+            self._kept = None
 
     async def _ask(self) -> object:
         call: Callable[[], object] = partial(self._provider, self._config) if self._takes_config else self._provider

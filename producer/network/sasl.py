@@ -117,6 +117,8 @@ class Login:
         if answer.error_code != ErrorCode.SASL_AUTHENTICATION_FAILED:
             return OSError(f"SaslAuthenticate was answered with {words}")
         if token is not None:
+            assert self._tokens is not None
+            self._tokens.forget(token)
             return ConnectError(
                 f"the broker refused the OAUTHBEARER token{token.described()}: {words}; check sasl_oauth_token_provider",
                 kind=AuthenticationFailed,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub, Sasl
-from fencepost.producer import Producer, RecordFuture
+from fencepost.producer import AuthenticationFailed, Producer, RecordFuture
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.wire import Api
 from tests.credentials import MECHANISMS, USERS, jwt, ours
@@ -177,6 +177,19 @@ def test_a_session_ends_with_its_token() -> None:
     ):
         check(stub, send_until(producer, lambda: renewals(stub) >= 2))
     assert next(numbers) >= 3
+
+
+def test_a_token_that_a_broker_refused_is_not_offered_again() -> None:
+    """Its provider said that it lives on, but the issuer has taken it back. The next attempt asks for another one."""
+    given = iter([jwt(life_s=-20), jwt(), jwt()])
+    settings = {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: (next(given), time.time() + 3_600)}
+    with (
+        BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"])) as stub,
+        Producer(bootstrap_servers=stub.bootstrap, **settings) as producer,
+    ):
+        with pytest.raises(AuthenticationFailed, match="refused the OAUTHBEARER token"):
+            producer.send("t", b"0")
+        assert producer.send("t", b"1").result(20).offset == 0
 
 
 def test_a_session_without_an_end_is_not_renewed() -> None:

@@ -204,6 +204,21 @@ def test_a_token_with_an_expiry_is_kept_for_most_of_its_life(monkeypatch: pytest
     assert seen == ["t1", "t1", "t2", "t2", "t3"]
 
 
+def test_a_wall_clock_that_is_set_back_makes_no_token_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The life of a token passes on a machine whose clock was set back, too."""
+    wall, running = 1_000_000.0, 50.0
+    monkeypatch.setattr(time, "time", lambda: wall)
+    monkeypatch.setattr(time, "monotonic", lambda: running)
+    given = iter("abc")
+    source = TokenSource(settings(lambda: (next(given), wall + 100)))
+    (first,) = tokens(source)
+    wall, running = wall - 86_400, running + 79
+    (second,) = tokens(source)
+    running += 2
+    (third,) = tokens(source)
+    assert [each.value for each in (first, second, third)] == ["a", "a", "b"]
+
+
 @pytest.mark.parametrize(
     ("more", "provider", "expected"),
     [
