@@ -317,9 +317,10 @@ class ProxyConnection:
     def _flush(self) -> None:
         while self._unanswered_requests and self._unanswered_requests[0].parts is not None and self._client is not None:
             proxied = self._unanswered_requests.popleft()
-            if proxied.exchange is not None and not proxied.cut:
-                proxied.exchange.heard = Heard.CHANGED if proxied.changed else Heard.ALL
-            _write(self._client, proxied.parts or [])
+            if not self._client.is_closing():  # else the client has reset it, and `client_lost` follows
+                if proxied.exchange is not None and not proxied.cut:
+                    proxied.exchange.heard = Heard.CHANGED if proxied.changed else Heard.ALL
+                _write(self._client, proxied.parts or [])
             if proxied.cut:
                 self.hub.counters.connections_cut += not self._client.is_closing()
                 self._client.close()

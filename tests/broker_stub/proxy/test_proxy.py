@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.faults.rules import Kind
+from fencepost.broker_stub.journal.exchange import Heard
 from fencepost.broker_stub.proxy import hub as proxy_hub
 from fencepost.broker_stub.proxy.proxy import FaultProxy
 from fencepost.producer import wire
@@ -290,3 +292,35 @@ def test_closing_leaves_nothing_behind() -> None:
         with pytest.raises(ConnectionRefusedError):
             RawConnection(address)
         assert not [thread for thread in threading.enumerate() if thread.name == "fault-proxy"]
+
+
+def test_a_client_that_is_gone_when_its_answers_come(caplog: pytest.LogCaptureFixture) -> None:
+    """A proxy whose process was stopped finds both at once: the answers, and that the client has reset its connection. It writes nothing
+    to that, its journal does not say that the client heard them, and asyncio logs nothing."""
+    stopped, go_on = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        go_on.wait(TIMEOUT_S)
+
+    with BrokerStub() as stub, FaultProxy(stub.bootstrap) as proxy:
+        client = RawConnection(proxy.addresses[1])
+        first = stub.faults.on(Api.API_VERSIONS).reply().hold()
+        for _ in range(20):
+            client.send(wire.ApiVersionsRequest(), 0)
+        until(lambda: len(proxy.journal.requests(Api.API_VERSIONS)), "they are passed on", good=lambda found: found == 20)
+        stopping = threading.Thread(target=proxy._call, args=[stop])
+        stopping.start()
+        assert stopped.wait(TIMEOUT_S)
+        first.release()
+        asked = stub.journal.requests(Api.API_VERSIONS)[-20:]
+        until(lambda: asked[0].response is not None, "the answers are on their way")
+        time.sleep(0.2)
+        client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        go_on.set()
+        stopping.join()
+        until(lambda: proxy._running()._connections, "the client is forgotten", good=lambda found: not found)
+        # What is written first may be what tells the proxy.
+        assert [each.heard for each in proxy.journal.requests(Api.API_VERSIONS)][1:] == [Heard.NOTHING] * 19
+    assert caplog.messages == []
