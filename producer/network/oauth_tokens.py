@@ -3,7 +3,8 @@
 The provider runs in a thread beside the loop, because it may block. A coroutine function is awaited. The provider gets no argument. If it
 needs one, or `sasl_oauthbearer_config` is set, it gets that text, like librdkafka's `oauth_cb`. It returns the token, or a tuple: the
 token, its expiry in seconds since 1970, and optionally a principal (unused, the token contains it) and a dictionary of SASL extensions.
-Without an expiry, or after a refusal, every authentication calls the provider. Errors and logs never show a token; they may show its expiry.
+Without an expiry, or after a refusal, every authentication calls the provider. Errors and logs never show a token; they may show when it
+expires.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ HOPELESS: Final = frozenset(
 ADVICE: Final = {
     KafkaError.FENCED_INSTANCE_ID: "another process has the same instance: give each its own",
     KafkaError._AUTO_OFFSET_RESET: "the group's offsets are no longer in the topic, and auto.offset.reset is error",
-    KafkaError._MAX_POLL_EXCEEDED: "the transform took too long, and the group gave the partitions away: lower batch_size, or raise the"
-    " consumer's max.poll.interval.ms",
+    KafkaError._MAX_POLL_EXCEEDED: "the transform took too long, or the process stood still, and the group gave the partitions away: lower "
+    "batch_size, or raise the consumer's max.poll.interval.ms",
 }
 NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 """Answers of a seek while the partition is being started."""
