@@ -130,6 +130,7 @@ class SaslState:
         self._renewing: str | None = None  # the principal that a new authentication must have
         self._renewed_at_ms: int | None = None
         self._expires_at_ms: float | None = None
+        self._now_ms = 0
 
     @property
     def failed(self) -> bool:
@@ -182,7 +183,7 @@ class SaslState:
         else:
             self._stage = Stage.AUTHENTICATING
             self._mechanism = mechanism
-            self._exchange = self._begin(mechanism, now_ms)
+            self._exchange = self._begin(mechanism)
             next(self._exchange)
             self.bare = version == 0
         return SaslHandshakeResponse(mechanisms=mechanisms)
@@ -193,6 +194,7 @@ class SaslState:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslAuthenticate request received after successful authentication"
             )
+        self._now_ms = now_ms
         try:
             answer, lifetime_ms = self._take(words, now_ms)
         except SaslRefused as refused:
@@ -210,10 +212,10 @@ class SaslState:
         answer = self.authenticate(words, now_ms)
         return answer.auth_bytes if answer is not None and not answer.error_code else None
 
-    def _begin(self, mechanism: str, now_ms: int) -> Exchange:
+    def _begin(self, mechanism: str) -> Exchange:
         if mechanism in HASHES:
             return scram(mechanism, self._credentials.of, self._nonce())
-        return plain(self._sasl.users) if mechanism == "PLAIN" else oauth_bearer(self._sasl.oauth, now_ms)
+        return plain(self._sasl.users) if mechanism == "PLAIN" else oauth_bearer(self._sasl.oauth, lambda: self._now_ms)
 
     def _take(self, words: bytes, now_ms: int) -> tuple[bytes, int]:
         """The answer to the client's next message; with the last one, the lifetime of the session (0: no end)."""

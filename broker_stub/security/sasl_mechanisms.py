@@ -113,8 +113,11 @@ def scram(mechanism: str, find: Callable[[str, str], Credential | None], nonce: 
     return b"v=" + base64.b64encode(signature), Authenticated(name)
 
 
-def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
-    """RFC 7628 (`OAuthBearerSaslServer`): the answer to an invalid token is an error in JSON. The next message must have a valid one."""
+def oauth_bearer(validate: Validate | None, now_ms: Callable[[], float]) -> Exchange:
+    """RFC 7628 (`OAuthBearerSaslServer`): the answer to an invalid token is an error in JSON. The next message must have a valid one.
+
+    A token is judged when it comes, because the client may get it after the handshake.
+    """
     answer, complained = b"", False
     while True:
         words = yield answer
@@ -122,7 +125,7 @@ def oauth_bearer(validate: Validate | None, now_ms: float) -> Exchange:
             raise SaslRefused(_INVALID_TOKEN)
         authzid, token = _bearer(words)
         try:
-            client = _asked(validate, token) if validate is not None else unsecured(token, now_ms)
+            client = _asked(validate, token) if validate is not None else unsecured(token, now_ms())
             break
         except ValueError:
             answer, complained = _INVALID_TOKEN.encode(), True

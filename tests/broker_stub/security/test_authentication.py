@@ -163,6 +163,22 @@ def test_a_token_limits_its_session() -> None:
                 assert answer.session_lifetime_ms == expected
 
 
+@pytest.mark.parametrize(
+    ("issued_s", "life_s", "refused"), [(5, 60, False), (-5, 8, True), (15, 60, True)], ids=["since", "expired since", "not yet"]
+)
+def test_a_token_is_judged_when_it_comes(issued_s: int, life_s: int, refused: bool) -> None:
+    """A client gets its token after the handshake, which may take seconds: what counts is the time when it comes."""
+    clock = VirtualClock()
+    now_s = clock.now_ms() / 1000
+    token = jwt(iat=now_s + issued_s, exp=now_s + issued_s + life_s)
+    with BrokerStub(sasl=Sasl(mechanisms=["OAUTHBEARER"]), clock=clock) as stub, Client(stub) as client:
+        client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+        clock.advance(10_000)
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=f"n,,\x01auth=Bearer {token}\x01\x01".encode()), 2)
+        assert isinstance(answer, SaslAuthenticateResponse)
+        assert b"invalid_token" in answer.auth_bytes if refused else answer.auth_bytes == b""
+
+
 @pytest.mark.parametrize("exp", [10**30, 1e308, 10**400])
 def test_a_token_may_claim_to_last_for_ever(exp: float, caplog: pytest.LogCaptureFixture) -> None:
     """A session that would last for centuries ends its connection without an answer, as with Kafka, and nothing fails inside; where
