@@ -14,7 +14,7 @@ from tests.interleaved import at_each_step
 LONG_S = 20.0
 NOTIFIERS = 3
 WAITERS = 3
-WAITS = 2_000
+WAITS = 1_000
 
 
 def soon(seconds: float = LONG_S) -> float:
