@@ -55,6 +55,8 @@ QUICK: dict[str, Any] = {
 DELIVERY_MS, GRACE_MS = 6_000, 1_000
 LIMITED: dict[str, Any] = {**QUICK, "request_timeout_ms": 5_000, "delivery_timeout_ms": DELIVERY_MS, "resolve_grace_ms": GRACE_MS}
 """For deliveries that are to fail when the clock jumps. Not far: brokers that do not hear of each other for so long are still alive."""
+ONCE: dict[str, Any] = {"retry_backoff_ms": 2 * DELIVERY_MS, "retry_backoff_max_ms": 2 * DELIVERY_MS}
+"""What is refused is not tried again before its time has passed, so no request is on its way then."""
 
 
 @pytest.fixture
@@ -224,7 +226,7 @@ def test_too_few_replicas_until_the_deadline(jump: Jump) -> None:
     """Refused for want of in-sync replicas until the deadline: NO. When they are back, the producer goes on."""
     with BrokerStub(brokers=2, config={"min.insync.replicas": "2"}) as broker:
         broker.create_topic(TOPIC)
-        with made(broker, **{**LIMITED, "retry_backoff_ms": 2 * DELIVERY_MS, "retry_backoff_max_ms": 2 * DELIVERY_MS}) as producer:
+        with made(broker, **{**LIMITED, **ONCE}) as producer:
             producer.send(TOPIC, b"1").result(DEADLINE_S)
             follower = 3 - broker.leader(TOPIC, 0)
             broker.stop_broker(follower)
@@ -261,11 +263,12 @@ def test_appended_and_not_replicated_in_time(jump: Jump, broker: BrokerStub) -> 
 def test_a_topic_that_is_deleted(jump: Jump, broker: BrokerStub) -> None:
     """Records for a topic that is gone fail at the deadline with NO; other topics are not disturbed."""
     broker.create_topic("other")
-    with made(broker, **LIMITED, allow_auto_create_topics=False) as producer:
+    with made(broker, **{**LIMITED, **ONCE}, allow_auto_create_topics=False) as producer:
         producer.send(TOPIC, b"1").result(DEADLINE_S)
         broker.delete_topic(TOPIC)
         late = producer.send(TOPIC, b"2")
         producer.send("other", b"3").result(DEADLINE_S)
+        until(lambda: not producer.stats().requests_in_flight, "every request is answered")
         jump(DELIVERY_MS, producer)
         failure = late.exception(DEADLINE_S)
         assert failure is not None

@@ -103,12 +103,13 @@ def test_a_deleted_topic_expires_what_is_sent_to_it() -> None:
     """Records for a topic that is deleted behind the producer's back wait for it to come back and expire with NO and the broker's code."""
     with jumping() as jump, BrokerStub(auto_create_topics=False) as stub:
         stub.create_topic("t")
-        with quick(stub) as producer:
+        with quick(stub, retry_backoff_ms=200_000, retry_backoff_max_ms=200_000) as producer:
             producer.send("t", b"x").result(20)
             stub.delete_topic("t")
+            refused = probe(stub, Api.PRODUCE)
             late = producer.send("t", b"y")
-            asked = probe(stub, Api.METADATA)
-            asked.wait(3, 20)
+            refused.wait(1, 20)
+            until(lambda: not producer.stats().requests_in_flight, "every request is answered")
             jump(120_000, producer)
             failure = late.exception(20)
             assert isinstance(failure, DeliveryTimeout)
