@@ -1,4 +1,4 @@
-"""Pools on Apache Kafka: parallel transactions, two pools with one instance, and a killed process are what the stub's tests say."""
+"""Pools on Apache Kafka: parallel transactions, two pools with one instance, a process that was killed or cut off; all as on the stub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.survival.reader import Admin
 from tests.producer.stub_helpers import run_story
 from tests.reading import read_values
 from tests.txn.pool.helpers import KINDS, Pool, pool_of, wrote
-from tests.txn.pool.stories import is_killed_and_followed, share_an_instance
+from tests.txn.pool.stories import is_cut_off_and_followed, is_killed_and_followed, share_an_instance
 
 __all__ = ["kafka"]
 
@@ -46,6 +46,12 @@ def test_two_pools_with_one_instance(kafka: KafkaCluster, topic: str) -> None:
     """The newer one continues, and the older one says why it does not."""
     run_story(share_an_instance(AsyncTransactionalPool, kafka.bootstrap, topic, prefix=topic))
     assert read_values(kafka.bootstrap, topic) == [b"older", b"newer", b"newer", b"newer"]
+
+
+def test_a_pool_that_was_cut_off(kafka: KafkaCluster, topic: str) -> None:
+    """It does not fence the pool that has replaced it."""
+    run_story(is_cut_off_and_followed(AsyncTransactionalPool, kafka.bootstrap, topic, prefix=topic))
+    assert read_values(kafka.bootstrap, topic) == [b"newer"] * 2
 
 
 @pytest.mark.parametrize("given", [True, False])

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 
-from fencepost.txn.pool.errors import PoolTakenOver
+from fencepost.broker_stub.proxy.proxy import FaultProxy
+from fencepost.producer.wire import Api
+from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
 from fencepost.txn.pool.pool import TransactionalPool
 from tests.producer.stub_helpers import LIMIT_S, QUICK
-from tests.txn.pool.helpers import Pool, block, made_of, pool_of, wrote
+from tests.txn.pool.helpers import Pool, block, made_of, pool_of, sent, wrote
+from tests.waiting import until
 
 LEFT_OPEN = """
 import sys, threading
@@ -25,6 +29,36 @@ for block in entered:
 print(pool.instance, flush=True)
 sys.stdin.read()
 """
+
+
+async def is_cut_off_and_followed(kind: type[Pool], bootstrap: str, topic: str, prefix: str = "p") -> None:
+    """The registration of a pool's slot gets no answer, and its caller leaves. When the pool reaches the brokers again, another process has
+    the instance. It sends the registration no more, which would fence the newer pool, but asks first."""
+    settings = {"transactional_id_prefix": prefix, "instance": "a", "size": 2, "acquire_timeout_ms": 30_000}
+    with FaultProxy(bootstrap) as proxy:
+        async with (
+            pool_of(kind, proxy.bootstrap, **settings, request_timeout_ms=1_000) as older,
+            pool_of(kind, bootstrap, **settings) as newer,
+        ):
+            await made_of(older.init, LIMIT_S)
+            async with block(older):
+                cut_off = proxy.faults.on(Api.INIT_PRODUCER_ID).forever().drop()
+                while not cut_off.hits:
+                    with pytest.raises(PoolTimeout):
+                        await wrote(older, b"none", topic, timeout=0.5)
+            window = older._program._slots.all[1].window
+            await made_of(until, lambda: not window.is_open(), "the time for the registration is over")
+            async with block(newer) as one, block(newer) as other:
+                cut_off.remove()
+                registered = proxy.faults.on(Api.INIT_PRODUCER_ID).forever().delay(0)
+                much_later = time.monotonic() + 3.0
+                while time.monotonic() < much_later:
+                    await made_of(newer.check, LIMIT_S)
+                assert registered.hits == 0
+                await sent(one, topic, b"newer")
+                await sent(other, topic, b"newer")
+            with pytest.raises(PoolTakenOver):
+                await made_of(older.check, LIMIT_S)
 
 
 async def share_an_instance(kind: type[Pool], bootstrap: str, topic: str, prefix: str = "p") -> None:
