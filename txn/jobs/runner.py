@@ -121,10 +121,14 @@ class Runner:
             self._pieces = pieces_of(self._source, self._transactions.position)
 
     async def _close_source(self) -> None:
-        pieces, self._pieces = self._pieces, None
-        close = getattr(pieces, "close", None)
-        if close is not None:
-            await self._calls.ask(close)
+        close = getattr(self._pieces, "close", None)
+        try:
+            if close is not None:
+                await self._calls.ask(close)
+        except Exception:
+            self._pieces = None  # After Ctrl-C it stays, and is closed again.
+            raise
+        self._pieces = None
 
     def _goes_on(self) -> bool:
         return self._patience.run_left_s() > 0.0 and (self._goal is None or self._counters.batches < self._goal)

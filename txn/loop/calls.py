@@ -117,20 +117,26 @@ class _Worker:
     def __init__(self) -> None:
         self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._ended: CallOutcome[None] = CallOutcome()
-        Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
+        self._started = False
+        self._thread = Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> _InThread[T]:
-        """Run the coroutine after those before it."""
+        """Run the coroutine after those before it. The thread begins with the first one, when `close` can find it already."""
         running: _InThread[T] = _InThread(work)
+        if not self._started:
+            self._thread.start()
+            self._started = True
         self._works.put(running.run)
         return running
 
     def close(self) -> None:
-        """Wait until everything is done."""
+        """Wait until everything is done. If Ctrl-C interrupted its start, the thread ends as soon as it begins."""
         self._works.put(None)
-        self._ended.wait(TIMEOUT_MAX)
+        if self._started:
+            self._ended.wait(TIMEOUT_MAX)
 
     def _run(self) -> None:
+        self._started = True  # Here, too: Ctrl-C may interrupt `start` before it is set.
         while (run := self._works.get()) is not None:
             run()
         self._ended.set_result(None)

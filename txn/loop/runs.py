@@ -67,6 +67,8 @@ class Runs(Generic[PlanT]):
     def __init__(self, plan: PlanT) -> None:
         self._plan = plan
         self._runner: AnyRunner | None = None
+        self._leaving: AnyRunner | None = None
+        """The runner that is being closed. A call that was interrupted meanwhile leaves it to the next one."""
         self._kept = False
         self._stopped = False
         self._beginning: Final = RLock()
@@ -104,9 +106,10 @@ class Runs(Generic[PlanT]):
         return self._runner
 
     def _taken(self) -> AnyRunner | None:
-        """The runner, which the caller closes."""
-        runner, self._runner = self._runner, None
-        return runner
+        """The runner that the caller closes: the open one, or one that an interrupted call has not closed."""
+        if self._runner is not None:
+            self._leaving, self._runner = self._runner, None
+        return self._leaving
 
     def _begin(self, call: str, this: object) -> None:
         """`this` is under way, until the caller ends it in a `finally` of its own, which no signal handler can strike: `_under_way` is
@@ -124,10 +127,11 @@ class Runs(Generic[PlanT]):
 
     def _is_parents(self) -> bool:
         """Whether the runner is that of a parent process."""
-        if self._runner is None or self._opened_in == os.getpid():
+        runner = self._runner or self._leaving
+        if runner is None or self._opened_in == os.getpid():
             return False
-        if self._runner not in PARENTS_RUNNERS:
-            PARENTS_RUNNERS.append(self._runner)
+        if runner not in PARENTS_RUNNERS:
+            PARENTS_RUNNERS.append(runner)
         return True
 
     def _leaves_running(self, error: BaseException | None) -> bool:
@@ -147,7 +151,8 @@ class BlockingRuns(Runs[PlanT]):
     """See the module."""
 
     def close(self) -> None:
-        """Close the connections. Not needed outside a `with` block. Raises IllegalCall while `run` is under way."""
+        """Close the connections. Not needed outside a `with` block, unless Ctrl-C interrupted the end of `run` or of the block: this call
+        then ends what is left. Raises IllegalCall while `run` is under way."""
         this = object()
         try:
             self._begin("close", this)
@@ -170,6 +175,8 @@ class BlockingRuns(Runs[PlanT]):
         try:
             self._begin("run", this)
             try:
+                if self._leaving is not None:
+                    self._end(failed=True)
                 runner = self._running(lambda: Blocking(self._is_stopped), TransactionalProducer)
                 done = finished(runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more))
             except BaseException:
@@ -185,14 +192,22 @@ class BlockingRuns(Runs[PlanT]):
     def _end(self, *, failed: bool) -> None:
         runner = self._taken()
         if runner is not None:
-            finished(runner.close(failed=failed))
+            try:
+                finished(runner.close(failed=failed))
+            except Exception:
+                self._leaving = None  # Everything has been tried. After Ctrl-C it has not, and is tried again.
+                raise
+            self._leaving = None
 
 
 class AsyncRuns(Runs[PlanT]):
     """See the module."""
 
+    _closing: asyncio.Future[None] | None = None
+
     async def close(self) -> None:
-        """Close the connections. Not needed outside an `async with` block. Raises IllegalCall while `run` is under way."""
+        """Close the connections. Not needed outside an `async with` block, unless the end of `run` or of the block was cancelled twice:
+        this call then waits for what is left. Raises IllegalCall while `run` is under way."""
         this = object()
         try:
             self._begin("close", this)
@@ -215,6 +230,8 @@ class AsyncRuns(Runs[PlanT]):
         try:
             self._begin("run", this)
             try:
+                if self._leaving is not None:
+                    await self._end(failed=True)
                 runner = self._running(lambda: OnLoop(self._is_stopped, self._hurry), AsyncTransactionalProducer)
                 done = await runner.run(ends_at=time.monotonic() + limit_s, batches=batches, **more)
             except BaseException:
@@ -228,13 +245,18 @@ class AsyncRuns(Runs[PlanT]):
                 self._under_way = None
 
     async def _end(self, *, failed: bool) -> None:
-        """Close everything, also if the task is cancelled meanwhile."""
+        """Close everything, also if the task is cancelled meanwhile. If it is cancelled again, that goes on, and the next call waits."""
         runner = self._taken()
         if runner is None:
             return
-        closing = asyncio.ensure_future(runner.close(failed=failed))
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(runner.close(failed=failed))
+        closing = self._closing
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
             await asyncio.wait([closing])
             raise
+        finally:
+            if closing.done():
+                self._leaving = self._closing = None

@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from itertools import repeat
 from operator import is_
 from typing import Any, Final
@@ -114,6 +115,8 @@ class Source:
         self._is_to_leave = INSTANCE not in settings or has_consumer_protocol(settings)
         self._is_incremental = has_consumer_protocol(settings) or "cooperative" in str(settings.get(STRATEGY))
         self._closing = False
+        self._member_id: str | None = None
+        """The member that has to leave when the consumer is closed; empty once it has left."""
         self._topics = topics
         self._own_topics = own_topics
 
@@ -179,11 +182,17 @@ class Source:
 
     def _close(self) -> None:
         try:
-            member_id = self._consumer.memberid() if self._is_to_leave else None
+            if self._is_to_leave and self._member_id is None:
+                with suppress(RuntimeError):  # A close that Ctrl-C interrupted has closed it.
+                    self._member_id = self._consumer.memberid()
         finally:
             self._consumer.close()
-        if member_id:
-            self._leave(member_id)
+        if self._member_id:
+            self._leave(self._member_id)
+            self._member_id = ""
+        failure, self._failure = self._failure, None
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure  # Ctrl-C struck in a callback of the consumer.
 
     # -- rebalances, inside a read ---------------------------------------------------------------------------------------
 
