@@ -268,21 +268,25 @@ class AsyncProducer(BaseProducer):
         try:
             check_topic(topic)
             where = place_of(partition)
-            for chunk in await chunks if isinstance(chunks, Awaitable) else chunks:
-                if chunk is None:
-                    await asyncio.sleep(0)
-                    continue
-                await self._await_topic(topic, max(chunk.partition_max, where))
-                self._place(topic, chunk, where)
-                target = self._target(topic, bulk, where)
-                while not chunk.done:
-                    await self._fill(chunk, target)
+            await self._send_chunks(bulk, topic, await chunks if isinstance(chunks, Awaitable) else chunks, where)
         except BaseException as error:
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
             bulk._whole = True
         return bulk
+
+    async def _send_chunks(self, bulk: BulkFuture, topic: str, chunks: Iterable[Chunk | None], where: int) -> None:
+        """Append the chunks. A function of its own, as all loops inside a block that has something to end (`foundations.rlock`)."""
+        for chunk in chunks:
+            if chunk is None:
+                await asyncio.sleep(0)
+                continue
+            await self._await_topic(topic, max(chunk.partition_max, where))
+            self._place(topic, chunk, where)
+            target = self._target(topic, bulk, where)
+            while not chunk.done:
+                await self._fill(chunk, target)
 
     async def _send_whole(self, topic: str, records: Sequence[object], partition: int) -> BulkFuture:
         """See `send_whole`."""
@@ -334,15 +338,18 @@ class AsyncProducer(BaseProducer):
         self._in_line += 1
         try:
             async with limit, self._turn:
-                while (result := attempt()) is None:
-                    await self._room()
-                return result
+                return await self._repeat(attempt)
         except TimeoutError:
             if not limit.expired():
                 raise
             raise self._full(f"for max_block_ms={plain(self._settings.max_block_ms)}") from None
         finally:
             self._in_line -= 1
+
+    async def _repeat(self, attempt: Callable[[], T | None]) -> T:
+        while (result := attempt()) is None:
+            await self._room()
+        return result
 
     async def _await_topic(self, topic: str, partition: int) -> None:
         """Wait until the topic is known, and to have the partition (-1: any)."""
@@ -358,12 +365,16 @@ class AsyncProducer(BaseProducer):
         try:
             with self._known_topics.waiting(topic):
                 async with limit:
-                    while self._known_topics.look(topic, partition) is None:
-                        await side.heard.wait()
+                    await self._look_until_known(topic, partition)
         except TimeoutError:
             if not limit.expired():
                 raise
             raise self._known_topics.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
+
+    async def _look_until_known(self, topic: str, partition: int) -> None:
+        heard = self._running().heard
+        while self._known_topics.look(topic, partition) is None:
+            await heard.wait()
 
     async def _room(self) -> None:
         """Wait until bytes are given back to the budget. Meanwhile no batch lingers."""
@@ -388,23 +399,28 @@ class AsyncProducer(BaseProducer):
 
     async def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""
-        side = self._running()
+        self._running()
         flush = object()
         waiting: list[Batch] = []
         try:
             waiting = self._accumulator.begin_flush(flush)
             waiting.reverse()
             async with asyncio.timeout(timeout_s):
-                while waiting:
-                    if waiting[-1].complete():
-                        waiting.pop()
-                    else:
-                        await side.settled.wait()
+                await self._wait_for_all(waiting)
         except TimeoutError:
             left = sum(int(late.count) for late in waiting if not late.complete())
             raise no_outcome(left, timeout_s) from None
         finally:
             self._accumulator.end_flush(flush)
+
+    async def _wait_for_all(self, batches: list[Batch]) -> None:
+        """Remove each batch that has its outcome, the last one first."""
+        settled = self._running().settled
+        while batches:
+            if batches[-1].complete():
+                batches.pop()
+            else:
+                await settled.wait()
 
 
 class SendsWhole(Protocol):

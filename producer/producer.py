@@ -15,7 +15,7 @@ from typing import Any, Final, Self, SupportsFloat, TypeVar, Unpack
 from mypy_extensions import mypyc_attr
 
 from fencepost.producer.accumulator.accumulator import TopicQueues
-from fencepost.producer.accumulator.batch import INSIDE, Headers, OnDelivery, RecordFuture, deadline_after
+from fencepost.producer.accumulator.batch import INSIDE, Batch, Headers, OnDelivery, RecordFuture, deadline_after
 from fencepost.producer.accumulator.pending_record import PendingRecord
 from fencepost.producer.base_producer import BaseProducer, check_topic, no_outcome, place_of, wall_ms
 from fencepost.producer.bulk.append import Target
@@ -246,21 +246,24 @@ class Producer(BaseProducer):
             if self._shared.inside():
                 raise Misuse(f"{INSIDE}: records are taken one by one here (`send`)")
             check_topic(topic)
-            where = place_of(partition)
-            for chunk in chunks:
-                if chunk is None:
-                    continue
-                self._await_topic(topic, max(chunk.partition_max, where))
-                self._place(topic, chunk, where)
-                target = self._target(topic, bulk, where)
-                while not chunk.done:
-                    self._fill(chunk, target)
+            self._send_chunks(bulk, topic, chunks, place_of(partition))
         except BaseException as error:
             error.sent = bulk  # type: ignore[attr-defined]
             raise
         finally:
             bulk._whole = True
         return bulk
+
+    def _send_chunks(self, bulk: BulkFuture, topic: str, chunks: Iterator[Chunk | None], where: int) -> None:
+        """Append the chunks. A function of its own, as all loops inside a block that has something to end (`foundations.rlock`)."""
+        for chunk in chunks:
+            if chunk is None:
+                continue
+            self._await_topic(topic, max(chunk.partition_max, where))
+            self._place(topic, chunk, where)
+            target = self._target(topic, bulk, where)
+            while not chunk.done:
+                self._fill(chunk, target)
 
     def _fill(self, chunk: Chunk, target: Target) -> None:
         """Append some of the chunk, waiting for room."""
@@ -316,11 +319,7 @@ class Producer(BaseProducer):
         deadline = deadline_after(timeout_s)
         flush = object()
         try:
-            waiting = self._accumulator.begin_flush(flush)
-            for place, batch in enumerate(waiting):
-                if not batch.wait(max(0.0, deadline - time.monotonic())):
-                    left = sum(int(late.count) for late in waiting[place:] if not late.complete())
-                    raise no_outcome(left, timeout_s)
+            self._wait_for_all(self._accumulator.begin_flush(flush), deadline, timeout_s)
             # The sender thread publishes an outcome before it runs the callbacks and notes the failure. Wait until it has done these.
             # Without callbacks that takes no time, but the thread has to get its turn, also for `flush(0)`.
             if not self._sender.catch_up(max(TURN_S, deadline - time.monotonic())):
@@ -329,6 +328,13 @@ class Producer(BaseProducer):
         except BaseException:
             self._accumulator.end_flush(flush)  # Ctrl-C may have struck before the other call.
             raise
+
+    def _wait_for_all(self, batches: list[Batch], deadline: float, timeout_s: float) -> None:
+        """Wait for the outcome of each batch."""
+        for place, batch in enumerate(batches):
+            if not batch.wait(max(0.0, deadline - time.monotonic())):
+                left = sum(int(late.count) for late in batches[place:] if not late.complete())
+                raise no_outcome(left, timeout_s)
 
     def _refuse_endless(self, call: str) -> None:
         refusal = self._shared.why_no_wait(f"{call}()")

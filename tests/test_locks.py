@@ -2,20 +2,16 @@
 does not hang.
 
 Python 3.14 runs signal handlers between taking a lock of `threading` and the `with` block, and any Python inside the functions of its
-conditions, events and futures. So `producer/foundations` has a lock and a condition of its own.
+conditions, events and futures. So `producer/foundations` has a lock and a condition of its own. `test_loops_in_blocks` is about loops.
 """
 
 from __future__ import annotations
 
 import ast
-import dis
-import re
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from itertools import count
-from types import CodeType
 from typing import Any, Final
 from uuid import UUID
 
@@ -77,55 +73,6 @@ def made_in(tree: ast.Module) -> set[str]:
             case ast.Call(func=ast.Name(id=name)) if name in THEIRS & imported:
                 made.add(name)
     return made
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no such instructions")
-def test_no_loop_jumps_back_outside_its_lock() -> None:
-    """CPython 3.12 to 3.14 run signal handlers where a loop jumps back, and may leave that instruction out of the table of the block's
-    exceptions: what a handler raises there does not release the block's lock. A loop in a function of its own does no harm."""
-    wrong = []
-    for module, file in modules().items():
-        source = file.read_text()
-        if ".lock" in source or "_lock" in source or "region" in source:
-            code = compile(source, str(file), "exec", dont_inherit=True)
-            wrong += [f"{module}:{line}" for each in codes_in(code) for line in loops_outside(each, source.splitlines())]
-    assert wrong == []
-
-
-def codes_in(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from codes_in(constant)
-
-
-def loops_outside(code: CodeType, lines: list[str]) -> Iterator[int]:
-    """The lines of locks whose block has a loop that jumps back outside the block."""
-    found = dis.Bytecode(code)
-    instructions = {each.offset: each for each in found}
-    offsets = list(instructions)
-    table = found.exception_entries  # type: ignore[attr-defined]  # typeshed has it for no release
-
-    def blocks(offset: int) -> set[int]:
-        """The lines of the `with` statements around an instruction."""
-        around: set[int] = set()
-        for _ in range(8):
-            entry = next((each for each in table if each.start <= offset < each.end), None)
-            if entry is None or entry.target == offset:
-                break
-            offset = entry.target
-            begin = offsets.index(offset)
-            handler = [instructions[each] for each in offsets[begin : begin + 3]]
-            if any(each.opname == "WITH_EXCEPT_START" for each in handler) and handler[0].positions is not None:
-                around.add(handler[0].positions.lineno or 0)
-        return around
-
-    for each in instructions.values():
-        if each.opname == "JUMP_BACKWARD":
-            yield from (line for line in blocks(each.argval) - blocks(each.offset) if LOCK.search(lines[line - 1]))
-
-
-LOCK: Final = re.compile(r"with .*(lock|region|_deciding|_CONF|_replacing|_counting|_beginning)\b")
 
 
 def journal() -> tuple[Callable[[], object], Callable[[], object]]:

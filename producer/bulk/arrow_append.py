@@ -68,10 +68,10 @@ class ArrowChunk(Chunk):
         try:
             # One record that another thread appends meanwhile invalidates the first plan. The second plan begins new batches, so it needs
             # only room.
-            for fresh in (False, True):
-                if (outcome := self._attempt(target, now_ms, fresh=fresh)) is not False:
-                    return outcome
-            return None
+            outcome = self._attempt(target, now_ms, fresh=False)
+            if outcome is False:
+                outcome = self._attempt(target, now_ms, fresh=True)
+            return outcome or None
         finally:
             if held:
                 planning.release()

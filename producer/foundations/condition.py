@@ -36,9 +36,12 @@ class Condition:
         held.acquire()
         self._waiting.append(held)
         try:
-            # Repeatedly: a notification that the caller has seen already may release this lock late.
-            while self.notified is notified and held.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                pass
+            self._acquire(held, notified, deadline)
         finally:
             self._waiting.remove(held)
         return self.notified is not notified
+
+    def _acquire(self, held: threading.Lock, notified: object | None, deadline: float) -> None:
+        """Repeatedly: a notification that the caller has seen already may release this lock late."""
+        while self.notified is notified and held.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            pass

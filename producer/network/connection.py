@@ -252,11 +252,15 @@ class Connection(asyncio.BufferedProtocol):
         """Write what has waited for the renewal. A request without a response is done once it is written, and the core may then send the
         next one, which waits behind the others."""
         try:
-            while self._held:
-                each = self._held.pop(0)
-                self._write(each.token, each.message.api, each.version, each.message, answered=each.answered)
+            self._write_all(self._held or [])
         finally:
             self._held = None
+
+    def _write_all(self, held: list[Held]) -> None:
+        """Remove each request and write it. Meanwhile others may come behind them."""
+        while held:
+            each = held.pop(0)
+            self._write(each.token, each.message.api, each.version, each.message, answered=each.answered)
 
     def _expire_after(self, lifetime_s: float | None) -> None:
         share = RENEW_SHARE_MIN + RENEW_SHARE_SPAN * random.random()

@@ -123,17 +123,22 @@ class Engine:
             if self._busy:
                 return
             self._busy = True
-            while self._inbox:
-                now = now_ms()
-                for command in self.step(self._inbox.popleft(), now):
-                    self._do(command)
-            self._set_timer(now)
+            self._set_timer(self._handle_all())
         except BaseException as error:  # noqa: BLE001 - it is raised again, or the producer ends
             self._fail(error)
         self._busy = False
         if self._freed:
             self._freed = False
             self._tell_room()
+
+    def _handle_all(self) -> float:
+        """Run the core on each event, of which there is one at least. Returns when the last one began."""
+        now = 0.0
+        while self._inbox:
+            now = now_ms()
+            for command in self.step(self._inbox.popleft(), now):
+                self._do(command)
+        return now
 
     def _fail(self, error: BaseException) -> None:
         """A step was interrupted, so the state of the core is unknown, and the producer ends. If a signal handler raised on the caller's

@@ -14,6 +14,7 @@ from typing import Final, SupportsFloat
 
 from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
 from fencepost.txn.coordinator.inner_producer import InnerProducer
+from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.coordinator.send_gate import Begun, SendGate
 from fencepost.txn.coordinator.state_machine import Event
 from fencepost.txn.coordinator.transaction_manager import TransactionManager
@@ -108,19 +109,22 @@ class TransactionCalls:
         deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
         try:
             admission.make(call)
-            # Not `result(timeout)`, because a TransactionTimeout is a TimeoutError too.
-            while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
-                if not self.inner.running and not call.outcome.done():
-                    admission.refuse_after_fork()
-                    raise ProducerClosed("the producer is closed")
-                if time.monotonic() >= deadline:
-                    raise self.manager.late(event, UNANSWERED, UNANSWERED)
+            self._wait(call, deadline)
             return call.outcome.result()
         except BaseException:  # Ctrl-C may interrupt at any point.
             abort = admission.leave(call)
             if abort is not None:
                 abort.outcome.wait(SOON_S)
             raise
+
+    def _wait(self, call: Call, deadline: float) -> None:
+        """Wait for the outcome. Not `result(timeout)`, because a TransactionTimeout is a TimeoutError too."""
+        while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
+            if not self.inner.running and not call.outcome.done():
+                self.inner.admission.refuse_after_fork()
+                raise ProducerClosed("the producer is closed")
+            if time.monotonic() >= deadline:
+                raise self.manager.late(call.event, UNANSWERED, UNANSWERED)
 
     def prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         """Prepare the transaction, and return its token."""

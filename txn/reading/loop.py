@@ -50,13 +50,16 @@ class LoopThread:
     def wait(self, came: CallOutcome[T]) -> T:
         """The result of a started coroutine. If the wait is interrupted, the coroutine is cancelled."""
         try:
-            while not came.wait(1.0):
-                if not self.alive:
-                    raise RuntimeError(CLOSED)
+            self._wait(came)
             return came.result()
         except BaseException:
             self.drop(came)
             raise
+
+    def _wait(self, came: CallOutcome[T]) -> None:
+        while not came.wait(1.0):
+            if not self.alive:
+                raise RuntimeError(CLOSED)
 
     def drop(self, came: CallOutcome[Any]) -> None:
         """Cancel the coroutine, if it still runs."""

@@ -273,18 +273,21 @@ class Participant(Producer):
         deadline = deadline_after(limit_s)
         try:
             self._sender.post(Called(call))
-            while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
-                if not self._sender.running and call.outcome.cancel():
-                    self._shared.refuse_after_fork()
-                    raise ProducerClosed("the participant's sender has ended")
-                if time.monotonic() >= deadline and call.outcome.cancel():
-                    late = f"{what}: the time of {plain(limit_s)} s passed"
-                    raise TransactionTimeout(f"{late}, and not every record has its outcome, or a delivery callback has not returned")
+            self._wait(call, deadline, f"{what}: the time of {plain(limit_s)} s passed")
             call.outcome.result()
         except BaseException:  # Ctrl-C may interrupt at any point.
             if not call.outcome.cancel():
                 call.outcome.wait(SOON_S)
             raise
+
+    def _wait(self, call: ParticipantCall, deadline: float, late: str) -> None:
+        """Wait for the outcome."""
+        while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
+            if not self._sender.running and call.outcome.cancel():
+                self._shared.refuse_after_fork()
+                raise ProducerClosed("the participant's sender has ended")
+            if time.monotonic() >= deadline and call.outcome.cancel():
+                raise TransactionTimeout(f"{late}, and not every record has its outcome, or a delivery callback has not returned")
 
 
 NO_PARTICIPATION: FencepostError = NoParticipation("there is no participation: send records between begin() and finish()")
