@@ -256,17 +256,16 @@ class ProduceRequests:
     def _why_blocked(self, sender: PartitionSender, since_ms: float) -> str:
         """Why the partition's batches could not be sent since then, for an error message."""
         here = self._standstill.what(self._settings.delivery_timeout_ms / 2.0, since_ms)
-        if here:
-            return here
         leader = self._view.leader(sender.topic, sender.partition)
         node = self._nodes.get(leader.node) if leader is not None else None
         if node is None:
             return NO_LEADER
         if node.state is not LinkState.UP:
-            return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or 'not tried yet'}"
+            return f"no connection to broker {node.node_id} ({node.address}): {node.last_failure or here or 'not tried yet'}"
         if sender.window.identity is None and self._settings.enable_idempotence:
             return f"no producer id was assigned: {self._producer_id_manager.trouble}"
-        return f"broker {node.node_id} throttles this client, or has max_in_flight={self._settings.max_in_flight} requests in flight"
+        busy = f"broker {node.node_id} throttles this client, or has max_in_flight={self._settings.max_in_flight} requests in flight"
+        return here or busy
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
