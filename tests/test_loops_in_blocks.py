@@ -21,7 +21,7 @@ import pytest
 
 from tests.test_layers import modules
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no such instructions")
+needs_3_12 = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no such instructions")
 
 HARMLESS: Final = {
     "fencepost.broker_stub.cluster.cluster:Cluster._after_stop": "the start of the cluster fails",
@@ -34,7 +34,7 @@ HARMLESS: Final = {
     "fencepost.txn.files.parquet_reading:_reserved_bytes": "a file, which is closed when it is collected",
     "fencepost.txn.files.parquet_reading:_read": "the process ends",
     "fencepost.txn.jobs.database_cursor:DatabaseCursor._page": "the connection is closed, and the cursor when it is collected",
-    "fencepost.txn.pool.tenure:unfinished": "runs on a thread of its own",
+    "fencepost.txn.pool.instance_registration:unfinished": "runs on a thread of its own",
     "fencepost.txn.reading.reader:LogReader.read": "one fetch is read for nothing",
     "fencepost.txn.spark.datasource.write_task:_write": "a worker of Spark is killed and not interrupted",
     "fencepost.txn.spark.sink.write_task:WriteTask._write": "a worker of Spark is killed and not interrupted",
@@ -59,6 +59,7 @@ class Block(NamedTuple):
     last: int
 
 
+@needs_3_12
 def test_no_loop_jumps_back_outside_its_block() -> None:
     """A loop whose jump back is outside its block is in a function of its own, or in the table."""
     found = {f"{module}:{name}" for module, file in modules().items() for name in struck_outside(file.read_text())}
@@ -210,6 +211,7 @@ def try_in_while_in_with(lock: Any, one: int) -> None:
 SHAPES: Final = (while_in_with, for_in_with, while_in_try, for_in_try, try_in_while_in_with)
 
 
+@needs_3_12
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="only the main thread has signals")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_python_does_so(shape: Callable[[Any, int], None]) -> None:

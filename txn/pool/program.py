@@ -168,10 +168,7 @@ class PoolProgram(SlotKeeper):
             await self._dismiss(slot, deadline)
         left_open: list[int] = []
         try:
-            while True:
-                left_open += await self._prepare_registration(slot, deadline)
-                if await self._was_registered(slot, deadline):
-                    break
+            await self._open_anew(slot, deadline, left_open)
             self._refuse()  # It may have been closed meanwhile, and closes what it has.
         except BaseException as error:
             if not self._goes_on(error):
@@ -188,6 +185,14 @@ class PoolProgram(SlotKeeper):
                 log.warning(
                     "%s: what was left open in slot %d is not aborted yet: %s", self.settings.transactional_id_prefix, number, error
                 )
+
+    async def _open_anew(self, slot: Slot, deadline: float, left_open: list[int]) -> None:
+        """Register until that has an end. A function of its own, as all loops inside a block that has something to end
+        (`foundations.rlock`)."""
+        while True:
+            left_open += await self._prepare_registration(slot, deadline)
+            if await self._was_registered(slot, deadline):
+                return
 
     async def _prepare_registration(self, slot: Slot, deadline: float) -> list[int]:
         """Ask whether the pool still has its instance, and let the slot's producer register for a while. Returns the slots that an earlier
