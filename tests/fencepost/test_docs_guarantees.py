@@ -289,7 +289,7 @@ def test_a_topic_that_is_deleted_and_made_again(broker: BrokerStub) -> None:
 
 def test_a_topic_that_grows(broker: BrokerStub) -> None:
     """New partitions are noticed and used, also when one is asked for by number."""
-    with made(broker) as producer:
+    with made(broker, request_timeout_ms=5_000) as producer:
         producer.send(TOPIC, b"1").result(DEADLINE_S)
         broker.add_partitions(TOPIC, 3)
         assert producer.send(TOPIC, b"2", partition=2).result(DEADLINE_S).partition == 2

@@ -305,6 +305,7 @@ def test_a_concurrent_future_that_was_asked_too_early(stub: BrokerStub) -> None:
                 await asyncio.wait_for(asyncio.wrap_future(followed), 0.01)
 
         asyncio.run(story())
+        hold.wait(1, 20)
         hold.release()
         until(future.done, "the failure")
 

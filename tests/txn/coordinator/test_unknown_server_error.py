@@ -15,7 +15,7 @@ from fencepost.txn.coordinator.state_machine import Event
 from tests.txn.coordinator.harness import CoordinatorHarness
 
 WAIT_S = 30.0
-SHORT_S = 0.5
+SHORT_S = 1.5
 TOPIC = "t"
 ADDING = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 FAILED = ErrorCode.UNKNOWN_SERVER_ERROR

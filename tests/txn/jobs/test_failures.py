@@ -25,7 +25,7 @@ __all__ = ["longest_pauses", "stub"]
 
 pytestmark = pytest.mark.timeout(120)
 
-ABSENT: dict[str, Any] = {"call_timeout_ms": 300, "producer": {"allow_auto_create_topics": False}}
+ABSENT: dict[str, Any] = {"call_timeout_ms": 1_000, "producer": {"allow_auto_create_topics": False}}
 """Settings of a test that writes to a topic that there is not."""
 
 
@@ -232,9 +232,9 @@ def test_a_bad_record_for_a_partition_that_does_not_exist(stub: BrokerStub) -> N
 def test_a_broker_that_fails_unexpectedly(stub: BrokerStub) -> None:
     """It fails twice for the first record. The record is no dead letter: the broker takes it later."""
     stub.faults.on(Api.PRODUCE).where(topic=TOPIC).times(2).error(ErrorCode.UNKNOWN_SERVER_ERROR)
-    stats = quick(stub, counting(N), dead_letters=DEAD, batch_size=1).run(timeout=LIMIT_S)
+    stats = quick(stub, counting(50), dead_letters=DEAD, batch_size=1).run(timeout=LIMIT_S)
     assert (stats.aborts, stats.dead_letters) == (2, 0)
-    assert values(stub) == numbers(N)
+    assert values(stub) == numbers(50)
 
 
 def test_a_broker_that_is_down(stub: BrokerStub) -> None:

@@ -40,7 +40,7 @@ __all__ = ["stub"]
 
 pytestmark = pytest.mark.timeout(120)
 
-ABSENT: dict[str, Any] = {"call_timeout_ms": 300, "producer": {"allow_auto_create_topics": False}}
+ABSENT: dict[str, Any] = {"call_timeout_ms": 1_000, "producer": {"allow_auto_create_topics": False}}
 """Settings of a test that writes to a topic that there is not."""
 
 N = 300
@@ -217,11 +217,11 @@ def test_a_poison_message_for_a_partition_that_does_not_exist(stub: BrokerStub) 
 
 def test_a_broker_that_fails_unexpectedly(stub: BrokerStub) -> None:
     """It fails twice for the first message. The message is no dead letter: the broker takes it later."""
-    order(stub.bootstrap, range(N), partitions=1)
+    order(stub.bootstrap, range(50), partitions=1)
     stub.faults.on(Api.PRODUCE).where(topic=SINK).times(2).error(ErrorCode.UNKNOWN_SERVER_ERROR)
     stats = quick(stub, bill, dead_letters=DEAD, batch_size=1).run_until_idle(timeout=LIMIT_S)
     assert (stats.aborts, stats.dead_letters) == (2, 0)
-    assert results(stub.bootstrap) == invoices(range(N))
+    assert results(stub.bootstrap) == invoices(range(50))
 
 
 def test_a_message_for_which_brokers_fail_each_time(stub: BrokerStub) -> None:
