@@ -72,6 +72,7 @@ def test_opening_goes_on_without_a_call(stub: BrokerStub, kind: type[Pool]) -> N
                 with pytest.raises(PoolTimeout):
                     await wrote(pool, b"none", timeout=0.2)
                 assert pool.stats().free == 0
+                await made_of(held.wait, 1, LIMIT_S)
                 held.release()
                 await asyncio.to_thread(until, lambda: slot.state is State.READY, "it is registered")
                 assert pool.stats().free == 1
