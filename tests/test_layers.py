@@ -100,7 +100,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "jobs": "errors foundations protocol config keyed_topic loop files",
         "__init__": "errors group_metadata offsets shared recovery keyed_topic ledger coordinator async_producer transaction"
         " producer loop pool pipeline jobs",
-        "spark": "errors protocol shared reading recovery keyed_topic ledger transaction producer",
+        "spark": "errors protocol shared reading recovery keyed_topic ledger transaction producer producer_access",
     },
     "broker_stub.groups": {
         "assignors": "",

@@ -1,4 +1,5 @@
-"""What a pool, a pipeline and a job see of their own transactional producers, blocking or asyncio, beyond the public methods.
+"""What a pool, a pipeline, a job and the Spark writer see of their own transactional producers, blocking or asyncio, beyond the public
+methods.
 
 Programs do not use it. It makes no call to a broker.
 """
@@ -33,6 +34,11 @@ def record_limit(producer: Any) -> tuple[int, str]:
 def register_while(producer: Any, permitted: Callable[[], bool]) -> None:
     """Have the producer send its first InitProducerId, and repeat it, only while this returns True. Each call of `init` asks it again."""
     producer._manager.may_register = permitted
+
+
+def expect_abort_at_close(producer: Any) -> None:
+    """`close` aborts what is open without the warning that the program may have forgotten to commit."""
+    producer._manager.aborts_at_close = True
 
 
 def enter_block(producer: Any, transaction: Any, timeout: SupportsFloat | None) -> None:

@@ -52,6 +52,7 @@ HELP: Final[dict[str, str]] = {
     "connection_close_total": "Connections that were closed or lost.",
     "metadata_age": "Milliseconds since the newest metadata.",
     "connected": "Whether there is a connection to the broker.",
+    "connect_failed": "Whether the newest attempt to connect to the broker failed.",
 }
 
 

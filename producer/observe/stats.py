@@ -28,10 +28,12 @@ class TopicStats(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStats(Struct, frozen=True, kw_only=True):
-    """The numbers of one broker, or (with a negative id) of one bootstrap address. `request_latency_avg`: of all requests."""
+    """The numbers of one broker, or (with a negative id) of one bootstrap address. `connect_failed`: the newest attempt to connect to it
+    failed. `request_latency_avg`: of all requests."""
 
     address: str
     connected: bool
+    connect_failed: bool
     request_total: int
     response_total: int
     requests_in_flight: int
@@ -102,6 +104,7 @@ def snapshot(settings: Settings, accumulator: Accumulator, core: Core | None, no
         node.node_id: BrokerStats(
             address=str(node.address),
             connected=node.state is LinkState.UP,
+            connect_failed=node.connect_failed,
             request_total=broker.requests,
             response_total=broker.answers,
             requests_in_flight=len(node.requests),

@@ -83,7 +83,8 @@ class TransactionManager:
     """See the module. `spoilt`: why the transaction must be aborted; any thread may read it. `version2`: the transaction's version.
     `preparation`: the transaction's token, or the steps towards it. `guard`: checked before the first registration. `on_over`: called with
     COMMIT or ABORT when a transaction is over, before a thread can see that. `block`: the newest transaction that a `with` block ends.
-    `may_register`: whether the first InitProducerId may be sent, or sent again, now; None: at any time."""
+    `aborts_at_close`: that `close` aborts an open transaction is meant. `may_register`: whether the first InitProducerId may be sent, or
+    sent again, now; None: at any time."""
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class TransactionManager:
         self.version2 = False
         self.spoilt: MustAbort | None = None
         self.block = 0
+        self.aborts_at_close = False
         self.may_register: Callable[[], bool] | None = None
         self.on_over: Callable[[Event], None] | None = None
         self._id: Final = transactional_id
@@ -148,7 +150,7 @@ class TransactionManager:
 
     def gives_up_at_close(self) -> str | None:
         """What the program may have done wrong if `close` now aborts a transaction that could be committed. Any thread may call this."""
-        if self.machine.state is not State.OPEN:
+        if self.machine.state is not State.OPEN or self.aborts_at_close:
             return None
         return IN_BLOCK if self.block == self._number else FORGOTTEN
 

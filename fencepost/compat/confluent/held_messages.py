@@ -248,7 +248,8 @@ class HeldMessages:
     def _note_missing(self, topic: str, error: TopicUnavailable) -> None:
         if not self.underlying.heard_from_brokers():
             self._missing_since.pop(topic, None)
-            self._trouble(error)
+            if self.underlying.all_down():
+                self._trouble(error)
             return
         since = self._missing_since.setdefault(topic, time.monotonic())
         if time.monotonic() - since >= self._missing_s:

@@ -82,6 +82,11 @@ class Underlying:
         stats = self.stats()
         return stats.metadata_age is not None and any(broker.connected for broker in stats.brokers.values())
 
+    def all_down(self) -> bool:
+        """Whether no broker can be connected to. A connection that is only being made, as to a far broker, is no failure."""
+        brokers = self.stats().brokers.values()
+        return bool(brokers) and all(broker.connect_failed for broker in brokers)
+
     def close(self, timeout_s: float) -> None:
         """Close our producer. What is not delivered by then fails."""
         try:

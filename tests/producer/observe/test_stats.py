@@ -113,11 +113,15 @@ def test_connections() -> None:
         before = producer.stats()
         assert before.connection_count == before.connection_creation_total - before.connection_close_total > 0
         assert before.brokers[1].connected
+        assert not before.brokers[1].connect_failed
         assert before.brokers[1].address == stub.bootstrap
         assert before.metadata_age is not None
         stub.cut_connections()
         producer.send("t", b"x").result(20)
         assert producer.stats().connection_close_total > before.connection_close_total
+        stub.stop_broker(1)
+        until(lambda: producer.stats().brokers[1].connect_failed, "a connection has been refused")
+        assert not producer.stats().brokers[1].connected
 
 
 def test_before_the_first_record_and_after_the_end() -> None:

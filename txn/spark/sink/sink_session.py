@@ -29,6 +29,7 @@ from fencepost.txn.ledger.batch_decision import describe
 from fencepost.txn.ledger.entry import LedgerEntry, ledger_key
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.producer import TransactionalProducer
+from fencepost.txn.producer_access import expect_abort_at_close
 from fencepost.txn.spark.connection.secrets import KafkaSettings
 from fencepost.txn.spark.errors import QueryStopped, SinkTakenOver
 from fencepost.txn.spark.sink.query_identity import Identity
@@ -202,6 +203,7 @@ class SinkSession:
                 "existing_topics": self._own_topics,
             }
         )
+        expect_abort_at_close(producer)  # What a batch has not committed is aborted, and the batch's error says why.
         try:
             producer.init(self.timeout_s)
         except BaseException:

@@ -590,6 +590,20 @@ def test_errors_of_brokers(stub: BrokerStub) -> None:
         producer.purge()
 
 
+@pytest.mark.parametrize("api", [Api.API_VERSIONS, Api.METADATA], ids=["connect", "ask"])
+def test_a_broker_that_is_far_away_is_no_error(stub: BrokerStub, api: Api) -> None:
+    """No connection has failed: `error_cb` does not hear that all brokers are down because a broker needs a second to answer."""
+    heard: list[int] = []
+    slow = stub.faults.on(api).forever().hold()
+    with Producer({"bootstrap.servers": stub.bootstrap, "error_cb": lambda error: heard.append(error.code())}) as producer:
+        producer.produce("t", b"v")
+        slow.wait(1, 20)
+        assert producer.flush(1.0) == 1  # Meanwhile the topic is asked for a few times.
+        slow.remove()
+        assert producer.flush(20) == 0
+    assert heard == []
+
+
 def test_errors_of_brokers_that_were_there(stub: BrokerStub) -> None:
     """`error_cb` also hears that the connections to all brokers are gone while messages wait."""
     heard: list[int] = []

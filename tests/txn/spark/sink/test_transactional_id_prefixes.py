@@ -23,6 +23,7 @@ from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from tests.reading import read_values
 from tests.txn.spark.datasource.write_steps import Play, plan
+from tests.txn.stub_helpers import ends
 
 TOPIC = "out"
 PARTITIONS = 2
@@ -64,6 +65,17 @@ def commit(sink_session: SinkSession, batch: int, value: str) -> None:
     write(sink_session, batch, value)
     sink_session.producer.commit(WAIT_S)
     sink_session.entry = entry(sink_session, batch, at_ms=1)
+
+
+def test_a_batch_that_is_given_up_is_aborted_without_advice(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
+    """Its error says why, and the user of a writer has no `commit` to call: the log says nothing of one."""
+    given_up = driver(stub, "old.")
+    given_up.take_over()
+    write(given_up, 0, "0")
+    given_up.close()
+    assert found(stub) == []
+    assert ends(stub)[-1:] == [False]
+    assert not [each for each in caplog.messages if "close() aborted" in each]
 
 
 def test_the_newer_driver_takes_the_old_id_over_first(stub: BrokerStub) -> None:
