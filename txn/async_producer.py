@@ -319,14 +319,15 @@ class AsyncTransactionalProducer:
                 if told is None:
                     return
                 raise ProducerClosed(f"the producer is closed; {told}") from error
-            token = to_ask_about(prepared, preparation.in_question, error)
+            refusal = self._manager.refusal_of(error)
+            token = to_ask_about(prepared, preparation.in_question, refusal)
             if token is None:
                 raise
             left_s = limit_s - (time.monotonic() - began)
-            status = await find_out(token, error, self._inner.settings, left_s)
-            if not isinstance(error, Fatal):
+            status = await find_out(token, refusal, self._inner.settings, left_s)
+            if not isinstance(refusal, Fatal):
                 await self._give_up()
-            settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
+            settle(status, refusal, committed=event is Event.COMMIT, prepared=prepared is not None)
 
     async def _give_up(self) -> None:
         """If the coordinator has ended the transaction, end it here too."""

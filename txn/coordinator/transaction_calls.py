@@ -159,14 +159,15 @@ class TransactionCalls:
                 if told is None:
                     return
                 raise ProducerClosed(f"the producer is closed; {told}") from error
-            asked = to_ask_about(prepared, preparation.in_question, error)
+            refusal = self.manager.refusal_of(error)
+            asked = to_ask_about(prepared, preparation.in_question, refusal)
             if asked is None or self.inner.on_sender():
                 raise
             left_s = limit_s - (time.monotonic() - began)
-            status = ask_now(partial(find_out, asked, error, self.inner.settings, left_s))
-            if not isinstance(error, Fatal):
+            status = ask_now(partial(find_out, asked, refusal, self.inner.settings, left_s))
+            if not isinstance(refusal, Fatal):
                 self._give_up()
-            settle(status, error, committed=event is Event.COMMIT, prepared=prepared is not None)
+            settle(status, refusal, committed=event is Event.COMMIT, prepared=prepared is not None)
 
     def _give_up(self) -> None:
         """If the coordinator has ended the transaction, end it here too."""

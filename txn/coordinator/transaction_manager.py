@@ -44,8 +44,9 @@ from fencepost.txn.errors import (
     TransactionOpen,
     TransactionTimeout,
 )
-from fencepost.txn.protocol.error_table import AGAIN, OTHERWISE, Row, Step, judge, refusal
+from fencepost.txn.protocol.error_table import OTHERWISE, Row, Step, judge, refusal
 from fencepost.txn.protocol.requests import END_VERSIONS, GROUP, LEAVES, Question, end_request, state_question
+from fencepost.txn.recovery.own_outcome import REFUSED
 from fencepost.txn.recovery.prepare import Preparation
 from fencepost.txn.recovery.prepared_here import OUTSTANDING
 from fencepost.txn.recovery.token import PreparedTransaction
@@ -115,7 +116,7 @@ class TransactionManager:
         self._waiting = Waiting()
         self._out: list[Command] = []
         self._doubtful = False
-        self._unsure = False
+        self._unsure = self._put_off = self._only_put_off = False
         self._quiet = True
         self._look_again = False
         self._shared_partitions = SharedPartitions(transactional_id)
@@ -332,13 +333,21 @@ class TransactionManager:
         self._waiting.add(call)
         return []
 
+    def refusal_of(self, error: FencepostError) -> FencepostError:
+        """Why an end was refused: the error that its caller got. If every commit was answered, and a newer producer made the coordinator
+        put it off until it fenced this one, that is the reason, and the outcome can be asked for at once."""
+        death = self._death
+        return death.again() if self._only_put_off and isinstance(death, REFUSED) and isinstance(error, CommitOutcomeUnknown) else error
+
     def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         self.trouble = str(failure)
         # An open transaction stays open until a broker can be asked, or the caller's time has passed.
         return self._waiting.answer(failure, Event.INIT, Event.BEGIN)
 
     def abandon(self, error: FencepostError) -> list[Command]:
-        in_doubt = self.machine.state is State.COMMITTING and (self._connection.request is not None or self._doubtful or self._unsure)
+        unheard = self._connection.request is not None or self._doubtful or self._unsure
+        in_doubt = self.machine.state is State.COMMITTING and (unheard or self._put_off)
+        self._only_put_off = self._only_put_off or (in_doubt and not unheard)
         self._death = self._death or error
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []
@@ -353,7 +362,7 @@ class TransactionManager:
     def _begin(self, call: Call) -> None:
         self._number += 1
         call.number = self._number
-        self._doubtful = self._unsure = False
+        self._doubtful = self._unsure = self._put_off = False
         self._contents.begin()
         self._shared_partitions.begin()
         self.preparation.begin()
@@ -591,8 +600,9 @@ class TransactionManager:
         if row.step is Step.SPOIL and not committed:
             return [Die(with_code(row.kind(refusal(Api.END_TXN, answer.error_code, row)), answer.error_code))]
         # A coordinator that could not write the end in time, or lost its role, may have it in its log. Its successor then carries it out.
+        self._unsure = self._unsure or row.step in (Step.RETRY, Step.LOOKUP) or row is OTHERWISE[Api.END_TXN]
         # So may one that answers CONCURRENT_TRANSACTIONS, if something else then changes the transaction (TransactionCoordinator).
-        self._unsure = self._unsure or row.step in AGAIN or row is OTHERWISE[Api.END_TXN]
+        self._put_off = self._put_off or row.step is Step.SOON
         commands = self._act_on_code(Api.END_TXN, answer.error_code, row, now_ms)
         if row.step is Step.DONE:
             if answer.producer_id >= 0:
@@ -628,7 +638,7 @@ class TransactionManager:
     def _may_be_committed(self, code: int) -> bool:
         """Whether an earlier EndTxn may have been carried out although the repeat was refused. INVALID_TXN_STATE excludes it: a coordinator
         answers the repeat of a commit without error."""
-        in_doubt = self.machine.state is State.COMMITTING and (self._doubtful or self._unsure)
+        in_doubt = self.machine.state is State.COMMITTING and (self._doubtful or self._unsure or self._put_off)
         return in_doubt and code != ErrorCode.INVALID_TXN_STATE
 
     def _over(self, *, committed: bool, event: Event, aborts: FencepostError | None = None) -> None:
