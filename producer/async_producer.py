@@ -26,7 +26,7 @@ from fencepost.producer.core.events import Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import Misuse, ProducerClosed, UndeliveredRecords, plain
 from fencepost.producer.foundations.timeouts import seconds
-from fencepost.producer.network.async_engine import AsyncEngine
+from fencepost.producer.network.async_engine import AsyncEngine, Signal
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.serializers import result_of, row_of, taken_apart
 from fencepost.producer.telemetry.traced import TracedBulk
@@ -365,14 +365,13 @@ class AsyncProducer(BaseProducer):
         try:
             with self._known_topics.waiting(topic):
                 async with limit:
-                    await self._look_until_known(topic, partition)
+                    await self._look_until_known(topic, partition, side.heard)
         except TimeoutError:
             if not limit.expired():
                 raise
             raise self._known_topics.unavailable(topic, partition, limit_s, side.engine.trouble()) from None
 
-    async def _look_until_known(self, topic: str, partition: int) -> None:
-        heard = self._running().heard
+    async def _look_until_known(self, topic: str, partition: int, heard: Signal) -> None:
         while self._known_topics.look(topic, partition) is None:
             await heard.wait()
 
@@ -399,28 +398,28 @@ class AsyncProducer(BaseProducer):
 
     async def _drain(self, timeout_s: float) -> None:
         """Wait for every batch that is incomplete now, without lingering."""
-        self._running()
+        settled = self._running().settled
         flush = object()
         waiting: list[Batch] = []
         try:
             waiting = self._accumulator.begin_flush(flush)
             waiting.reverse()
             async with asyncio.timeout(timeout_s):
-                await self._wait_for_all(waiting)
+                await wait_for_all(waiting, settled)
         except TimeoutError:
             left = sum(int(late.count) for late in waiting if not late.complete())
             raise no_outcome(left, timeout_s) from None
         finally:
             self._accumulator.end_flush(flush)
 
-    async def _wait_for_all(self, batches: list[Batch]) -> None:
-        """Remove each batch that has its outcome, the last one first."""
-        settled = self._running().settled
-        while batches:
-            if batches[-1].complete():
-                batches.pop()
-            else:
-                await settled.wait()
+
+async def wait_for_all(batches: list[Batch], settled: Signal) -> None:
+    """Remove each batch that has its outcome, the last one first. `settled`: tells that a batch may have it."""
+    while batches:
+        if batches[-1].complete():
+            batches.pop()
+        else:
+            await settled.wait()
 
 
 class SendsWhole(Protocol):

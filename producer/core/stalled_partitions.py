@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from fencepost.producer.core.cluster.outage import FIRST_WARNING_MS
+from fencepost.producer.core.cluster.outage import FIRST_WARNING_MS, was_much_of
 from fencepost.producer.core.events import NEVER
 from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.foundations.counted import counted
@@ -56,7 +56,7 @@ class StalledPartitions:
     def stood_still(self, late_ms: float, now_ms: float) -> None:
         """The producer itself did nothing for so long. Where that was much of the time, it begins now."""
         for stall in self._stalls.values():
-            if late_ms * 3.0 >= now_ms - stall.since_ms:
+            if was_much_of(late_ms, now_ms - stall.since_ms):
                 stall.since_ms = now_ms
 
     def _look(self, now_ms: float) -> None:

@@ -116,7 +116,8 @@ class TransactionManager:
         self._waiting = Waiting()
         self._out: list[Command] = []
         self._doubtful = False
-        self._unsure = self._put_off = self._only_put_off = False
+        self._unsure = self._put_off = False
+        self._fenced_by: FencepostError | None = None
         self._quiet = True
         self._look_again = False
         self._shared_partitions = SharedPartitions(transactional_id)
@@ -336,8 +337,7 @@ class TransactionManager:
     def refusal_of(self, error: FencepostError) -> FencepostError:
         """Why an end was refused: the error that its caller got. If every commit was answered, and a newer producer made the coordinator
         put it off until it fenced this one, that is the reason, and the outcome can be asked for at once."""
-        death = self._death
-        return death.again() if self._only_put_off and isinstance(death, REFUSED) and isinstance(error, CommitOutcomeUnknown) else error
+        return self._fenced_by.again() if self._fenced_by is not None and isinstance(error, CommitOutcomeUnknown) else error
 
     def no_usable_broker(self, failure: NoUsableBroker) -> list[Command]:
         self.trouble = str(failure)
@@ -347,7 +347,8 @@ class TransactionManager:
     def abandon(self, error: FencepostError) -> list[Command]:
         unheard = self._connection.request is not None or self._doubtful or self._unsure
         in_doubt = self.machine.state is State.COMMITTING and (unheard or self._put_off)
-        self._only_put_off = self._only_put_off or (in_doubt and not unheard)
+        if in_doubt and not unheard and isinstance(error, REFUSED):
+            self._fenced_by = error
         self._death = self._death or error
         self.machine.step(Event.DIED, error)
         commands: list[Command] = []

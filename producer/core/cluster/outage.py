@@ -12,6 +12,11 @@ from fencepost.producer.core.events import NEVER
 FIRST_WARNING_MS: Final = 5_000.0
 
 
+def was_much_of(late_ms: float, lasted_ms: float) -> bool:
+    """Whether a standstill of the producer was so much of what has lasted for so long that it is to begin anew."""
+    return late_ms * 3.0 >= lasted_ms
+
+
 class Outage:
     """The time since a connection was first wanted and there was none. `due_ms`: when the next warning is due."""
 
@@ -33,7 +38,7 @@ class Outage:
 
     def stood_still(self, late_ms: float, now_ms: float) -> None:
         """The producer itself did nothing for so long. If that was much of the outage, it begins now."""
-        if self._since_ms != NEVER and late_ms * 3.0 >= now_ms - self._since_ms:
+        if self._since_ms != NEVER and was_much_of(late_ms, now_ms - self._since_ms):
             self.end()
             self.begin(now_ms)
 

@@ -1,4 +1,4 @@
-"""A producer whose process is stopped for a while, or whose thread is held: deadlines go on, and nobody else is blamed."""
+"""A producer whose process is stopped for a while, or whose thread is held: deadlines go on, and no broker is blamed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_without_an_answer_the_request_ends_a_second_later() -> None:
 
 
 def test_a_short_delay_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    """A busy machine wakes the producer somewhat late. Nothing is said, and nobody gets more time."""
+    """A busy machine wakes the producer somewhat late. Nothing is said, and no request gets more time."""
     harness = CoreHarness(request_timeout_ms=1_000.0).introduce()
     harness.send(b"x")
     harness.advance(0)
