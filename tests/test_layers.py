@@ -159,7 +159,7 @@ OTHER_PACKAGES: Final = {
     "producer": (),
     "txn": ("producer",),
     "broker_stub": (
-        *(f"producer.foundations.{name}" for name in ("condition", "counted", "lazy_names", "rlock")),
+        *(f"producer.foundations.{name}" for name in ("condition", "counted", "lazy_names", "loop_post", "rlock")),
         "producer.wire",
     ),
     "fencepost": ("producer", "txn", "broker_stub", "pyspark_fencepost"),

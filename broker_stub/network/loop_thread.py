@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
+from fencepost.producer.foundations.loop_post import post
 from fencepost.producer.foundations.rlock import RLock
 
 T = TypeVar("T")
@@ -127,8 +128,7 @@ class LoopThread(threading.Thread):
         except asyncio.CancelledError:
             raise LoopEnded from None
         except BaseException:
-            with suppress(RuntimeError):  # the loop is closed
-                self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            post(self.loop, lambda: [task.cancel() for task in tasks])
             raise
         finally:
             if self._over and not tasks:
@@ -138,8 +138,7 @@ class LoopThread(threading.Thread):
         """Runs `begin` on the loop, and waits until the answer is there or the loop has ended."""
         self._waiting.add(answer)
         try:
-            with suppress(RuntimeError):  # the loop is closed
-                self.loop.call_soon_threadsafe(begin)
+            post(self.loop, begin)
             if self._over:  # checked after the call is posted: either `run` sees the call, or this sees the end
                 answer.tell()
             answer.wait(timeout_s)
@@ -148,8 +147,7 @@ class LoopThread(threading.Thread):
 
     def stop_soon(self) -> None:
         """Ends the loop without waiting for it."""
-        with suppress(RuntimeError):  # the loop has just ended by itself
-            self.loop.call_soon_threadsafe(self._stop_once)
+        post(self.loop, self._stop_once)
 
     def _stop_once(self) -> None:
         """A second stop would break off what `down` does."""

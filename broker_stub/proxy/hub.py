@@ -10,7 +10,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import cast
@@ -30,6 +29,7 @@ from fencepost.broker_stub.proxy.connection import ProxyConnection
 from fencepost.broker_stub.proxy.counters import ProxyCounters
 from fencepost.broker_stub.proxy.fetch_sessions import FetchSessions
 from fencepost.broker_stub.proxy.tls_side import TlsSide
+from fencepost.producer.foundations.loop_post import post
 from fencepost.producer.wire import Message
 
 CONNECT_TIMEOUT_S = 10.0
@@ -121,8 +121,7 @@ class Hub:
 
     def post(self, run: Callable[[], None]) -> None:
         """Runs it on the loop, from any thread. Does nothing when the loop has ended."""
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(run)
+        post(self.loop, run)
 
     def cut_connections(self, node: int | None) -> int:
         connections = [connection for connection in self._connections if node is None or connection.node == node]

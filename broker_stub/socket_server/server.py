@@ -22,6 +22,7 @@ from fencepost.broker_stub.network.listeners import bound, deaf, naming
 from fencepost.broker_stub.socket_server.acceptor import Acceptor
 from fencepost.broker_stub.socket_server.connection import Connection
 from fencepost.broker_stub.socket_server.connection_quotas import ConnectionQuotas
+from fencepost.producer.foundations.loop_post import post
 
 ACCEPT_AGAIN_S = 1.0  # after the system has refused a socket
 COMPLAIN_AGAIN_S = 1.0
@@ -95,9 +96,7 @@ class Server:
 
     def post(self, run: Callable[[], None]) -> None:
         """Runs it on the loop, from any thread. Does nothing when the loop has ended."""
-        try:
-            self.loop.call_soon_threadsafe(self._run, run)
-        except RuntimeError:
+        if not post(self.loop, self._run, run):
             _log.debug("the cluster is down, %r is not run", run)
 
     def arm(self) -> None:

@@ -7,11 +7,11 @@ sender thread wakes the waiter: the waiter may be cancelled until then, or its l
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Protocol, SupportsFloat
 
 from fencepost.producer.accumulator.batch import RecordFuture, Unread
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
+from fencepost.producer.foundations.loop_post import post
 
 
 class Settling(Protocol):
@@ -60,8 +60,7 @@ async def _settled(future: Settling) -> None:
             raise
 
     def hand_over() -> None:
-        with suppress(RuntimeError):  # The waiter's loop is closed.
-            loop.call_soon_threadsafe(_wake, settled)
+        post(loop, _wake, settled)
 
     future._hasten()
     future._tell(Unread(tell))

@@ -16,6 +16,7 @@ from fencepost.producer.config.settings import Settings
 from fencepost.producer.core.events import Announce, Appended, Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import FencepostError
+from fencepost.producer.foundations.loop_post import post
 from fencepost.producer.network.engine import Engine
 from fencepost.producer.observe.unobserved_failures import Failures
 
@@ -97,12 +98,12 @@ class AsyncEngine:
 
     def post(self, event: Event) -> None:
         """Pass an event to the core soon, from any thread. After the end it is ignored."""
-        if self._ended or self.loop.is_closed():
+        if self._ended:
             return
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() != self._thread:
+            post(self.loop, self.engine.handle, event)
+        elif not self.loop.is_closed():
             self.loop.call_soon(self.engine.handle, event)
-        else:
-            self.loop.call_soon_threadsafe(self.engine.handle, event)
 
     def wake(self) -> None:
         """Tell the core that the accumulator has something new."""
@@ -121,10 +122,8 @@ class AsyncEngine:
             return
         self._ended = True
         resting = not self.loop.is_running() and threading.get_ident() == self._thread
-        if resting or self.loop.is_closed():
+        if not post(self.loop, self._abandon, reason) or resting:
             self._give_up(reason)
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._abandon, reason)
 
     def _abandon(self, reason: FencepostError) -> None:
         self._give_up(reason)
@@ -137,8 +136,7 @@ class AsyncEngine:
 
     def _leave(self, error: BaseException) -> None:
         """Raise the error on the loop after this step, as if a callback of the loop raised it."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(_raise, error)
+        post(self.loop, _raise, error)
 
     def _hear(self, news: Announce) -> None:
         self._announce(news)

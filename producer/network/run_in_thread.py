@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from fencepost.producer.foundations.loop_post import post
+
 T = TypeVar("T")
 
 
@@ -34,11 +36,7 @@ def beside(loop: asyncio.AbstractEventLoop, run: Callable[[], T], then: Callable
     """The same without a task, so that nothing can cancel it. `then` is called on the loop with the result, or with the exception."""
 
     def work() -> None:
-        outcome = _outcome(run)
-        try:
-            loop.call_soon_threadsafe(then, *outcome)
-        except RuntimeError:
-            return  # The loop ended before the function, so nothing waits for the result.
+        post(loop, then, *_outcome(run))  # If the loop has ended before the function, nothing waits for the result.
 
     try:
         threading.Thread(target=work, name=name, daemon=True).start()

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from fencepost.producer.accumulator.accumulator import Accumulator
@@ -21,6 +20,7 @@ from fencepost.producer.core.events import Announce, Appended, Event
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import FencepostError, ProducerClosed
 from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.loop_post import post
 from fencepost.producer.network.engine import Engine
 from fencepost.producer.observe.unobserved_failures import Failures
 
@@ -85,11 +85,7 @@ class SenderThread:
 
     def post(self, event: Event) -> None:
         """Pass an event to the core soon. After the end it is ignored."""
-        try:
-            self._loop.call_soon_threadsafe(self.engine.handle, event)
-        except RuntimeError:
-            if not self._loop.is_closed():
-                raise
+        post(self._loop, self.engine.handle, event)
 
     def wake(self) -> None:
         """Tell the core that the accumulator has something new."""
@@ -103,9 +99,7 @@ class SenderThread:
     def catch_up(self, timeout_s: float) -> bool:
         """Wait until the thread has finished its current step, callbacks included; False when the time passes first."""
         done = Condition()
-        try:
-            self._loop.call_soon_threadsafe(done.notify_all)
-        except RuntimeError:
+        if not post(self._loop, done.notify_all):
             return True
         deadline = deadline_after(timeout_s)
         while self.running and not done.wait(None, min(deadline, time.monotonic() + 0.1)):
@@ -122,8 +116,7 @@ class SenderThread:
             self._loop.close()
             self._over.notify_all()
             return
-        with suppress(RuntimeError):  # Another call closed the loop; the thread may still be ending.
-            self._loop.call_soon_threadsafe(self._finish, reason)
+        post(self._loop, self._finish, reason)  # Another call may have closed the loop; the thread may still be ending.
         if not self._started or threading.current_thread() is self._thread:
             return
         if self._over.wait(None, time.monotonic() + max(STOP_LEAST_S, min(limit_s, STOP_TIMEOUT_S))):

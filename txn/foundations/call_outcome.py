@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from fencepost.producer.foundations.loop_post import post
 from fencepost.producer.foundations.rlock import RLock
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class CallOutcome(Generic[T]):
             if not waiter.done():
                 waiter.set_result(None)
 
-        self.when_told(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(wake))
+        self.when_told(lambda: post(loop, wake))
         await waiter
         return self.result()
 

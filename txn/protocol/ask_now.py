@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 from fencepost.producer.config.settings import Settings
+from fencepost.producer.foundations.loop_post import post
 from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.protocol.cluster_client import ClusterClient, Deadline
 
@@ -48,8 +48,7 @@ def ask_now(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except BaseException as error:
         is_left = True
         for loop, task in asking:
-            with suppress(RuntimeError):  # It has ended.
-                loop.call_soon_threadsafe(task.cancel)
+            post(loop, task.cancel)
         # CPython's Condition also raises RuntimeError, where Ctrl-C strikes its exit.
         if not isinstance(error, RuntimeError) or NO_THREAD not in str(error):
             raise

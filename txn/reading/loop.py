@@ -10,11 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from fencepost.producer.foundations.condition import Condition
+from fencepost.producer.foundations.loop_post import post
 from fencepost.txn.foundations.call_outcome import CallOutcome
 
 T = TypeVar("T")
@@ -44,7 +44,9 @@ class LoopThread:
     def start(self, coroutine: Coroutine[Any, Any, T]) -> CallOutcome[T]:
         """Start a coroutine. Wait for the returned task, or pass it to `drop`."""
         came: CallOutcome[T] = CallOutcome()
-        self._loop.call_soon_threadsafe(self._begin, coroutine, came)
+        if not post(self._loop, self._begin, coroutine, came):
+            coroutine.close()
+            raise RuntimeError(CLOSED)
         return came
 
     def wait(self, came: CallOutcome[T]) -> T:
@@ -64,8 +66,7 @@ class LoopThread:
     def drop(self, came: CallOutcome[Any]) -> None:
         """Cancel the coroutine, if it still runs."""
         came.cancel()
-        with suppress(RuntimeError):  # The loop is closed.
-            self._loop.call_soon_threadsafe(self._cancel, came)
+        post(self._loop, self._cancel, came)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, and return its result."""
@@ -74,7 +75,7 @@ class LoopThread:
     def close(self) -> None:
         """Cancel what still runs, and end. It may be called again."""
         if self.alive:
-            self._loop.call_soon_threadsafe(self._stop_once)
+            post(self._loop, self._stop_once)  # The thread may be closing the loop because of another call.
             if self._over.wait(None, time.monotonic() + STOP_TIMEOUT_S):
                 self._thread.join(STOP_TIMEOUT_S)
 

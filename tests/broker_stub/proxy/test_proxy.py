@@ -309,6 +309,7 @@ def test_a_client_that_is_gone_when_its_answers_come(caplog: pytest.LogCaptureFi
         for _ in range(20):
             client.send(wire.ApiVersionsRequest(), 0)
         until(lambda: len(proxy.journal.requests(Api.API_VERSIONS)), "they are passed on", good=lambda found: found == 20)
+        until(lambda: first.hits, "the broker holds the first answer")
         stopping = threading.Thread(target=proxy._call, args=[stop])
         stopping.start()
         assert stopped.wait(TIMEOUT_S)

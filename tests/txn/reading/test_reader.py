@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,6 +142,37 @@ def test_a_reader_that_stops_in_the_middle_leaves_nothing_behind(stub: BrokerStu
         rows = log.read(TOPIC, 0, 0, 300)
         next(rows)
     log.close()
+
+
+def test_two_threads_close_it_at_once(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second call may come when the reader's thread has closed its loop, and has not ended yet."""
+    log = reader(stub)
+    loop = log._thread._loop
+    close = loop.close
+    closed, go_on = threading.Event(), threading.Event()
+
+    def close_slowly() -> None:
+        close()
+        closed.set()
+        go_on.wait(WAIT_S)
+
+    monkeypatch.setattr(loop, "close", close_slowly)
+    first = threading.Thread(target=log.close)
+    first.start()
+    assert closed.wait(WAIT_S)
+    threading.Timer(0.1, go_on.set).start()
+    log.close()
+    first.join()
+    assert not log._thread.alive
+
+
+def test_a_closed_reader_says_so(stub: BrokerStub) -> None:
+    """Every call of it."""
+    log = reader(stub)
+    log.close()
+    for call in (lambda: log.partitions([TOPIC]), lambda: log.offsets({(TOPIC, 0): LATEST}), lambda: values(log, 0, 1)):
+        with pytest.raises(RuntimeError, match="the reader was closed"):
+            call()
 
 
 def test_a_batch_of_very_many_records_is_taken_in_shares(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
