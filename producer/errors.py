@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.printable import printable
-from fencepost.producer.wire.codes import error_name
+from fencepost.producer.wire.codes import ErrorCode, error_name
 
 __all__ = [
     "AuthenticationFailed",
@@ -190,9 +190,29 @@ class DeliveryTimeout(DeliveryError, Retriable, TimeoutError):
     that may duplicate the record."""
 
 
+PASSING: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""Refusals of a record that have no cause in the record."""
+
+
 class RecordRefused(DeliveryError):
     """The broker refused the record's batch; `code` names the cause, and most causes refuse it again. With `persisted` MAYBE or YES the
     record may be in the log nevertheless."""
+
+    @property
+    def permanent(self) -> bool:
+        """Whether the broker refuses the same record again, because of the record itself, its topic or a permission. Otherwise the cause
+        was the record's transaction or its place in the sequence: the transaction timed out, or another producer took the transactional id
+        over. A new transaction may write the record."""
+        return self.code not in PASSING
 
 
 class DeliveryUnknown(DeliveryError):

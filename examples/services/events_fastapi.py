@@ -62,7 +62,7 @@ async def ready(producer: Sender) -> dict[str, object]:
 
 @app.exception_handler(FencepostError)
 async def failed(request: Request, error: FencepostError) -> JSONResponse:
-    if isinstance(error, RecordRefused | RecordTooLarge):
+    if isinstance(error, RecordTooLarge) or (isinstance(error, RecordRefused) and error.permanent):
         status = 422  # the record itself: the same request fails again
     elif isinstance(error, DeliveryError) and error.persisted is not Persisted.NO:
         status = 500  # it may be in the log: a second request may double it

@@ -17,7 +17,7 @@ from fencepost import (
 
 def status_of(error: FencepostError) -> int:
     cause = error.cause if isinstance(error, MustAbort) else error
-    if isinstance(cause, RecordRefused | RecordTooLarge):
+    if isinstance(cause, RecordTooLarge) or (isinstance(cause, RecordRefused) and cause.permanent):
         return 422  # the record itself: the same request fails again
     if isinstance(error, CommitOutcomeUnknown):
         return 500  # it may be committed: the client must not send it again

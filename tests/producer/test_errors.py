@@ -29,6 +29,7 @@ from fencepost.producer import (
     UndeliveredRecords,
 )
 from fencepost.producer.errors import again, with_code
+from fencepost.producer.wire import ErrorCode
 
 ABOUT: dict[str, Any] = {"topic": "t", "partition": 3, "persisted": Persisted.MAYBE, "code": 7, "attempts": 4}
 DELIVERIES = [DeliveryError, DeliveryTimeout, RecordRefused, DeliveryFatal]
@@ -37,6 +38,16 @@ PLAIN = [Misuse, ConfigError, ProducerClosed, ProducerForked, Retriable, Fatal, 
 
 def pickled(error: Any) -> Any:
     return pickle.loads(pickle.dumps(error))
+
+
+@pytest.mark.parametrize(
+    ("code", "permanent"),
+    [(ErrorCode.INVALID_RECORD, True), (ErrorCode.MESSAGE_TOO_LARGE, True), (ErrorCode.INVALID_TXN_STATE, False), (0, True)],
+)
+def test_a_permanent_refusal(code: int, permanent: bool) -> None:
+    """It has its cause in the record; the others in its transaction, or in the sequence. A pickled error says the same."""
+    error = RecordRefused("no", **{**ABOUT, "code": code})
+    assert (error.permanent, pickled(error).permanent) == (permanent, permanent)
 
 
 def test_one_root() -> None:

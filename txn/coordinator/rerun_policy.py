@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import Final
 
 from fencepost.producer.errors import DeliveryError, Misuse, RecordRefused
-from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.errors import MustAbort
 from fencepost.txn.protocol.error_table import HOPELESS
-
-WORTH_ANOTHER: Final = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.TRANSACTION_ABORTABLE,
-    }
-)
-"""Refusals of a record that have no cause in the record."""
 
 
 def worth_another(error: MustAbort | DeliveryError) -> bool:
@@ -28,7 +14,7 @@ def worth_another(error: MustAbort | DeliveryError) -> bool:
     if isinstance(error, MustAbort) and error.cause is None:
         return error.code not in HOPELESS
     cause = error.cause if isinstance(error, MustAbort) else error
-    return not isinstance(cause, RecordRefused) or cause.code in WORTH_ANOTHER
+    return not isinstance(cause, RecordRefused) or not cause.permanent
 
 
 def refuse_undone(work: object, result: object) -> None:

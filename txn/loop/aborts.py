@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from fencepost.producer.errors import (
-    DeliveryError,
     Fatal,
     FencepostError,
     ProducerClosed,
@@ -19,7 +18,6 @@ from fencepost.producer.errors import (
     UnknownPartition,
 )
 from fencepost.producer.wire.codes import ErrorCode
-from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.errors import MustAbort, TransactionAborted
 from fencepost.txn.loop.own_producer import OwnProducer
 from fencepost.txn.loop.patience import Patience
@@ -107,7 +105,8 @@ def is_of_a_record(error: FencepostError) -> bool:
     """Whether one record of the transaction is the cause: the brokers refuse it, or its topic lacks its partition."""
     if isinstance(error, UnknownPartition):
         return True
-    return isinstance(error, MustAbort | DeliveryError) and isinstance(cause_of(error), RecordRefused) and not worth_another(error)
+    cause = cause_of(error)
+    return isinstance(cause, RecordRefused) and cause.permanent
 
 
 class Suspects(Generic[W]):

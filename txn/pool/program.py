@@ -16,6 +16,7 @@ from typing import Any, Final, SupportsFloat, TypeGuard
 from fencepost.producer.errors import Fenced, FencepostError, Misuse, ProducerClosed, Retriable
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.timeouts import seconds
+from fencepost.producer.wire.codes import ErrorCode
 from fencepost.txn.coordinator.state_machine import State
 from fencepost.txn.errors import CommitOutcomeUnknown, IdentityLost, IllegalCall, TransactionTimeout
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
@@ -37,6 +38,8 @@ REGISTER_S: Final = 0.5
 been cut off from the brokers, and another process may have the instance. InitProducerId would fence that one's slot."""
 ASK_S: Final = 2.0
 """How long a pool asks why a transaction was fenced."""
+OVERTAKEN: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""What brokers answer to a producer whose transaction another one has aborted, or the coordinator after its timeout."""
 ABORTED_AT_CLOSE: Final = (State.OPEN, State.SPOILED)
 ABORT_S: Final = 2.0
 """How much of the time of `close` is kept for aborts, at most; never more than a quarter of it."""
@@ -85,9 +88,10 @@ class PoolProgram(SlotKeeper):
                     await self._explain(producer, failure)
 
     async def _explain(self, producer: Any, failure: BaseException) -> None:
-        """Raise PoolTakenOver if the producer has ended, because another process has the pool's instance now. If the outcome of the commit
-        is unknown, the caller must hear that: PoolTakenOver says that nothing was committed."""
-        if state_of(producer) is not State.DEAD or not isinstance(failure, FencepostError):
+        """Raise PoolTakenOver if another process has the pool's instance now. The pool asks if the producer has ended, and if the brokers
+        refused its transaction: they do that also when it timed out. If the outcome of the commit is unknown, the caller must hear that:
+        PoolTakenOver says that nothing was committed."""
+        if not isinstance(failure, FencepostError) or (state_of(producer) is not State.DEAD and failure.code not in OVERTAKEN):
             return
         try:
             await self._look_whether_ours(ASK_S)
