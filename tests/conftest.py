@@ -8,6 +8,7 @@ import gc
 import importlib.util
 import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ from tests.txn_walk import summary as txn_walk
 hypothesis.settings.register_profile("fencepost", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fencepost")
 unclosed.watch()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # In a shell's background job. The processes that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before xdist starts its workers, so that all of them draw the same.
 STORIES = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(10**6)))
 __all__ = ["pytest_collection_modifyitems"]

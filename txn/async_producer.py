@@ -210,6 +210,7 @@ class AsyncTransactionalProducer:
         processes that have its token. If the call is cancelled, the producer ends at once."""
         left_s = limit_s = self._inner.admission.patience_s(timeout)
         if self._closed:
+            await self._inner.close(limit_s)  # An earlier call may have been cancelled before the connections ended.
             return
         began = time.monotonic()
         try:

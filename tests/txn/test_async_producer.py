@@ -302,6 +302,37 @@ def test_a_block_whose_commit_is_cancelled(stub: BrokerStub) -> None:
     assert committed(stub, "t") == [b"row"]
 
 
+def test_a_close_that_is_cancelled_twice(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second cancellation comes while the connections end. The next close ends them."""
+
+    async def story() -> None:
+        producer = made(stub)
+        tx = await producer.begin(LIMIT_S)
+        await (await tx.send("t", b"left open"))
+        side = producer._inner._running()
+        ended = side.end
+
+        async def slow(_: object) -> None:
+            entered.set()
+            await asyncio.Event().wait()
+
+        entered = asyncio.Event()
+        monkeypatch.setattr(side, "end", slow)
+        held = stub.faults.on(Api.END_TXN).before().hold()
+        closing = asyncio.create_task(producer.close(LIMIT_S))
+        await hit(held)
+        closing.cancel()
+        await entered.wait()
+        await cancelled(closing)
+        monkeypatch.setattr(side, "end", ended)
+        await producer.close(LIMIT_S)
+        assert producer._inner._closed
+        assert side._ended
+        held.remove()
+
+    run_story(story())
+
+
 def test_a_block_whose_commit_was_asked_for_as_its_time_passed(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time passes while a record is on its way, which arrives before the abort is asked for: the block ends as the commit does."""
 
