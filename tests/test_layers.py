@@ -93,7 +93,7 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "transaction": "errors shared recovery coordinator",
         "producer": "errors recovery config coordinator transaction",
         "producer_access": "coordinator",
-        "loop": "errors foundations coordinator async_producer producer producer_access",
+        "loop": "errors foundations async_producer producer producer_access",
         "pool": "errors protocol recovery config coordinator async_producer transaction producer producer_access loop",
         "pipeline": "errors offsets protocol config loop",
         "files": "",
