@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture, note_unread
+from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture, Unread
 from fencepost.producer.accumulator.record_metadata import RecordMetadata
 from fencepost.producer.errors import DeliveryError, Misuse, place
 
@@ -94,21 +94,20 @@ class Interceptors:
         return (self._row(topic, row, mappings) for row in records)
 
     def watched(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> OnDelivery | None:
-        """A delivery callback that calls the interceptors, and then the record's own callback."""
+        """A delivery callback that calls the interceptors, and then the record's own callback. Without one, a failure does not count as
+        read: the program may read it before or after this call."""
         if not self.watches or not (on_delivery is None or callable(on_delivery)):
             return on_delivery
 
         def delivered(future: RecordFuture) -> object:
-            error = future.exception(0)
             batch = future.batch
+            error = batch.failure.again() if batch.failure is not None else None  # `exception` would count as reading it.
             nowhere = RecordMetadata(batch.topic, int(batch.partition), -1, -1)
-            if on_delivery is None:
-                note_unread(future)
             # On the sender thread even a BaseException of an interceptor must not end the thread.
             self._tell(record, future.result(0) if error is None else nowhere, error, contained=BaseException)
             return on_delivery(future) if on_delivery is not None else None
 
-        return delivered
+        return Unread(delivered) if on_delivery is None else delivered
 
     def refused(self, record: ProducerRecord, error: BaseException) -> None:
         """The record was not accepted."""

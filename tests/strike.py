@@ -79,6 +79,11 @@ def struck(call: Callable[[], T], point: int, strike: Callable[[], object], spar
     sys.setprofile(look)
     try:
         return call()
+    except RuntimeError as error:
+        # Python's own Condition raises another error where a handler raises inside its wait, as in `Thread.start`.
+        if isinstance(error.__context__, Struck) and str(error) == "release unlocked lock":
+            raise error.__context__ from None
+        raise
     finally:
         sys.setprofile(None)
         sys.unraisablehook = hook

@@ -512,29 +512,20 @@ class RecordFuture:
         if not self.batch.urgent or (shared.urgent and not shared.woken):
             shared.hasten([self.batch])
 
-    def _note_unread(self) -> None:
-        """The program has not read the outcome after all."""
-        batch = self.batch
-        if batch.shared.inside():
-            self._see(batch, False)
-        else:
-            with batch.shared.region:
-                self._see(batch, False)
-
     def _note_read(self) -> None:
         """The program has read this record's outcome, so `flush` and `close` need not report its failure."""
         batch = self.batch
         if not self._looked and batch.failure is not None:
             if batch.shared.inside():
-                self._see(batch, True)
+                self._see(batch)
             else:
                 with batch.shared.region:
-                    self._see(batch, True)
+                    self._see(batch)
 
-    def _see(self, batch: Batch, looked: bool) -> None:
-        if self._looked is not looked:
-            self._looked = looked
-            batch.unseen += -1 if looked else 1
+    def _see(self, batch: Batch) -> None:
+        if not self._looked:
+            self._looked = True
+            batch.unseen -= 1
 
     def _wait(self, limit_s: float) -> None:
         shared = self.batch.shared
@@ -558,10 +549,12 @@ def deadline_after(seconds: float) -> float:
 
 
 class Unread:
-    """A callback of this package. It passes on that there is an outcome, or the outcome itself, which the program may never read."""
+    """A callback of this package. It passes on that there is an outcome, or the outcome itself, which the program may never read.
+    `span_context`: that of the record's span, if it has one."""
 
     def __init__(self, call: Callable[[Any], object]) -> None:
         self._call = call
+        self.span_context: object = None
 
     def __call__(self, settled: Any) -> object:
         return self._call(settled)
@@ -590,11 +583,6 @@ def hasten(future: RecordFuture) -> None:
 def tell(future: RecordFuture, onlooker: Unread) -> None:
     """`RecordFuture.add_done_callback`, after which the outcome does not count as read."""
     future._tell(onlooker)
-
-
-def note_unread(future: RecordFuture) -> None:
-    """The program has not read the outcome, although this package has asked for it: `flush` and `close` report a failure."""
-    future._note_unread()
 
 
 def run_callback(callback: OnDelivery, future: RecordFuture) -> None:

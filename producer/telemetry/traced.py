@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture
+from fencepost.producer.accumulator.batch import OnDelivery, RecordFuture, Unread
 from fencepost.producer.accumulator.record_metadata import Deliveries, RecordMetadata
 from fencepost.producer.bulk.bulk import BulkFuture, unread_outcome
 from fencepost.producer.config.settings import Settings
@@ -61,6 +61,9 @@ class TracedInterceptors(Interceptors):
     def watched(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> OnDelivery | None:
         assert isinstance(record, TracedRecord)
         watched = super().watched(record, on_delivery)
+        if isinstance(watched, Unread):
+            watched.span_context = record.sending.context
+            return watched
         return TracedDelivery(watched, record.sending.context) if callable(watched) else watched
 
     def settled(self, record: ProducerRecord, metadata: RecordMetadata, error: BaseException | None) -> None:

@@ -155,6 +155,22 @@ def test_a_failed_delivery_is_told_and_not_swallowed() -> None:
         producer.close(20)
 
 
+@pytest.mark.parametrize("settings", [{"interceptors": [Told()]}, {"telemetry": True}], ids=["interceptors", "telemetry"])
+def test_a_failure_that_is_read_before_it_is_told(settings: dict[str, Any]) -> None:
+    """The program reads the failure while the interceptors of an earlier record of the batch are still told. It has read it."""
+    if "telemetry" in settings:
+        pytest.importorskip("opentelemetry")
+    is_read = threading.Event()
+    with BrokerStub() as stub:
+        stub.faults.on(Api.PRODUCE).before().error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        with quick(stub, linger_ms=5_000, **settings) as producer:
+            producer.send("t", b"x", partition=0, on_delivery=lambda _: is_read.wait(20))
+            future = producer.send("t", b"y", partition=0)
+            assert isinstance(future.exception(20), RecordRefused)
+            is_read.set()
+            producer.flush(20)
+
+
 def test_a_record_that_is_not_accepted_is_told_in_the_call() -> None:
     """What send raises, too large a record or a serializer's own error, reaches the interceptors before the caller, once."""
     told = Told()
