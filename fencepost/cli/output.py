@@ -16,12 +16,13 @@ from fencepost.producer.foundations.printable import printable as printable
 
 def say(*lines: str) -> None:
     """Print lines on standard output, and flush."""
-    print("\n".join(map(printable, lines)), flush=True)
+    # Each with its end in one piece, here and in `warn`: `print` would add the end in a second one, and another thread could come between.
+    print("\n".join(map(printable, lines)) + "\n", end="", flush=True)
 
 
 def warn(text: str) -> None:
     """A line on standard error."""
-    print(printable(text), file=sys.stderr, flush=True)
+    print(printable(text) + "\n", end="", file=sys.stderr, flush=True)
 
 
 def say_json(value: object) -> None:

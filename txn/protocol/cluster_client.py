@@ -20,6 +20,7 @@ from fencepost.producer.core.cluster.cluster_connection_states import backoff_ms
 from fencepost.producer.core.error_classes import KINDS, RETRIABLE_KINDS
 from fencepost.producer.errors import with_code
 from fencepost.producer.foundations.address import Address
+from fencepost.producer.foundations.counted import counted
 from fencepost.producer.network.connect_error import ConnectError
 from fencepost.producer.network.connection import Connection
 from fencepost.producer.network.connector import Connector, Versions
@@ -80,6 +81,9 @@ class ClusterClient:
         self._open: dict[Address, tuple[Connection, Versions]] = {}
         self._dialling: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._answers = 0
+        self._given_up = ""
+        """Which answer had not come when the time passed."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -94,11 +98,12 @@ class ClusterClient:
         """The first answer before the deadline. Raises Unanswered with the last reason when it passes."""
         attempt = 0
         while True:
+            self._given_up = ""
             try:
                 async with asyncio.timeout(deadline.left_s):
                     return await ask()
             except TimeoutError:
-                raise Unanswered(deadline.trouble) from None
+                raise Unanswered(self._given_up or deadline.trouble) from None
             except Unanswered as error:
                 deadline.trouble = str(error)
             await self.pause(attempt, deadline)
@@ -176,6 +181,16 @@ class ClusterClient:
     # -- connections -------------------------------------------------------------------------------------------------
 
     async def _ask_at(self, address: Address, message: Message, versions: range | None) -> Any:
+        try:
+            answer = await self._answer_of(address, message, versions)
+        except asyncio.CancelledError:
+            already = f", after {counted(self._answers, 'answer')}" if self._answers else ""
+            self._given_up = f"{address} has not answered {message.api.name} yet{already}"
+            raise
+        self._answers += 1
+        return answer
+
+    async def _answer_of(self, address: Address, message: Message, versions: range | None) -> Any:
         connection, offered = await self._connection(address)
         ours = versions if versions is not None else REQUESTS[message.api].versions
         low, high = offered.get(message.api, (0, -1))

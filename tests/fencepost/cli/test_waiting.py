@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +17,7 @@ from fencepost.broker_stub import BrokerStub
 from fencepost.broker_stub.proxy import discovery
 from fencepost.cli import consume, control_client, doctor_checks, reachability, topics, waiting
 from fencepost.cli.app import app
+from fencepost.cli.output import say, warn
 from fencepost.producer.core.cluster import outage
 from fencepost.producer.wire import Api
 from tests.fencepost.cli.shell import DEADLINE_S, run, running
@@ -206,6 +209,22 @@ def test_after_five_seconds(silent: str) -> None:
         assert process.stderr is not None
         line = process.stderr.readline().decode()
     assert line == f"fencepost produce: still waiting for topic 't' at {silent}, for at most 15 s\n"
+
+
+def test_two_threads_say_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of one does not come between another's line and its end."""
+
+    class Pieces(io.StringIO):
+        def write(self, text: str) -> int:
+            pieces.append(text)
+            return len(text)
+
+    pieces: list[str] = []
+    monkeypatch.setattr(sys, "stdout", Pieces())
+    monkeypatch.setattr(sys, "stderr", Pieces())
+    say("a", "b")
+    warn("c")
+    assert [each for each in pieces if each] == ["a\nb\n", "c\n"]
 
 
 def test_a_broker_at_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

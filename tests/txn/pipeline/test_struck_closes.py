@@ -53,7 +53,7 @@ def is_struck(call: Callable[[], object], point: int, runs: Either) -> bool:
         return False
     except Struck:
         runs.close()
-        until(lambda: not threads(), "its threads are gone")
+        until(threads, "its threads are gone", good=lambda left: not left)
         return True
 
 

@@ -11,7 +11,12 @@ from contextvars import ContextVar
 
 import pytest
 
-from fencepost.txn.protocol.ask_now import ask_now
+from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.producer.config.reader import read_settings
+from fencepost.producer.wire import Api
+from fencepost.txn.protocol.ask_now import ask_now, ask_patiently
+from fencepost.txn.protocol.cluster_client import ClusterClient, Unanswered
 from tests.strike import MARKS, Struck, interrupt, struck
 from tests.waiting import until
 
@@ -104,3 +109,21 @@ def test_a_question_without_an_answer() -> None:
     pressing.join()
     assert ended.wait(LIMIT_S / 2)
     until(lambda: threads() == 0, "its thread has ended")
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_the_time_passes_while_a_broker_is_asked(answered: int) -> None:
+    """The error names the broker and what it has not answered, and not that no broker was asked."""
+
+    async def ask(client: ClusterClient) -> object:
+        for _ in range(answered):
+            await client.metadata()
+        silent.append(stub.faults.on(Api.METADATA).forever().hold())
+        return await client.metadata()
+
+    silent: list[Fault] = []
+    with BrokerStub() as stub:
+        already = ", after 1 answer" if answered else ""
+        with pytest.raises(Unanswered, match=rf"^{stub.bootstrap} has not answered METADATA yet{already}$"):
+            ask_patiently(read_settings({"bootstrap_servers": stub.bootstrap}), ask, 0.5)
+        silent[0].remove()
