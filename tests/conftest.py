@@ -38,7 +38,7 @@ SINK: Final = "tests/txn/spark/sink/"
 KILLS: Final = "tests/txn/spark/chaos/"
 """Those that start Sparks of their own, one at a time."""
 LEFT_S: Final = 5.0
-"""How long the thread of a producer that a test has let go of may take to end."""
+"""How long the thread of what a test has let go of may take to end."""
 LONGEST: Final = (
     KILLS,
     SINK,
@@ -73,11 +73,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_producer_is_left() -> Iterator[None]:
-    """A file whose tests leave a producer open fails: its warnings would trouble the tests of other files."""
+def no_thread_is_left() -> Iterator[None]:
+    """A file whose tests leave a thread of the library fails: a producer's warnings would trouble the tests of other files."""
     before = set(threading.enumerate())
     yield
-    new = [each for each in threading.enumerate() if each not in before and each.name.startswith("fencepost-sender")]
+    new = [each for each in threading.enumerate() if each not in before and each.name.startswith("fencepost-")]
     for thread in new:
         if thread.is_alive():  # CPython keeps a thread in its list for ever if `Thread.start` is interrupted early, and it never runs.
             thread.join(LEFT_S)

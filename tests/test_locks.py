@@ -75,7 +75,11 @@ def made_in(tree: ast.Module) -> set[str]:
     return made
 
 
-def journal() -> tuple[Callable[[], object], Callable[[], object]]:
+Use = tuple[Callable[[], object], ...]
+"""A call that is struck, the call that another thread then makes, and what ends the object where that is needed."""
+
+
+def journal() -> Use:
     kept = Journal(10)
 
     def use() -> None:
@@ -85,7 +89,7 @@ def journal() -> tuple[Callable[[], object], Callable[[], object]]:
     return use, kept.clear
 
 
-def clock() -> tuple[Callable[[], object], Callable[[], object]]:
+def clock() -> Use:
     virtual = VirtualClock(0)
 
     def use() -> None:
@@ -96,12 +100,12 @@ def clock() -> tuple[Callable[[], object], Callable[[], object]]:
     return use, lambda: virtual.advance(1)
 
 
-def snapshots() -> tuple[Callable[[], object], Callable[[], object]]:
+def snapshots() -> Use:
     taken = UpstreamSnapshots(dict)
     return taken.close, taken.close
 
 
-def memory() -> tuple[Callable[[], object], Callable[[], object]]:
+def memory() -> Use:
     kept = Memory()
     mark = Mark("t", UUID(int=1), frozenset(), 0, 0)
     scan = Scan("t", 0, start=0, end=0, wanted={b"k"})
@@ -113,7 +117,7 @@ def memory() -> tuple[Callable[[], object], Callable[[], object]]:
     return use, use
 
 
-def commits() -> tuple[Callable[[], object], Callable[[], object]]:
+def commits() -> Use:
     calls = Blocking(lambda: False)
 
     async def work() -> int:
@@ -124,10 +128,10 @@ def commits() -> tuple[Callable[[], object], Callable[[], object]]:
     def use() -> None:
         assert finished(calls.start(work()).result(LIMIT_S)) == 7
 
-    return use, use
+    return use, use, lambda: finished(calls.close())
 
 
-def leases() -> tuple[Callable[[], object], Callable[[], object]]:
+def leases() -> Use:
     pytest.importorskip("pyspark")
     from fencepost.txn.spark.guards.partition_lease_server import LeaseServer
 
@@ -140,7 +144,7 @@ def leases() -> tuple[Callable[[], object], Callable[[], object]]:
     return use, server.close
 
 
-def metrics() -> tuple[Callable[[], object], Callable[[], object]]:
+def metrics() -> Use:
     pytest.importorskip("pyspark")
     from fencepost.txn.spark.sink.metrics import MetricsHistory
 
@@ -151,10 +155,12 @@ def metrics() -> tuple[Callable[[], object], Callable[[], object]]:
 @pytest.mark.parametrize("make", [journal, clock, snapshots, memory, commits, leases, metrics])
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @MARKS[0]
-def test_a_struck_call_leaves_no_lock_taken(make: Callable[[], tuple[Callable[[], object], Callable[[], object]]]) -> None:
+def test_a_struck_call_leaves_no_lock_taken(make: Callable[[], Use]) -> None:
     """Another thread makes the next call."""
-    use, then = make()
+    use, then, *ends = make()
     at_each_point(use, lambda: elsewhere(then))
+    for end in ends:
+        end()
 
 
 CALLS: Final[dict[str, Callable[[BrokerStub], object]]] = {

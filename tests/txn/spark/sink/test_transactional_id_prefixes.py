@@ -126,7 +126,7 @@ def test_one_that_comes_after_the_record(stub: BrokerStub) -> None:
     commit(old, 0, "0")
     new.take_over()
     write(new, 1, "1")
-    again.timeout_s = 1.0
+    again.timeout_s = 3.0
     with pytest.raises(LedgerBusy, match=r"an open transaction \(it names transactional id 'new\.sink'\)"):
         again.take_over()
     assert not again.held
@@ -167,7 +167,8 @@ def take_over(stub: BrokerStub, name: str) -> None:
 def test_the_data_source_with_another_prefix(stub: BrokerStub, tmp_path: Path) -> None:
     """When a write begins under another prefix, it ends the open transaction of the id that the ledger names. If the ledger names none, the
     write is refused."""
-    old, new = (Play(stub.bootstrap, TOPIC, str(tmp_path), transactionalIdPrefix=each, timeoutMs=2_000) for each in ("old.", "new."))
+    old = Play(stub.bootstrap, TOPIC, str(tmp_path), transactionalIdPrefix="old.")
+    new = Play(stub.bootstrap, TOPIC, str(tmp_path), transactionalIdPrefix="new.", timeoutMs=3_000)
     plan(tmp_path, 0)
     begun = old.begin()
     with pytest.raises(LedgerBusy, match=r"'old\.sink'"):
