@@ -14,7 +14,6 @@ import os
 import sys
 import time
 import warnings
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,6 +23,7 @@ from fencepost.producer.accumulator.accumulator import Accumulator
 from fencepost.producer.accumulator.batch import Batch, Shared
 from fencepost.producer.errors import ProducerClosed, ProducerForked
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.weak_list import WeakList
 
 if TYPE_CHECKING:
     from fencepost.producer.network.async_engine import AsyncEngine
@@ -121,7 +121,7 @@ def end_child(error: BaseException | None) -> None:
     os._exit(code & 0xFF)
 
 
-LIVE: weakref.WeakSet[ExitGuard] = weakref.WeakSet()
+LIVE: WeakList[ExitGuard] = WeakList()
 PARENTS_SENDERS: list[SenderThread | AsyncEngine] = []
 """In a forked child, the parent's senders. They are kept, so that no destructor touches a socket or an epoll set that the parent uses."""
 
@@ -134,7 +134,7 @@ def leave_all() -> None:
     """At exit, for every open producer. All begin to flush before the first one is waited for."""
     for prepare in BEFORE_LEAVING:
         prepare()
-    for leave in [exit_guard.begin_to_leave() for exit_guard in list(LIVE)]:
+    for leave in [exit_guard.begin_to_leave() for exit_guard in LIVE.all()]:
         leave()
 
 
@@ -151,7 +151,7 @@ LEAVING: dict[int, object] = {}
 
 def bury_all() -> None:
     """In a forked child."""
-    for exit_guard in list(LIVE):
+    for exit_guard in LIVE.all():
         exit_guard.after_fork_in_child()
 
 

@@ -7,12 +7,12 @@ there, because two children would have the same transactional ids.
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from fencepost.producer.base_producer import unpicklable
 from fencepost.producer.errors import ProducerForked
+from fencepost.producer.foundations.weak_list import WeakList
 from fencepost.txn.pool.calls import PoolCalls
 from fencepost.txn.pool.program import PoolProgram
 from fencepost.txn.pool.settings import read_pool_settings
@@ -70,14 +70,14 @@ class BasePool:
         self._program.closed = parents.closed
 
 
-LIVE: Final[weakref.WeakSet[BasePool]] = weakref.WeakSet()
+LIVE: Final[WeakList[BasePool]] = WeakList()
 PARENTS_PROGRAMS: Final[list[PoolProgram]] = []
 """In a forked child: the parent's. They are kept, so that no destructor touches what the parent uses."""
 
 
 def renew_all() -> None:
     """In a forked child."""
-    for pool in list(LIVE):
+    for pool in LIVE.all():
         pool._after_fork_in_child()
 
 

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Collection
 from threading import Thread, current_thread
 from typing import Any
-from weakref import WeakSet
 
 from confluent_kafka import KafkaError
 
@@ -25,6 +24,7 @@ from fencepost.producer import BufferFull, FencepostError, NoUsableBroker, Produ
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.counted import counted
 from fencepost.producer.foundations.rlock import RLock
+from fencepost.producer.foundations.weak_list import WeakList
 from fencepost.producer.network.exit_and_fork import BEFORE_LEAVING
 from fencepost.txn import Transaction
 
@@ -312,19 +312,19 @@ def size_of(message: Message) -> int:
     return total
 
 
-LIVE: WeakSet[HeldMessages] = WeakSet()
+LIVE: WeakList[HeldMessages] = WeakList()
 
 
 def leave_all() -> None:
     """At exit, before our producers flush."""
     deadline = time.monotonic() + EXIT_S
-    for held in list(LIVE):
+    for held in LIVE.all():
         held.leave(deadline)
 
 
 def renew_all() -> None:
     """In a forked child."""
-    for held in list(LIVE):
+    for held in LIVE.all():
         held.after_fork_in_child()
 
 
