@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from queue import SimpleQueue
 from threading import TIMEOUT_MAX, Thread
@@ -23,6 +23,8 @@ T_co = TypeVar("T_co", covariant=True)
 THREAD_NAME: Final = "fencepost-pipeline"
 NAP_S: Final = 0.05
 """A pause is divided into pieces of this length, and `stop` ends it after one of them."""
+CLOSED_S: Final = 0.5
+"""How often a thread that waits for the event loop looks whether that is closed."""
 
 
 class Calls(Protocol):
@@ -188,10 +190,19 @@ class OnLoop:
             raise
 
     def inside(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._loop.is_closed():
+        try:
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
             work.close()
+            if not self._loop.is_closed():
+                raise
             return
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        # The loop may close before it has begun the coroutine, and then tells nothing.
+        while not wait([running], CLOSED_S).done:
+            if self._loop.is_closed() and not running.done():
+                work.close()
+                return
+        running.result()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
         return _OnLoop(self._loop.create_task(work))

@@ -27,6 +27,7 @@ class LoopThread:
 
     def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop = asyncio.new_event_loop()
+        self._unbegun: dict[CallOutcome[Any], Coroutine[Any, Any, Any]] = {}
         self._tasks: dict[CallOutcome[Any], asyncio.Task[Any]] = {}
         self._last = last
         self._over = Condition()
@@ -44,8 +45,9 @@ class LoopThread:
     def start(self, coroutine: Coroutine[Any, Any, T]) -> CallOutcome[T]:
         """Start a coroutine. Wait for the returned task, or pass it to `drop`."""
         came: CallOutcome[T] = CallOutcome()
-        if not post(self._loop, self._begin, coroutine, came):
-            coroutine.close()
+        self._unbegun[came] = coroutine  # The thread refuses it if its loop closes first.
+        if not post(self._loop, self._begin, came):
+            self._refuse(came)
             raise RuntimeError(CLOSED)
         return came
 
@@ -74,10 +76,11 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel what still runs, and end. It may be called again."""
-        if self.alive:
-            post(self._loop, self._stop_once)  # The thread may be closing the loop because of another call.
-            if self._over.wait(None, time.monotonic() + STOP_TIMEOUT_S):
-                self._thread.join(STOP_TIMEOUT_S)
+        if self._process != os.getpid():
+            return
+        post(self._loop, self._stop_once)  # The thread may be closing the loop because of another call, or have ended.
+        if self._over.wait(None, time.monotonic() + STOP_TIMEOUT_S):
+            self._thread.join(STOP_TIMEOUT_S)
 
     def _stop_once(self) -> None:
         """A second stop would break off what runs at the end."""
@@ -93,11 +96,27 @@ class LoopThread:
             self._loop.run_until_complete(self._end())
         finally:
             self._loop.close()
+            self._refuse_all()
             self._over.notify_all()
 
-    def _begin(self, coroutine: Coroutine[Any, Any, T], came: CallOutcome[T]) -> None:
-        task = self._tasks[came] = self._loop.create_task(coroutine)
+    def _begin(self, came: CallOutcome[T]) -> None:
+        if self._stops:
+            self._refuse(came)
+            return
+        task = self._tasks[came] = self._loop.create_task(self._unbegun.pop(came))
         task.add_done_callback(partial(self._ended, came))
+
+    def _refuse(self, came: CallOutcome[Any]) -> None:
+        """The loop begins this coroutine no more."""
+        coroutine = self._unbegun.pop(came, None)
+        if coroutine is not None:
+            coroutine.close()
+            if came.claim():
+                came.set_error(RuntimeError(CLOSED))
+
+    def _refuse_all(self) -> None:
+        for came in [*self._unbegun]:
+            self._refuse(came)
 
     def _ended(self, came: CallOutcome[T], task: asyncio.Task[T]) -> None:
         del self._tasks[came]
